@@ -5,6 +5,7 @@ one to the same adapter.
 """
 
 import asyncio
+import functools
 import hashlib
 import itertools
 import json
@@ -113,8 +114,6 @@ class Traits:
     shows_end: bool = True
     heeds_top_k: bool = True
     heeds_seed: bool = True
-    echoes: bool = True
-    strict: bool = False
     probes: tuple[str, ...] | None = None
     prompts: str = ""
     prompt_percentile: float | None = 50.0
@@ -185,16 +184,23 @@ def log_softmax(logits):
 
 def next_logprobs(ids, weights):
     """Raw log-probs (V,) of what follows; a function of the last tokens and of the length."""
-    key = hashlib.sha256(repr((ids[-2:], len(ids) % 5, weights)).encode()).digest()
+    return _logprobs_behind(tuple(ids[-2:]), len(ids) % 5, weights)
+
+
+@functools.lru_cache(8192)
+def _logprobs_behind(last, remainder, weights):
+    key = hashlib.sha256(repr((list(last), remainder, weights)).encode()).digest()
     noise = np.random.Generator(np.random.Philox(int.from_bytes(key[:8]))).standard_normal(
         len(VOCABULARY)
     )
     logits = noise - 14.0
     logits[_LIKELY] = 2.0 * noise[_LIKELY]
     logits[EOS] += 1.0
-    if ids[-1] == _HALF:
+    if last[-1] == _HALF:
         logits[_OTHER_HALF] = 40.0
-    return log_softmax(logits)
+    logprobs = log_softmax(logits)
+    logprobs.setflags(write=False)
+    return logprobs
 
 
 @dataclass
@@ -208,6 +214,11 @@ class Row:
     text: str = ""
     finish_reason: str = "length"
     stop_reason: str | None = None
+
+
+def _shown_tags(traits, body):
+    """How texts show tags: special tokens as they are, where the body says so."""
+    return traits.tags if body.get("skip_special_tokens", True) else "tokens"
 
 
 def generate(traits, body, prompt, child):
@@ -232,7 +243,7 @@ def generate(traits, body, prompt, child):
         row.ids.append(token)
         row.logprobs.append(float(told[token]))
         row.tops.append(_tops(traits, body, told, raw, token, row))
-        row.text = decode(row.ids, tags=traits.tags)
+        row.text = decode(row.ids, tags=_shown_tags(traits, body))
         if token == EOS:
             row.finish_reason = "stop"
             break
@@ -293,14 +304,22 @@ def _calls(body):
 
 def _held(raw, texts, ids):
     """The law (V,) among the tokens that lead to one of these texts."""
-    written = b"".join(VOCABULARY[i] for i in ids)
+    allowed = _allowed(tuple(texts), b"".join(VOCABULARY[i] for i in ids))
     held = np.full(len(raw), -9999.0)
-    for i, piece in enumerate(VOCABULARY[len(_SPECIALS) :], start=len(_SPECIALS)):
-        if any(text.startswith(written + piece) for text in texts):
-            held[i] = raw[i]
-    if written in texts:
-        held[EOS] = raw[EOS]
+    held[allowed] = raw[allowed]
     return log_softmax(held)
+
+
+@functools.lru_cache(8192)
+def _allowed(texts, written):
+    """Ids of the tokens that may follow what is written of one of these texts."""
+    rests = [text.removeprefix(written) for text in texts if text.startswith(written)]
+    first = len(_SPECIALS)
+    allowed = []
+    for i, piece in enumerate(VOCABULARY[first:], start=first):
+        if any(rest.startswith(piece) for rest in rests):
+            allowed.append(i)
+    return [*allowed, EOS] if b"" in rests else allowed
 
 
 def _parted(traits, ids):
@@ -510,16 +529,8 @@ def _named_refusal(traits, name):
     return _error(400, "Invalid request")
 
 
-_KNOWN = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"}
-_KNOWN |= {"logprobs", "top_logprobs", "n", "stream", "stream_options"}
-_KNOWN |= {"presence_penalty", "frequency_penalty", "response_format"}
-
-
 def _refusal(traits, body, sent):
     """Why the server does not take a body; None where it does."""
-    unknown = body.keys() - _KNOWN - ({"echo"} if traits.echoes else set())
-    if traits.strict and unknown:
-        return _error(400, f"unknown: {min(unknown)}")
     unknown = set() if traits.takes is None else sent - traits.takes
     if refused := sorted(unknown | set(traits.refuses) & sent):
         return _named_refusal(traits, refused[0])
@@ -729,7 +740,7 @@ def _piece(traits, body, row, i):
     held = max((len(one) for one in body.get("stop") or ()), default=1) - 1
 
     def shown(end):
-        texts = ["", decode(row.ids[:end], tags=traits.tags)]
+        texts = ["", decode(row.ids[:end], tags=_shown_tags(traits, body))]
         if "messages" in body:
             texts = _parted(traits, row.ids[:end])
         found = [text.rstrip("\ufffd") for text in texts]

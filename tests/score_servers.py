@@ -178,7 +178,7 @@ async def score_server(api, port=0, **traits):
 
 async def reason_logged(comparer, caplog, reason):
     """Connect a comparer whose servers are refused, until the log has the reason."""
-    connecting = asyncio.create_task(comparer.connect())
+    connecting = asyncio.create_task(comparer.upstream.connect())
     try:
         async with asyncio.timeout(20.0):
             while reason not in caplog.text:  # noqa: ASYNC110 - the log tells nobody

@@ -13,7 +13,7 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
@@ -142,20 +142,29 @@ class Calls:
         """What a GET answers."""
         async with self._in_time(), self._client.stream("GET", path) as response:
             content = await body_of(response)
-        _check(response.status_code, content)
+        if response.status_code != 200:
+            raise _error_of(response.status_code, content, {})
         return _parsed(content)
 
     async def post(
-        self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        max_bytes: int = MAX_REPLY_BYTES,
+        *,
+        may_be_rejected: bool = False,
     ) -> Any:
-        """What a POST answers; what it says in place of an answer is logged."""
-        return await self._post(path, body, max_bytes)
+        """What a POST answers.
 
-    async def try_post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """What a POST answers; None where the server takes no such body, or fails on it."""
-        with suppress(Rejected, Failed):
-            return await self._post(path, body, may_be_rejected=True)
-        return None
+        What it says in place of an answer is logged; that it does not take the body is no news
+        where it `may_be_rejected`.
+        """
+        self.num_posts += 1
+        posted = self._posted(path, body, may_be_rejected=may_be_rejected)
+        async with self._in_time(), posted as response:
+            reply = _parsed(await body_of(response, max_bytes))
+        self._look_at(reply)
+        return reply
 
     async def post_for_events(
         self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int
@@ -188,21 +197,6 @@ class Calls:
             raise Unreachable("its stream broke off")
         return events
 
-    async def _post(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        max_bytes: int = MAX_REPLY_BYTES,
-        *,
-        may_be_rejected: bool = False,
-    ) -> Any:
-        self.num_posts += 1
-        posted = self._posted(path, body, may_be_rejected=may_be_rejected)
-        async with self._in_time(), posted as response:
-            reply = _parsed(await body_of(response, max_bytes))
-        self._look_at(reply)
-        return reply
-
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
         try:
@@ -217,10 +211,7 @@ class Calls:
     async def _posted(
         self, path: str, body: Mapping[str, Any], *, may_be_rejected: bool = False
     ) -> AsyncIterator[httpx.Response]:
-        """A response that is a success, its body not yet read; what else comes is logged.
-
-        That the server does not take the body is no news where it `may_be_rejected`.
-        """
+        """A response that is a success, its body not yet read; what else comes is logged."""
 
         async def trace(name: str, info: object) -> None:
             if name == _OPENED:
@@ -241,16 +232,17 @@ class Calls:
                     yield response
                     return
                 told = await _first_bytes(response)
+                error = _error_of(status, told, body)
                 wait_s = None
-                if not _LASTING.keys() & _signs(status, told):
+                if not isinstance(error, Refused):
                     wait_s = patience.wait_s(status, response.headers)
                 if wait_s is None:
                     level = logging.WARNING
                     if may_be_rejected and status < 500:
                         level = logging.DEBUG
                     logger.log(level, _ANSWERED, path, status, self._words(told, body))
-                    _check(status, told, body)
-            await asyncio.sleep(wait_s or 0.0)
+                    raise error
+            await asyncio.sleep(wait_s)
 
     def _words(self, content: bytes, body: Mapping[str, Any]) -> str:
         headers = self._client.headers.items()
@@ -360,27 +352,19 @@ async def _first_bytes(response: httpx.Response) -> bytes:
     return found
 
 
-def _check(status: int, content: bytes, body: Mapping[str, Any] | None = None) -> None:
-    if status == 200:
-        return
-    for sign in _LASTING.keys() & _signs(status, content):
-        raise Refused(f"{_LASTING[sign]} (status {status})")
-    if status == 403:
-        raise Denied(f"it refuses the API key (status {status})")
-    if status in (429, 502, 503, 504) or status < 400 or status in range(520, 530):
-        raise Unreachable(f"status {status}")
-    if status >= 500:
-        raise Failed(f"status {status}")
+def _error_of(status: int, content: bytes, body: Mapping[str, Any]) -> Exception:
+    """What a reply to a body means that is no success, and says this."""
     told = _error_in(content)
     codes = [one for one in (told.get("code"), told.get("type")) if isinstance(one, str)]
-    raise Rejected(status, codes[0] if codes else "", _named(told, body or {}))
-
-
-def _signs(status: int, content: bytes) -> set[int | str]:
-    """What tells whether a failure lasts: its status, its code, its type."""
-    told = _error_in(content)
-    words = {one for one in (told.get("code"), told.get("type")) if isinstance(one, str)}
-    return {status, *words}
+    for sign in _LASTING.keys() & {status, *codes}:
+        return Refused(f"{_LASTING[sign]} (status {status})")
+    if status == 403:
+        return Denied(f"it refuses the API key (status {status})")
+    if status in (429, 502, 503, 504) or status < 400 or status in range(520, 530):
+        return Unreachable(f"status {status}")
+    if status >= 500:
+        return Failed(f"status {status}")
+    return Rejected(status, codes[0] if codes else "", _named(told, body))
 
 
 def _error_in(content: bytes) -> Mapping[str, Any]:

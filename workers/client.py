@@ -45,32 +45,34 @@ class Client:
     It asks for replies as they are: a few of their bytes, compressed, may stand for gigabytes.
 
     Attributes:
+        url: of the server.
         headers: of each call.
 
     Args:
-        base_url: of the server.
-        named: url by whose host the server knows itself, where `base_url` has an address.
+        url: of the server.
+        named: url by whose host the server knows itself, where `url` has an address.
         headers: further ones.
         **options: as in httpx.
     """
 
     def __init__(
         self,
-        base_url: str,
+        url: str,
         named: str = "",
         headers: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
+        self.url = url
         self.headers = {"Accept-Encoding": "identity", **(headers or {})}
         self._extensions: dict[str, Any] = {}
         if named:
-            url = httpx.URL(named)
-            self.headers["Host"] = url.netloc.decode()
-            self._extensions["sni_hostname"] = url.host
+            known_as = httpx.URL(named)
+            self.headers["Host"] = known_as.netloc.decode()
+            self._extensions["sni_hostname"] = known_as.host
         if "verify" not in options:
             options["verify"] = httpx.create_ssl_context()  # once: it takes a while
         limits = httpx.Limits(max_connections=1, keepalive_expiry=_KEEPALIVE_S)
-        options = {"base_url": base_url, "headers": self.headers, "limits": limits, **options}
+        options = {"base_url": url, "headers": self.headers, "limits": limits, **options}
         self._connect = partial(httpx.AsyncClient, **options)
         self._all: set[httpx.AsyncClient] = set()
         # With the monotonic second at which each came to rest; the one used last is at the end.

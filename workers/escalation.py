@@ -5,11 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
-import orjson
 
-from models.errors import EscalationFailed
-from workers.client import Client, Unreachable, body_of, reason_of
+from models.errors import EscalationFailed, Overloaded
+from workers.calling import deadline_of
+from workers.calls import Failed, Rejected
+from workers.client import NO_ANSWER, Client, reason_of
 from workers.config import EscalationConfig
+from workers.openai.dialect import Dialect, Tongue
+from workers.openai.found import OpenAIServer
+from workers.openai.model_calls import ModelCalls
+from workers.openai.profiles import GENERIC, PROFILES, by_host
 
 # What a reply may bring for each token that was asked for, and beside them.
 _TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
@@ -37,6 +42,8 @@ class SecondModel:
         if key:
             headers["Authorization"] = f"Bearer {key}"
         self._client = Client(config.url, headers=headers)
+        kind = by_host(config.url, config.model) or GENERIC
+        self._server = OpenAIServer(config.model, Tongue(Dialect.of(PROFILES[kind])))
 
     async def answer(
         self,
@@ -60,32 +67,25 @@ class SecondModel:
         most_s = self._timeout_s
         if timeout_s is not None:
             most_s = min(most_s, timeout_s)
+        own_headers = dict(self._own_headers())
+        until = deadline_of(most_s)
+        calls = ModelCalls(self._client, self._server, until=until, headers=own_headers)
         body = {
-            "model": self.model,
             "messages": list(messages or [{"role": "user", "content": prompt or ""}]),
             "max_tokens": max_tokens,
             "temperature": 0,
         }
+        max_bytes = _OTHER_BYTES + max_tokens * _TOKEN_BYTES
         try:
             # Of the whole call: httpx bounds each read alone, which a slow server may all keep.
-            async with (
-                asyncio.timeout(most_s),
-                self._client.stream(
-                    "POST",
-                    "/v1/chat/completions",
-                    json=body,
-                    headers=dict(self._own_headers()),
-                    timeout=None,
-                ) as response,
-            ):
-                if not response.is_success:
-                    raise EscalationFailed(f"status {response.status_code}")
-                content = await body_of(response, _OTHER_BYTES + max_tokens * _TOKEN_BYTES)
-            # Unlike the standard library, orjson refuses lone surrogates and what nests too deep.
-            text = orjson.loads(content)["choices"][0]["message"]["content"]
-        except (Unreachable, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            async with asyncio.timeout(most_s):
+                reply = await calls.post("/v1/chat/completions", body, max_bytes)
+            text = reply["choices"][0]["message"]["content"]
+        except (Rejected, Failed, Overloaded) as error:
+            raise EscalationFailed(str(error)) from None
+        except (*NO_ANSWER, httpx.InvalidURL, OSError) as error:
             raise EscalationFailed(reason_of(error)) from None
-        except (ValueError, LookupError, TypeError):
+        except (LookupError, TypeError):
             raise EscalationFailed("no chat completion in its reply") from None
         if not isinstance(text, str):
             raise EscalationFailed("no text in its reply")

@@ -3,10 +3,11 @@
 They are vLLM's `/score`, text-embeddings-inference's `/predict`, and `/v1/embeddings`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any, NotRequired, Protocol
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
 from annotated_types import Ge, MinLen
@@ -18,9 +19,12 @@ from models.ranges import PROBABILITIES
 from models.records import Array, Pair
 from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
 from workers.calling import together
-from workers.calls import Calls, listed_model, read
-from workers.client import Refused, Unreachable
+from workers.calls import Calls, Failed, Rejected, listed_model, read
+from workers.client import Client, Refused, Unreachable
 
+# Pairs by which a server is known, and what two scores of one may differ by.
+_FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
+_APART = 1e-4
 _DIGITS = 4
 # Pairs of one call, where a server does not say how many it takes.
 _VLLM_CALL, _TEI_CALL = 256, 32
@@ -37,16 +41,8 @@ class _Score(TypedDict):
     index: NotRequired[int]
 
 
-class _VllmModel(TypedDict):
-    max_model_len: _Count
-
-
-class _VllmReply(TypedDict):
+class _Scores(TypedDict):
     data: list[_Score]
-
-
-class _VllmTokens(TypedDict):
-    count: Annotated[int, Strict()]
 
 
 class _Embedding(TypedDict):
@@ -58,18 +54,13 @@ class _Embeddings(TypedDict):
     data: list[_Embedding]
 
 
-class _TeiModel(TypedDict):
-    model_id: str
-    max_input_length: _Count
-
-
-_VLLM_MODEL, _TEI_MODEL = TypeAdapter(_VllmModel), TypeAdapter(_TeiModel)
-_VLLM_REPLY, _EMBEDDINGS = TypeAdapter(_VllmReply), TypeAdapter(_Embeddings)
+_OBJECT, _COUNT = TypeAdapter(dict[str, Any]), TypeAdapter(_Count)
+_NUM_TOKENS = TypeAdapter(Annotated[int, Strict()])
+_SCORES, _EMBEDDINGS = TypeAdapter(_Scores), TypeAdapter(_Embeddings)
 # One pair alone comes without the list of pairs around it.
-_TEI_REPLY = TypeAdapter(list[list[_Score]] | list[_Score])
-_TEI_INFO = TypeAdapter(dict[str, Any])
-_VLLM_TOKENS = TypeAdapter(_VllmTokens)
-_TEI_TOKENS = TypeAdapter(tuple[list[Any]])
+_ROWS = TypeAdapter(list[list[_Score]] | list[_Score])
+_TOKENS = TypeAdapter(tuple[list[Any]])
+_OF_MODEL = "what it says of its model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +91,51 @@ class PairServer:
         return digest_of(*parts, [round(score, _DIGITS) + 0.0 for score in self.scores])
 
 
-class PairApi(Protocol):
-    """How one kind of server is asked. Raises what calls do."""
+class PairApi(ABC):
+    """How one kind of server is asked, and found out: see `workers.standing.Kind`."""
 
-    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
-        """What it says it is, in a call that costs it nothing; equal while it is the same."""
+    async def look_up(self, client: Client) -> Mapping[str, Any]:
+        try:
+            return await self.said(Calls(client, is_trial=True))
+        except (Rejected, Failed) as error:
+            raise Unreachable(f"it does not say what it is ({error})") from None
 
+    async def try_out(self, client: Client, said: Mapping[str, Any]) -> PairServer:
+        calls = Calls(client, is_trial=True)
+        server = await self.fitted(calls, self.server(said))
+        return replace(server, scores=tuple(await self.score(calls, server, _FIXED)))
+
+    async def ask_again(self, client: Client, known: PairServer) -> PairServer | None:
+        scores = await self.score(Calls(client, is_trial=True), known, _FIXED)
+        for score, before in zip(scores, known.scores, strict=True):
+            if abs(score - before) > _APART:
+                return None
+        said = self.server(await self.look_up(client))
+        return known if replace(said, scores=known.scores, floor=known.floor) == known else None
+
+    @abstractmethod
+    async def said(self, calls: Calls) -> Mapping[str, Any]:
+        """What a server says it is."""
+
+    @abstractmethod
     def server(self, said: Mapping[str, Any]) -> PairServer:
-        """What it says it is, understood."""
+        """The same, understood."""
 
     async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
         """The same with what is measured before its first pair is scored."""
+        return server
 
+    @abstractmethod
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         """Score of each pair in [0, 1]; what is too long is cut by the server."""
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
-        """Tokens of a text, special ones included."""
+        """Tokens of a text, special ones included; 0 where nothing is cut."""
+        return 0
 
 
-class VllmApi:
-    """vLLM's `/score`, of a model that was served with `--runner pooling`.
+class _ListedApi(PairApi):
+    """One that lists its models.
 
     Args:
         model: the served model's name; "" for the first that it lists.
@@ -129,18 +144,19 @@ class VllmApi:
     def __init__(self, model: str) -> None:
         self._model = model
 
-    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
+    async def said(self, calls: Calls) -> Mapping[str, Any]:
         entry = await listed_model(calls, self._model)
         return {name: entry.get(name) for name in ("id", "root", "max_model_len")}
 
+
+class VllmApi(_ListedApi):
+    """vLLM's `/score`, of a model that was served with `--runner pooling`."""
+
     def server(self, said: Mapping[str, Any]) -> PairServer:
-        length = read(_VLLM_MODEL, said, "what it says of its model")["max_model_len"]
+        length = read(_COUNT, said["max_model_len"], _OF_MODEL)
         if length in _ROBERTA_LENGTHS:
             length = 512
         return PairServer(said["id"], "", length, _VLLM_CALL, flags=(str(said["root"]),))
-
-    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
-        return server
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         firsts, seconds = zip(*pairs, strict=True)
@@ -150,21 +166,21 @@ class VllmApi:
             "text_2": seconds,
             "truncate_prompt_tokens": server.max_pair_tokens,
         }
-        reply = read(_VLLM_REPLY, await calls.post("/score", body), "its answer")
+        reply = read(_SCORES, await calls.post("/score", body), "its answer")
         found = sorted(reply["data"], key=lambda one: one.get("index", 0))
         return _scores(found, len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
         reply = await calls.post("/tokenize", {"model": server.model_id, "prompt": text})
-        return read(_VLLM_TOKENS, reply, "its count of tokens")["count"]
+        what = "its count of tokens"
+        return read(_NUM_TOKENS, read(_OBJECT, reply, what).get("count"), what)
 
 
-class TeiApi:
+class TeiApi(PairApi):
     """text-embeddings-inference's `/predict`."""
 
-    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
-        reply = await calls.get("/info")
-        return read(_TEI_INFO, reply, "what it says of its model")
+    async def said(self, calls: Calls) -> Mapping[str, Any]:
+        return read(_OBJECT, await calls.get("/info"), _OF_MODEL)
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
         if "embedding" in str(said.get("model_type")):
@@ -172,24 +188,20 @@ class TeiApi:
                 "its model gives embeddings, and no scores of pairs: serve a cross-encoder, "
                 "or set COCOA_SIMILARITY__API=embeddings"
             )
-        model = read(_TEI_MODEL, said, "what it says of its model")
         most = said.get("max_client_batch_size")
         if type(most) is not int or most < 1:
             most = _TEI_CALL
         return PairServer(
-            model["model_id"],
+            str(said.get("model_id") or ""),
             str(said.get("model_sha") or ""),
-            model["max_input_length"],
+            read(_COUNT, said.get("max_input_length"), _OF_MODEL),
             most,
             flags=(str(said.get("model_dtype")), str(said.get("version"))),
         )
 
-    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
-        return server
-
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         body = {"inputs": pairs, "raw_scores": False, "truncate": True}
-        rows: Any = read(_TEI_REPLY, await calls.post("/predict", body), "its answer")
+        rows: Any = read(_ROWS, await calls.post("/predict", body), "its answer")
         if rows and not isinstance(rows[0], list):
             rows = [rows]
         if set(map(len, rows)) - {1}:
@@ -197,23 +209,12 @@ class TeiApi:
         return _scores([row[0] for row in rows], len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
-        [tokens] = read(_TEI_TOKENS, await calls.post("/tokenize", {"inputs": text}), "its tokens")
+        [tokens] = read(_TOKENS, await calls.post("/tokenize", {"inputs": text}), "its tokens")
         return len(tokens)
 
 
-class EmbeddingsApi:
-    """The `/v1/embeddings` of any OpenAI-compatible server; see `models.similarity.vectors`.
-
-    Args:
-        model: its name there; "" for the first that it lists.
-    """
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-
-    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
-        entry = await listed_model(calls, self._model)
-        return {name: entry.get(name) for name in ("id", "root")}
+class EmbeddingsApi(_ListedApi):
+    """The `/v1/embeddings` of any OpenAI-compatible server; see `models.similarity.vectors`."""
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
         return PairServer(said["id"], "", None, _VLLM_CALL, flags=(str(said["root"]),))
@@ -233,9 +234,6 @@ class EmbeddingsApi:
             vectors[first], vectors[second], server.floor
         ).tolist()
         return found
-
-    async def count(self, calls: Calls, server: PairServer, text: str) -> int:
-        return 0  # nothing is cut
 
     async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
         """Of each text (N, d)."""

@@ -1,8 +1,7 @@
 """A `Comparer` over servers that score pairs of texts (`workers.pair_apis`)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from models.digests import digest_of
 from models.errors import Overloaded, SimilarityUnavailable
@@ -14,49 +13,18 @@ from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import together
 from workers.calls import Calls, Failed, Rejected
-from workers.client import Client, Unreachable
 from workers.config import NamedPairServers, TeiServers
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.pair_apis import EmbeddingsApi, PairApi, PairServer, TeiApi, VllmApi
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
-from workers.standing import Standing, TriedWorker
-from workers.upstream import Server
-
-_FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
-# Between two scores of one pair, at most.
-_APART = 1e-4
+from workers.standing import Server, unchanged
+from workers.upstream import RemoteWorker, Upstream
 
 Reply = TypeVar("Reply")
 
 
-class _Trial:
-    """How a server of a cross-encoder is tried out."""
-
-    def __init__(self, api: PairApi) -> None:
-        self._api = api
-
-    async def look_up(self, client: Client) -> Mapping[str, Any]:
-        try:
-            return await self._api.look_up(Calls(client, is_trial=True))
-        except (Rejected, Failed) as error:
-            raise Unreachable(f"it does not say what it is ({error})") from None
-
-    async def try_out(self, client: Client, said: Mapping[str, Any]) -> PairServer:
-        calls = Calls(client, is_trial=True)
-        server = await self._api.fitted(calls, self._api.server(said))
-        return replace(server, scores=tuple(await self._api.score(calls, server, _FIXED)))
-
-    async def ask_again(self, client: Client, known: PairServer) -> PairServer | None:
-        scores = await self._api.score(Calls(client, is_trial=True), known, _FIXED)
-        for score, before in zip(scores, known.scores, strict=True):
-            if abs(score - before) > _APART:
-                return None
-        said = self._api.server(await self.look_up(client))
-        return known if replace(said, scores=known.scores, floor=known.floor) == known else None
-
-
-class PairServerComparer(TriedWorker[PairServer]):
+class PairServerComparer(RemoteWorker[PairServer]):
     """A `Comparer` over servers that all hold the same cross-encoder; to be connected first.
 
     Args:
@@ -67,9 +35,7 @@ class PairServerComparer(TriedWorker[PairServer]):
 
     def __init__(self, servers: TeiServers, hooks: Hooks, language_model: LanguageModel) -> None:
         self._api = _api_of(servers)
-        super().__init__(
-            "similarity", servers, _Trial(self._api), hooks, "server of the similarity model"
-        )
+        super().__init__(Upstream("similarity", servers, self._api, hooks, whose="others"))
         cuts = reads_added(name_of(servers), servers.compare)
         self._rules = PairRules(servers.strip, servers.exact_match, cuts)
         self._language_model = language_model
@@ -81,7 +47,7 @@ class PairServerComparer(TriedWorker[PairServer]):
     @property
     def info(self) -> ComparerInfo:
         """Of the first server that is up, as it was last tried out."""
-        server = self._known
+        server = self.upstream.known
         model_id = public_name(server.model_id)
         return ComparerInfo(
             identity=self._identity(server),
@@ -106,7 +72,7 @@ class PairServerComparer(TriedWorker[PairServer]):
         await super().close()
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
-        self._check_open()
+        self.upstream.check_open()
         if not pairs:
             return PairReply({}, self.info.identity)
         try:
@@ -124,13 +90,13 @@ class PairServerComparer(TriedWorker[PairServer]):
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
         """Cut between words."""
-        self._check_open()
+        self.upstream.check_open()
         if not texts:
             return []
         distinct = list(dict.fromkeys(texts))
 
         async def send(server: Server[PairServer]) -> list[str]:
-            known, calls = await self._standing(server).settled(), Calls(server.client)
+            known, calls = await server.settled(), Calls(server.client)
             return await together(*(self._fitted(calls, known, *one) for one in distinct))
 
         contexts = dict(zip(distinct, await self._ask(send), strict=True))
@@ -138,17 +104,15 @@ class PairServerComparer(TriedWorker[PairServer]):
 
     async def _score(self, pairs: list[Pair]) -> list[tuple[PairScore, str]]:
         async def send(server: Server[PairServer]) -> list[tuple[PairScore, str]]:
-            async def score(
-                standing: Standing[PairServer], known: PairServer
-            ) -> list[tuple[PairScore, str]]:
-                scores, counts = Calls(server.client, on_open=standing.doubt), Calls(server.client)
+            async def score(known: PairServer) -> list[tuple[PairScore, str]]:
+                scores, counts = Calls(server.client, on_open=server.doubt), Calls(server.client)
                 scoring = []
                 for start in range(0, len(pairs), known.max_call_pairs):
                     part = pairs[start : start + known.max_call_pairs]
                     scoring.append(self._scored(scores, counts, known, part))
                 return [score for part in await together(*scoring) for score in part]
 
-            return await self._unchanged(server, score)
+            return await unchanged(server, score)
 
         try:
             return await self._ask(send)
@@ -203,11 +167,13 @@ class PairServerComparer(TriedWorker[PairServer]):
             SimilarityUnavailable: anything else went wrong.
         """
         try:
-            return await self._call(send)
+            return await self.upstream.call(send)
         except Overloaded as error:
             raise SimilarityUnavailable(error.message, retry_after_s=error.retry_after_s) from None
         except Failed as error:
-            raise self._unavailable(f"the server of the similarity model failed: {error}") from None
+            raise SimilarityUnavailable(
+                f"the server of the similarity model failed: {error}"
+            ) from None
 
     def _identity(self, server: PairServer) -> str:
         return digest_of(server.identity, *self._rules.identity)
@@ -218,7 +184,7 @@ async def connect_comparers(
 ) -> tuple[Mapping[str, Comparer], None]:
     """The comparer at its url, once a server has been tried out; no NLI model."""
     comparer = PairServerComparer(servers, hooks, language_model)
-    await comparer.connect()
+    await comparer.upstream.connect()
     return {name_of(servers): comparer}, None
 
 

@@ -4,29 +4,24 @@ Every reply names the weights that spoke. Where they are no longer those of `inf
 asked anew what it is, so that nothing of other weights is served under their name.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any, Generic, TypeVar
 
 from models.engines.protocol import check_grammar, check_no_images
-from models.errors import (
-    InvalidRequest,
-    NotReady,
-    PromptTooLong,
-    SimilarityUnavailable,
-)
+from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
 from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity import OVER_NLI
 from models.similarity.protocol import ContextAndText
 from workers import wire
-from workers.asked_for import most_tokens
 from workers.calling import Listener, deadline_of, in_time
-from workers.client import NO_ANSWER, Refused, Unreachable, body_of, reason_of
-from workers.config import OurComparers, OurGenerators, Role, Servers
+from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of
+from workers.config import OurComparers, OurGenerators, Role
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.protocol import (
@@ -39,16 +34,45 @@ from workers.protocol import (
     PairReply,
     PairScore,
 )
-from workers.remote_worker import Known, RemoteWorker, prompt_key
-from workers.upstream import Server, Upstream, session_of
+from workers.standing import Known, Server
+from workers.upstream import RemoteWorker, Upstream, prompt_key, session_of
 from workers.worker_replies import MAX_INFO_BYTES, bounded, refusal_of, result_of
 
-logger = logging.getLogger(__name__)
-
 Decoded = TypeVar("Decoded")
+Asked = TypeVar("Asked", str, tuple[str, str])
 Reply = TypeVar("Reply", Generation, FirstTokenReply)
 
 _NOBODY = Listener(None)
+
+
+class _Kind(Generic[Known]):
+    """How a process of ours is found out: it says what it is.
+
+    Args:
+        role: what it does.
+    """
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def look_up(self, client: Client) -> Known:
+        async with client.stream("GET", "/v1/info") as response:
+            if response.status_code == 401:
+                raise Refused("it wants another key")
+            if response.status_code != 200:
+                raise Unreachable(str(await refusal_of(response)))
+            body = await body_of(response, MAX_INFO_BYTES)
+        try:
+            known: Known = wire.decode_info(self._role, body)
+        except wire.Garbled as error:
+            raise Unreachable(str(error)) from None
+        return known
+
+    async def try_out(self, client: Client, said: Known) -> Known:
+        return said
+
+    async def ask_again(self, client: Client, known: Known) -> Known:
+        return await self.look_up(client)
 
 
 class _OurWorker(RemoteWorker[Known]):
@@ -60,7 +84,7 @@ class _OurWorker(RemoteWorker[Known]):
     """
 
     def __init__(self, upstream: Upstream[Known], hooks: Hooks) -> None:
-        super().__init__(upstream, f"{upstream.role} worker")
+        super().__init__(upstream)
         self._own_headers = hooks.headers
 
     async def _ask(
@@ -72,8 +96,9 @@ class _OurWorker(RemoteWorker[Known]):
         until: float | None = None,
         key: str | None = None,
         listener: Listener = _NOBODY,
-    ) -> tuple[Decoded, Server[Known]]:
-        """What a process answers to a call, and which one it was.
+        is_of: Callable[[Decoded], bool] = lambda reply: True,
+    ) -> Decoded:
+        """What a process answers to a call.
 
         Args:
             path: of the call.
@@ -82,33 +107,31 @@ class _OurWorker(RemoteWorker[Known]):
             until: monotonic second of the deadline; None where there is none.
             key: what the process is chosen by.
             listener: told the tokens that come before the result.
+            is_of: whether an answer is of the weights that are known; else its process is asked
+                anew what it is, and where that fails, what it said before holds.
 
         Raises:
             CocoaError: none answered, or what the worker raised.
         """
         digest = wire.digest_of_call(path, body)
 
-        async def send(server: Server[Known]) -> tuple[Decoded, Server[Known]]:
+        async def send(server: Server[Known]) -> Decoded:
             headers = self._headers(until, key)
             posting = server.client.stream("POST", path, content=body, headers=headers)
             async with posting as response:
                 if response.status_code != 200:
                     raise await refusal_of(response)
                 try:
-                    return decode(await result_of(response, listener, digest)), server
+                    reply = decode(await result_of(response, listener, digest))
                 except wire.Garbled as error:
                     raise Unreachable(f"its answer is {error}") from None
+            if not is_of(reply):
+                server.doubt()
+                with suppress(*NO_ANSWER):
+                    await server.settled()
+            return reply
 
-        return await self._call(send, key=key, may_repeat=listener.has_heard_nothing)
-
-    async def _refresh(self, server: Server[Known]) -> None:
-        """Ask one process anew what it is; where that fails, what it said before holds."""
-        role = self.upstream.role
-        try:
-            await _look_up(role, server)
-        except NO_ANSWER as error:
-            reason = reason_of(error)
-            logger.warning("%s at %s does not say what it is: %s", role, server.url, reason)
+        return await self.upstream.call(send, key=key, may_repeat=listener.has_heard_nothing)
 
     def _headers(self, until: float | None, key: str | None) -> dict[str, str]:
         headers = {wire.WIRE_HEADER: str(wire.VERSION), **self._own_headers()}
@@ -125,7 +148,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
     @property
     def info(self) -> GeneratorInfo:
         """What the worker last said."""
-        return self._known.generator
+        return self.upstream.known.generator
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
@@ -139,11 +162,11 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
             check_grammar(self.info.no_grammar)
         check_no_images(dict(images_of(request.messages or ())), self.info.no_images)
         began_at = time.monotonic()
-        body = wire.encode_generate(request, streams=on_token is not None)
-        decode = partial(wire.decode_generation, request=request)
+        body = wire.encode_request(request, streams=on_token is not None)
+        decode = partial(wire.decode_generation, request)
         listener = Listener(on_token)
         if on_token is not None and (request.answer is None or request.streamed):
-            listener = Listener(bounded(on_token, most_tokens(request)))
+            listener = Listener(bounded(on_token, wire.most_tokens(request)))
         generation = await self._answer("/v1/generate", body, decode, request, listener)
         # What the way took is time in which nothing was computed.
         total_s = time.monotonic() - began_at
@@ -160,8 +183,8 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
         """Raises as `generate` does."""
-        body = wire.encode_first_token(request, groups)
-        decode = partial(wire.decode_first_token_reply, num_groups=len(groups))
+        body = wire.encode_request(request, groups=groups)
+        decode = partial(wire.decode_first_token_reply, len(groups))
         return await self._answer("/v1/first-token-logprobs", body, decode, request, _NOBODY)
 
     async def _answer(
@@ -179,17 +202,15 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
             until=deadline_of(request.timeout_s),
             key=prompt_key(request),
             listener=listener,
+            is_of=lambda reply: reply.identity == self.info.identity,
         )
         try:
             async with in_time(request.timeout_s):
-                reply, server = await asking
+                return await asking
         except PromptTooLong as error:
             context = self.info.max_context_tokens
             message = f"prompt and new tokens exceed the model's context of {context} tokens"
             raise PromptTooLong(message, field=error.field) from None
-        if reply.identity != self.info.identity:
-            await self._refresh(server)
-        return reply
 
 
 class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
@@ -221,7 +242,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
     @property
     def info(self) -> ComparerInfo:
         """What the worker last said."""
-        if (told := self._known) is not self._told:
+        if (told := self.upstream.known) is not self._told:
             self._told = told
             found = told.nli if self._name is None else told.comparers.get(self._name)
             if found is not None:  # else its calls say that the worker no longer has it
@@ -234,40 +255,61 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         Raises:
             SimilarityUnavailable: no worker answered, or its weights changed between two calls.
         """
-        self._check_open()
-        info = self.info
-        reply = PairReply({}, info.identity)
+        num_labels = len(self.info.labels)
+        replies = await self._answers(
+            "/v1/compare",
+            list(dict.fromkeys(pairs)),
+            partial(wire.encode_compare, self._name),
+            partial(wire.decode_pair_reply, num_labels),
+            is_of=lambda reply: reply.identity == self.info.identity,
+        )
+        identities = {reply.identity for reply in replies} or {self.info.identity}
+        if len(identities) > 1:
+            raise SimilarityUnavailable("the similarity model was replaced; repeat the request")
         scores: dict[Pair, PairScore] = {}
-        for part in wire.parts(list(dict.fromkeys(pairs))):
-            body = wire.encode_compare(self._name, part)
-            decode = partial(wire.decode_pair_reply, pairs=part, num_labels=len(info.labels))
-            identity = reply.identity
-            reply, server = await self._answer("/v1/compare", body, decode)
-            if reply.identity != self.info.identity:
-                await self._refresh(server)
-            if scores and reply.identity != identity:
-                raise SimilarityUnavailable("the similarity model was replaced; repeat the request")
+        for reply in replies:
             scores |= reply.scores
-        return PairReply(scores, reply.identity)
+        return PairReply(scores, identities.pop())
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
         """Raises as `compare` does."""
-        self._check_open()
-        contexts: dict[ContextAndText, str] = {}
-        for part in wire.parts(list(dict.fromkeys(texts))):
-            body = wire.encode_fit(self._name, part)
-            decode = partial(wire.decode_contexts, texts=part)
-            found, _ = await self._answer("/v1/fit-contexts", body, decode)
-            contexts |= zip(part, found, strict=True)
-        return list(map(contexts.__getitem__, texts))
 
-    async def _answer(
-        self, path: str, body: bytes, decode: Callable[[Any], Decoded]
-    ) -> tuple[Decoded, Server[wire.SimilarityInfo]]:
-        try:
-            return await self._ask(path, body, decode)
-        except InvalidRequest as error:  # a worker of other models; no client is at fault
-            raise SimilarityUnavailable(error.message) from error
+        def encode(part: Sequence[ContextAndText]) -> bytes:
+            return wire.dumps({"comparer": self._name, "texts": part})
+
+        return await self._of_each("/v1/fit-contexts", texts, encode, wire.decode_contexts)
+
+    async def _of_each(
+        self,
+        path: str,
+        asked: Sequence[Asked],
+        encode: Callable[[Sequence[Asked]], bytes],
+        decode: Callable[[Sequence[Asked], Any], list[Decoded]],
+    ) -> list[Decoded]:
+        """What a worker answers of each of these."""
+        distinct = list(dict.fromkeys(asked))
+        replies = await self._answers(path, distinct, encode, decode)
+        found = dict(zip(distinct, chain.from_iterable(replies), strict=True))
+        return list(map(found.__getitem__, asked))
+
+    async def _answers(
+        self,
+        path: str,
+        asked: Sequence[Asked],
+        encode: Callable[[Sequence[Asked]], bytes],
+        decode: Callable[[Sequence[Asked], Any], Decoded],
+        is_of: Callable[[Decoded], bool] = lambda reply: True,
+    ) -> list[Decoded]:
+        """The answers to calls of bounded size, by which all of it is asked."""
+        self.upstream.check_open()
+        replies = []
+        for part in wire.parts(asked):
+            decoded = partial(decode, part)
+            try:
+                replies.append(await self._ask(path, encode(part), decoded, is_of=is_of))
+            except InvalidRequest as error:  # a worker of other models; no client is at fault
+                raise SimilarityUnavailable(error.message) from error
+        return replies
 
 
 class RemoteNli(RemoteComparer):
@@ -275,19 +317,13 @@ class RemoteNli(RemoteComparer):
 
     async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         """Raises as `compare` does."""
-        self._check_open()
-        ends: dict[str, list[int]] = {}
-        for part in wire.parts([(text,) for text in dict.fromkeys(texts)]):
-            asked = [text for (text,) in part]
-            decode = partial(wire.decode_token_ends, texts=asked)
-            found, _ = await self._answer("/v1/token-ends", wire.encode_texts(asked), decode)
-            ends |= zip(asked, found, strict=True)
-        return list(map(ends.__getitem__, texts))
+        return await self._of_each("/v1/token-ends", texts, wire.dumps, wire.decode_token_ends)
 
 
 async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGenerator:
     """The generator at its url, once one of its workers answers."""
-    upstream: Upstream[wire.GenerationInfo] = _upstream("generation", servers, hooks)
+    kind: _Kind[wire.GenerationInfo] = _Kind("generation")
+    upstream = Upstream("generation", servers, kind, hooks)
     await upstream.connect()
     return RemoteGenerator(upstream, hooks)
 
@@ -296,37 +332,14 @@ async def connect_comparers(
     servers: OurComparers, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, RemoteComparer], RemoteNli | None]:
     """The comparers at their url and the NLI model among them, once a worker answers."""
-    upstream: Upstream[wire.SimilarityInfo] = _upstream("similarity", servers, hooks)
+    kind: _Kind[wire.SimilarityInfo] = _Kind("similarity")
+    upstream = Upstream("similarity", servers, kind, hooks)
     await upstream.connect()
-    if (told := upstream.known) is None:
-        raise NotReady("no similarity worker has answered")
-    comparer_of = partial(RemoteComparer, upstream, hooks, language_model)
+    told, comparer_of = upstream.known, partial(RemoteComparer, upstream, hooks, language_model)
     comparers = {name: comparer_of(name, info) for name, info in told.comparers.items()}
     if told.nli is None:
         return comparers, None
     return comparers, RemoteNli(upstream, hooks, language_model, None, told.nli)
-
-
-def _upstream(role: Role, servers: Servers, hooks: Hooks) -> Upstream[Any]:
-    return Upstream(role, servers, partial(_look_up, role), hooks)
-
-
-async def _look_up(role: Role, server: Server[Any]) -> None:
-    """Ask one process what it is.
-
-    Raises:
-        Unreachable, Refused: it does not say.
-    """
-    async with server.client.stream("GET", "/v1/info") as response:
-        if response.status_code == 401:
-            raise Refused("it wants another key")
-        if response.status_code != 200:
-            raise Unreachable(str(await refusal_of(response)))
-        body = await body_of(response, MAX_INFO_BYTES)
-    try:
-        server.known = wire.decode_info(role, body)
-    except wire.Garbled as error:
-        raise Unreachable(str(error)) from None
 
 
 _generator: type[Generator] = RemoteGenerator  # mypy holds the classes to their protocols

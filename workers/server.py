@@ -5,12 +5,14 @@ import contextlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from models.codec import generation_to_json
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
 from workers import wire
@@ -36,7 +38,8 @@ class Served:
 
 # What is served, once it is loaded; None before, and after a loop has died.
 GetServed = Callable[[], Served | None]
-Work = Callable[[OnToken], Awaitable[bytes]]
+# Awaited, it is the result of a call.
+Work = Callable[[OnToken], Awaitable[Any]]
 # Told of an exception that no error of ours is; its text may quote a prompt.
 OnDefect = Callable[[Exception], None]
 
@@ -73,31 +76,14 @@ class HeadCheck:
 
     def _refusal(self, request: Request) -> Response | None:
         shown = request.headers.get("authorization", "").encode()
+        closing = {"Connection": "close"}  # what is left of the body is not read
         if self._expected and not any(hmac.compare_digest(shown, one) for one in self._expected):
             message = "the caller does not show this worker's secret"
-            refusal = _Refusal(401, "unauthorized", message)
-        elif request.method == "POST" and request.headers.get(wire.WIRE_HEADER) != _VERSION:
+            return _refused(401, "unauthorized", message, closing)
+        if request.method == "POST" and request.headers.get(wire.WIRE_HEADER) != _VERSION:
             message = f"this worker speaks version {_VERSION} of the wire"
-            refusal = _Refusal(400, "wire_mismatch", message)
-        else:
-            return None
-        refusal.response.headers["Connection"] = "close"  # what is left of the body is not read
-        return refusal.response
-
-
-class _Refusal(Exception):
-    """A call that is not taken.
-
-    Attributes:
-        response: what is answered.
-    """
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        body = {"code": code, "message": message, "field": None, "retry_after_s": None}
-        self.response = JSONResponse({"error": body}, status)
-        if status == 503:
-            self.response.headers["Retry-After"] = "1"
+            return _refused(400, "wire_mismatch", message, closing)
+        return None
 
 
 class _Doors:
@@ -109,10 +95,8 @@ class _Doors:
 
     async def info(self, request: Request) -> Response:
         """What this worker is."""
-        try:
-            served = self._served()
-        except _Refusal as refusal:
-            return refusal.response
+        if (served := self._get_served()) is None:
+            return _not_ready()
         if served.generator is not None:
             body = wire.encode_info("generation", wire.GenerationInfo(served.generator.info))
         else:
@@ -123,35 +107,40 @@ class _Doors:
 
     async def answer(self, request: Request) -> Response:
         """The lines of one call, or why it is not taken."""
+        if (served := self._get_served()) is None:
+            return _not_ready()
         try:
-            served = self._served()
             timeout_s = _timeout_of(request)
             prepare = _CALLS[request.scope["path"]]
             body = await request.body()
             work = prepare(served, body, timeout_s)
             digest = wire.digest_of_call(request.scope["path"], body)
-        except _Refusal as refusal:
-            return refusal.response
         except wire.Garbled as error:
-            return _Refusal(400, "wire_mismatch", f"the body is {error}").response
+            return _refused(400, "wire_mismatch", str(error))
         except CocoaError as error:
             return JSONResponse(wire.error_to_json(error), 422)
         said = _lines(work, digest, self._on_defect)
         return StreamingResponse(said, media_type="text/plain")
 
-    def _served(self) -> Served:
-        if (served := self._get_served()) is None:
-            raise _Refusal(503, NotReady.code, "the model is not ready")
-        return served
+
+def _refused(
+    status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    body = {"code": code, "message": message, "field": None, "retry_after_s": None}
+    return JSONResponse({"error": body}, status, headers)
+
+
+def _not_ready() -> Response:
+    return _refused(503, NotReady.code, "the model is not ready", {"Retry-After": "1"})
 
 
 def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
     request, streams = wire.decode_generate(body, timeout_s)
     generator = _generator_of(served)
 
-    async def work(on_token: OnToken) -> bytes:
+    async def work(on_token: OnToken) -> Any:
         listener = on_token if streams else None
-        return wire.encode_generation(await generator.generate(request, listener))
+        return generation_to_json(await generator.generate(request, listener))
 
     return work
 
@@ -159,20 +148,17 @@ def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
 def _first_token_logprobs(served: Served, body: bytes, timeout_s: float | None) -> Work:
     request, groups = wire.decode_first_token(body, timeout_s)
     generator = _generator_of(served)
-
-    async def work(on_token: OnToken) -> bytes:
-        reply = await generator.first_token_logprobs(request, groups)
-        return wire.encode_first_token_reply(reply)
-
-    return work
+    return lambda _: generator.first_token_logprobs(request, groups)
 
 
 def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
     name, pairs = wire.decode_compare(body)
     comparer = _comparer_of(served, name)
 
-    async def work(on_token: OnToken) -> bytes:
-        return wire.encode_pair_reply(pairs, await comparer.compare(pairs))
+    async def work(on_token: OnToken) -> Any:
+        reply = await comparer.compare(pairs)
+        scores = list(map(reply.scores.__getitem__, pairs))
+        return {"scores": scores, "identity": reply.identity}
 
     return work
 
@@ -180,22 +166,14 @@ def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
 def _fit_contexts(served: Served, body: bytes, timeout_s: float | None) -> Work:
     name, texts = wire.decode_fit(body)
     comparer = _comparer_of(served, name)
-
-    async def work(on_token: OnToken) -> bytes:
-        return wire.encode_contexts(await comparer.fit_contexts(texts))
-
-    return work
+    return lambda _: comparer.fit_contexts(texts)
 
 
 def _token_ends(served: Served, body: bytes, timeout_s: float | None) -> Work:
     texts = wire.decode_texts(body)
     if (nli := served.nli) is None:
         raise InvalidRequest("this worker has no such comparer")
-
-    async def work(on_token: OnToken) -> bytes:
-        return wire.encode_token_ends(await nli.token_ends(texts))
-
-    return work
+    return lambda _: nli.token_ends(texts)
 
 
 # How each call is read: what is left of it is to be awaited.
@@ -230,9 +208,9 @@ async def _lines(work: Work, digest: bytes, on_defect: OnDefect) -> AsyncIterato
             await task
 
 
-def _last_line(task: "asyncio.Future[bytes]", on_defect: OnDefect) -> bytes:
+def _last_line(task: "asyncio.Future[Any]", on_defect: OnDefect) -> bytes:
     try:
-        return task.result()
+        return wire.encode_result(task.result())
     except CocoaError as error:
         return wire.encode_error(error)
     except asyncio.CancelledError:
@@ -253,7 +231,7 @@ def _timeout_of(request: Request) -> float | None:
         timeout_s = -1.0
     if not 0 <= timeout_s <= _MAX_TIMEOUT_S:  # NaN is not, either
         message = f"{wire.TIMEOUT_HEADER} must lie between 0 and {_MAX_TIMEOUT_S:g} seconds"
-        raise _Refusal(400, "wire_mismatch", message)
+        raise wire.Garbled(message)
     return timeout_s
 
 

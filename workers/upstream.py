@@ -3,31 +3,42 @@
 A call that has a key goes where the hash of key and url is least, to a server whose prefix cache
 knows its beginning: while servers come and go, only the keys of these move. One without goes where
 the fewest calls are under way. A server that cannot be reached is left out until it answers again.
+
+A call is tried again at four places, from the inside out: by the same server, which asks for
+patience or has failed once (`workers.calls`); by the same one in another dialect
+(`workers.openai.model_calls`); by another model that has taken its place
+(`workers.standing.unchanged`); by another server, here.
 """
 
 import asyncio
 import hashlib
 import logging
+import socket
 import ssl
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import httpx
+import orjson
 
-from models.errors import ModelNotLoaded
-from workers.addresses import Resolve, urls_of
-from workers.client import POOL_S, Client, Pending, Refused, Unreachable, reason_of
+from models.errors import ModelNotLoaded, NotReady
+from models.records import GenerationRequest
+from workers.client import NO_ANSWER, POOL_S, Client, Pending, Refused, Unreachable, reason_of
 from workers.config import Role, Servers, api_keys, variable, why_unusable
 from workers.hooks import Hooks
+from workers.standing import Kind, Known, Server, unavailable
 
 logger = logging.getLogger(__name__)
 
-Known = TypeVar("Known")
 Reply = TypeVar("Reply")
+# The addresses of a host, which raises OSError where it has none.
+Resolve = Callable[[str], Awaitable[list[str]]]
+# Whose the servers are decides how often they are looked at: our own, somebody's, or one whose
+# calls cost money.
+Whose = Literal["ours", "others", "hosted"]
 
 _CONNECT_S = 2.0
 # A server that says nothing for so long has gone; ours sends a blank line more often.
@@ -38,33 +49,7 @@ _WATCH_TIMEOUT_S = 5.0
 _MOST_PAUSE_S = 60.0
 # As long as a cluster's DNS lets an answer be kept.
 _RESOLVE_S = 5.0
-
-
-@dataclass(eq=False, slots=True)
-class Server(Generic[Known]):
-    """One of the servers.
-
-    Attributes:
-        url: of it.
-        client: keeps connections to it.
-        known: what it was last found to be; None until it was.
-        is_up: whether it answered when it was last asked.
-        num_calls: under way.
-        num_failed: looks at it in a row that found it failing.
-        look_at: monotonic second before which it is not looked at again.
-    """
-
-    url: str
-    client: Client
-    known: Known | None = None
-    is_up: bool = True
-    num_calls: int = 0
-    num_failed: int = 0
-    look_at: float = 0.0
-
-
-async def _nothing(_: object) -> None:
-    pass
+_MODELS = {"generation": "language model", "similarity": "similarity model"}
 
 
 class Upstream(Generic[Known]):
@@ -77,42 +62,36 @@ class Upstream(Generic[Known]):
     Args:
         role: what they do.
         config: where they are.
-        check: asks one server whether it is well, and keeps what it is in `known`; raises
-            `Unreachable`, or `Refused`.
+        kind: how each is found out.
         hooks: told of each call, and of each server.
+        whose: see `Whose`.
         is_routed: whether replicas stand behind each server: one failed call says nothing of it.
-        is_hosted: whether calls cost money: they are looked at once a minute.
-        backs_off: whether those that fail are looked at ever more seldom, down to once a minute.
         headers, params: of each call, beside the key.
         resolve: finds the servers behind each url's name; None where a url is one server.
-        on_leave: told of a server before its connections are closed.
     """
 
     def __init__(
         self,
         role: Role,
         config: Servers,
-        check: Callable[[Server[Known]], Awaitable[None]],
+        kind: Kind[Known],
         hooks: Hooks,
         *,
+        whose: Whose = "ours",
         is_routed: bool = False,
-        is_hosted: bool = False,
-        backs_off: bool = False,
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, str] | None = None,
         resolve: Resolve | None = None,
-        on_leave: Callable[[Server[Known]], Awaitable[None]] = _nothing,
     ) -> None:
         self.role = role
         self.is_closed = False
-        self._check = check
+        self._kind = kind
         self._on_call, self._on_server = hooks.on_call, hooks.on_server
-        self._is_routed = is_routed
-        self._is_hosted, self._backs_off = is_hosted, backs_off
+        self._whose, self._is_routed = whose, is_routed
+        self._asked = f"{role} worker" if whose == "ours" else f"server of the {_MODELS[role]}"
         self._urls = config.urls
         self._resolve = resolve
         self._resolved_at = -_RESOLVE_S
-        self._on_leave = on_leave
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=POOL_S)
@@ -123,29 +102,26 @@ class Upstream(Generic[Known]):
         self._client = partial(Client, headers=own, timeout=timeout, verify=tls, params=params)
         self.servers: list[Server[Known]] = []
         if resolve is None:
-            self.servers = [Server(url, self._client(url)) for url in config.urls]
+            self.servers = [Server(role, self._client(url), kind) for url in config.urls]
 
     @property
-    def known(self) -> Known | None:
-        """What the first server that is up was last found to be; None while nothing is known."""
+    def known(self) -> Known:
+        """What the first server that is up was last found to be.
+
+        Raises:
+            NotReady: none has answered yet.
+        """
         for server in sorted(self.servers, key=_is_down):
             if server.known is not None:
                 return server.known
-        return None
+        raise NotReady(f"no {self._asked} has answered")
 
     async def connect(self) -> None:
         """Wait until one of the servers answers."""
-        told: dict[str, str] = {}
         while True:
             await self._follow_names()
-            for server in self.servers:
-                if not self._is_due(server):
-                    continue
-                reason = await self._trouble_of(server)
-                self._keep(server, reason)
-                if reason and told.get(server.url) != reason:
-                    told[server.url] = reason
-                    logger.warning("waiting for %s at %s: %s", self.role, server.url, reason)
+            for server in filter(self._is_due, self.servers):
+                self._mark(server, await self._trouble_of(server))
             if any(server.is_up and server.look_at for server in self.servers):
                 return
             await asyncio.sleep(_WATCH_S)
@@ -188,9 +164,33 @@ class Upstream(Generic[Known]):
             may_repeat: asked after a failure.
 
         Raises:
-            Unreachable: no server answered.
+            NotReady: this is closed.
+            GenerationUnavailable, SimilarityUnavailable: no server answered.
             Exception: whatever else `send` raises, which is an answer.
         """
+        self.check_open()
+        try:
+            return await self._call(send, key, may_repeat)
+        except NO_ANSWER as error:
+            self.check_open()
+            message = f"no {self._asked} has answered: {reason_of(error)}"
+            raise unavailable(self.role, message) from error
+
+    def check_open(self) -> None:
+        """Refuse a call that no server will get any more.
+
+        Raises:
+            NotReady: this is closed.
+        """
+        if self.is_closed:
+            raise NotReady(f"the {_MODELS[self.role]} has stopped")
+
+    async def _call(
+        self,
+        send: Callable[[Server[Known]], Awaitable[Reply]],
+        key: str | None,
+        may_repeat: Callable[[], bool],
+    ) -> Reply:
         tries = deque(self._order(key))
         if not tries:
             raise Unreachable("its name has no address")
@@ -241,7 +241,9 @@ class Upstream(Generic[Known]):
             urls = set(await urls_of(named, self._resolve))
             for url in sorted(urls - here):
                 client = self._client(url, named)
-                self.servers.append(Server(url, client, is_up=False))  # until it was looked at
+                server = Server(self.role, client, self._kind)
+                server.trouble = "it has not been looked at"
+                self.servers.append(server)
             found |= urls
         if not found:
             logger.warning("%s: no address is known of %s", self.role, ", ".join(self._urls))
@@ -252,9 +254,8 @@ class Upstream(Generic[Known]):
 
     async def _let_go(self, servers: Sequence[Server[Known]]) -> None:
         for server in servers:
-            await self._on_leave(server)
             self._on_server(self.role, server.url, None)
-            await server.client.aclose()
+            await server.close()
 
     async def _watch(self) -> None:
         while True:
@@ -279,7 +280,7 @@ class Upstream(Generic[Known]):
         failure: Exception | None = None
         try:
             async with asyncio.timeout(_WATCH_TIMEOUT_S):
-                await self._check(server)
+                await server.check()
         except TimeoutError:
             failure = Unreachable("it does not answer")
         except (Unreachable, Refused, httpx.TransportError) as error:
@@ -290,13 +291,14 @@ class Upstream(Generic[Known]):
 
     def _pause_s(self, failure: Exception | None, server: Server[Known]) -> float:
         """Seconds before a server is looked at again; 0 for the next look at all of them."""
-        if failure is None and self._is_hosted:
+        is_hosted = self._whose == "hosted"
+        if failure is None and is_hosted:
             return _MOST_PAUSE_S
-        if failure is None or isinstance(failure, Pending) or not self._backs_off:
+        if failure is None or isinstance(failure, Pending) or self._whose == "ours":
             return 0.0
         if isinstance(failure, Refused):  # until somebody changes something
             return _MOST_PAUSE_S
-        if server.known is not None and not self._is_hosted:
+        if server.known is not None and not is_hosted:
             return 0.0
         most_s = _MOST_PAUSE_S
         if isinstance(failure, httpx.TransportError):  # nobody is disturbed
@@ -304,15 +306,46 @@ class Upstream(Generic[Known]):
         return min(_WATCH_S * 2.0 ** min(server.num_failed - 1, 8), most_s)
 
     def _mark(self, server: Server[Known], trouble: str) -> None:
-        if server.is_up and trouble:
+        if trouble and trouble != server.trouble:
             logger.warning("%s at %s is left out: %s", self.role, server.url, trouble)
-        elif not server.is_up and not trouble:
+        elif not trouble and not server.is_up:
             logger.info("%s at %s is back", self.role, server.url)
-        self._keep(server, trouble)
-
-    def _keep(self, server: Server[Known], trouble: str) -> None:
-        server.is_up = not trouble
+        server.trouble = trouble
         self._on_server(self.role, server.url, trouble)
+
+
+class RemoteWorker(Generic[Known]):
+    """A worker whose model is held by servers; to be connected before anything else.
+
+    Attributes:
+        upstream: the servers.
+        busy_since: None, since nothing blocks here.
+        num_waiting: 0, since what waits in a server is for its own metrics to tell.
+    """
+
+    busy_since: float | None = None
+    num_waiting: int = 0
+
+    def __init__(self, upstream: Upstream[Known]) -> None:
+        self.upstream = upstream
+
+    async def run(self) -> None:
+        """Watch the servers until closed."""
+        await self.upstream.run()
+
+    async def warm_up(self) -> None:
+        """Nothing: the servers have warmed up by themselves, or by being tried out."""
+
+    async def close(self) -> None:
+        """End `run` and all connections."""
+        await self.upstream.close()
+
+
+def prompt_key(request: GenerationRequest) -> str:
+    """Equal for requests of the same prompt, so that they reach the server that has it cached."""
+    if request.prompt is not None:
+        return request.prompt
+    return orjson.dumps(list(map(dict, request.messages or ()))).decode()
 
 
 def session_of(key: str) -> str:
@@ -340,3 +373,25 @@ def _tls(config: Servers, role: Role) -> ssl.SSLContext:
         reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
         raise ModelNotLoaded(f"{variable(f'{role}.{setting}')} {reason}") from None
     return context
+
+
+async def addresses(host: str) -> list[str]:
+    """What the system's resolver says: of a headless Service the addresses of its ready pods."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return sorted({str(address[0]) for *_, address in found})
+
+
+async def urls_of(url: str, resolve: Resolve) -> list[str]:
+    """The url once for each address of its host; none where the host has none.
+
+    >>> async def resolve(host): return ["10.0.0.7", "fd00::1"]
+    >>> asyncio.run(urls_of("http://vllm-pods:8000/v", resolve))
+    ['http://10.0.0.7:8000/v', 'http://[fd00::1]:8000/v']
+    """
+    named = httpx.URL(url)
+    try:
+        found = await resolve(named.host)
+    except OSError:
+        return []
+    return [str(named.copy_with(host=address)) for address in found]

@@ -3,7 +3,7 @@
 A call is a POST whose answer is a stream of lines. Each begins with the digest of the call, before
 one JSON object: `{"token": …}` as a sequence grows, at the end `{"result": …}` or `{"error": …}`. A
 blank line says that the work goes on. Everything that is read is checked, so that half an answer is
-none: each `decode_…` gives what its `encode_…` was given, or raises `Garbled`.
+none: each `decode_…` gives what was said at the other end, or raises `Garbled`.
 
     GET  /v1/info                  the wire's version, what the worker is
     POST /v1/generate              request, streams → token …, generation
@@ -27,14 +27,20 @@ from typing_extensions import TypedDict
 from models import errors
 from models.codec import (
     generation_from_json,
-    generation_to_json,
     request_from_json,
     request_to_json,
 )
 from models.ranges import Entropy, Logprob, Probability
-from models.records import Generation, GenerationRequest, Pair, Token
+from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
-from workers.asked_for import check_answers
+from models.statistics import (
+    ANSWER_STATISTICS,
+    PROBE_STATISTICS,
+    SAMPLE_STATISTICS,
+    SENTENCES_READ,
+    STATISTICS,
+)
+from models.waves import num_taken
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
 
 VERSION = 5
@@ -51,8 +57,10 @@ HEARTBEAT = b"\n"
 # Larger calls are split: what a worker holds at once of one of them.
 MAX_PAIRS = 4096
 MAX_CHARACTERS = 4_000_000
+# Of a token's text, on the average.
+_MAX_TOKEN_CHARACTERS = 1024
 
-Texts = TypeVar("Texts", bound=tuple[str, ...])
+Texts = TypeVar("Texts", str, tuple[str, str])
 
 # JSON has no tuples.
 _FROM_LIST = Strict(False)
@@ -145,21 +153,16 @@ def decode_info(kind: str, body: bytes) -> Any:
         return _INFOS[kind].validate_json(body)
 
 
-def encode_generate(request: GenerationRequest, *, streams: bool) -> bytes:
-    """The body of `/v1/generate`; without the deadline, of which a header tells what is left."""
+def encode_request(request: GenerationRequest, **further: Any) -> bytes:
+    """A body about a request; without the deadline, of which a header tells what is left."""
     # Not orjson, which knows no integer beyond 64 bits; a template may be given one.
-    return json.dumps({"request": request_to_json(request), "streams": streams}).encode()
+    return json.dumps({"request": request_to_json(request), **further}).encode()
 
 
 def decode_generate(body: bytes, timeout_s: float | None) -> tuple[GenerationRequest, bool]:
     with garbled("no request"):
         found = _GENERATE.validate_json(body)
-        request = request_from_json(found["request"] | {"timeout_s": timeout_s})
-        return request, found["streams"]
-
-
-def encode_first_token(request: GenerationRequest, groups: Sequence[Sequence[str]]) -> bytes:
-    return json.dumps({"request": request_to_json(request), "groups": groups}).encode()
+        return _request(found["request"], timeout_s), found["streams"]
 
 
 def decode_first_token(
@@ -167,32 +170,68 @@ def decode_first_token(
 ) -> tuple[GenerationRequest, list[list[str]]]:
     with garbled("no request"):
         found = _FIRST_TOKEN.validate_json(body)
-        request = request_from_json(found["request"] | {"timeout_s": timeout_s})
-        return request, found["groups"]
+        return _request(found["request"], timeout_s), found["groups"]
 
 
-def encode_generation(generation: Generation) -> bytes:
-    return _dumps({"result": generation_to_json(generation)})
+def encode_result(value: Any) -> bytes:
+    """The line that ends a call, as its decoder below takes the value."""
+    return dumps({"result": value})
 
 
-def decode_generation(value: Any, request: GenerationRequest) -> Generation:
-    """What `encode_generation` was given, if it answers the request."""
+def decode_generation(request: GenerationRequest, value: Any) -> Generation:
+    """A generation, if it answers the request."""
     with garbled("no generation"):
         generation = generation_from_json(value)
-        check_answers(request, generation)
+        _check_answers(request, generation)
         return generation
 
 
-def encode_first_token_reply(reply: FirstTokenReply) -> bytes:
-    return _dumps({"result": {"logprobs": reply.logprobs, "identity": reply.identity}})
-
-
-def decode_first_token_reply(value: Any, num_groups: int) -> FirstTokenReply:
-    """What `encode_first_token_reply` was given, if it answers that many groups."""
+def decode_first_token_reply(num_groups: int, value: Any) -> FirstTokenReply:
+    """Log-probs of first tokens, if they are of that many groups."""
     with garbled("no log-probs of first tokens"):
         found = _FIRST_TOKEN_REPLY.validate_python(value)
         _expect(len(found["logprobs"]) == num_groups)
         return FirstTokenReply(tuple(found["logprobs"]), found["identity"])
+
+
+def _check_answers(request: GenerationRequest, generation: Generation) -> None:
+    """Refuse a generation that has less than was asked for, or more."""
+    samples, wanted = generation.samples, request.statistics
+    generated = samples
+    if request.answer is None:
+        generated = (generation.answer, *samples)
+    most = most_tokens(request)
+    for sequence in generated:
+        num_tokens = sequence.num_tokens
+        if sequence.reasoning is not None:
+            num_tokens += sequence.reasoning.num_tokens
+        _expect(num_tokens <= most)
+        _expect(len(sequence.text) <= most * _MAX_TOKEN_CHARACTERS)
+    _expect(num_taken(request, generation) == len(samples))
+    for names, sequences in (
+        (ANSWER_STATISTICS, (generation.answer,)),
+        (SAMPLE_STATISTICS - {"sample_texts"}, samples),
+    ):
+        for name in names:
+            field = STATISTICS[name].field or ""
+            for sequence in sequences:
+                _expect((getattr(sequence, field) is not None) == (name in wanted))
+    for index, sequence in enumerate((generation.answer, *samples)):
+        num_tops = request.num_tops_of(index)
+        _expect((sequence.token_tops is not None) == (num_tops > 0))
+        for tops in sequence.token_tops or ():
+            _expect(len(tops) <= num_tops)
+    _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
+    _expect(not generation.sentence_readings or SENTENCES_READ in wanted)
+    hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean
+    _expect(len(request.hidden_layers) == len(hidden))
+    _expect(request.by_sentence or not generation.sentence_hidden_means)
+    _expect((request.prompt_layer > 0) == (generation.prompt_state is not None))
+
+
+def most_tokens(request: GenerationRequest) -> int:
+    """The most tokens of each generated sequence, the one that ends it included."""
+    return (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
 
 
 def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
@@ -201,7 +240,7 @@ def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
     rows = []
     for pair in pairs:
         rows.append([positions.setdefault(text, len(positions)) for text in pair])
-    return _dumps({"comparer": comparer, "texts": list(positions), "pairs": rows})
+    return dumps({"comparer": comparer, "texts": list(positions), "pairs": rows})
 
 
 def decode_compare(body: bytes) -> tuple[str | None, list[Pair]]:
@@ -211,14 +250,8 @@ def decode_compare(body: bytes) -> tuple[str | None, list[Pair]]:
         return found["comparer"], [(texts[a], texts[b]) for a, b in found["pairs"]]
 
 
-def encode_pair_reply(pairs: Sequence[Pair], reply: PairReply) -> bytes:
-    """The result of `/v1/compare`, in the order of the pairs."""
-    scores = list(map(reply.scores.__getitem__, pairs))
-    return _dumps({"result": {"scores": scores, "identity": reply.identity}})
-
-
-def decode_pair_reply(value: Any, pairs: Sequence[Pair], num_labels: int) -> PairReply:
-    """What `encode_pair_reply` was given, if it answers these pairs."""
+def decode_pair_reply(num_labels: int, pairs: Sequence[Pair], value: Any) -> PairReply:
+    """Scores in the order of the pairs, if they are of these."""
     with garbled("no scores of these pairs"):
         found = _PAIR_REPLY.validate_python(value)
         scores: dict[Pair, PairScore] = {}
@@ -228,22 +261,14 @@ def decode_pair_reply(value: Any, pairs: Sequence[Pair], num_labels: int) -> Pai
         return PairReply(scores, found["identity"])
 
 
-def encode_fit(comparer: str | None, texts: Sequence[ContextAndText]) -> bytes:
-    return _dumps({"comparer": comparer, "texts": texts})
-
-
 def decode_fit(body: bytes) -> tuple[str | None, list[ContextAndText]]:
     with garbled("no texts"):
         found = _FIT.validate_json(body)
         return found["comparer"], found["texts"]
 
 
-def encode_contexts(contexts: Sequence[str]) -> bytes:
-    return _dumps({"result": contexts})
-
-
-def decode_contexts(value: Any, texts: Sequence[ContextAndText]) -> list[str]:
-    """What `encode_contexts` was given, if it has a right part of each context."""
+def decode_contexts(texts: Sequence[ContextAndText], value: Any) -> list[str]:
+    """Contexts, if they are a right part of each that was asked."""
     with garbled("no contexts"):
         contexts = _CONTEXTS.validate_python(value)
         for context, (whole, _) in zip(contexts, texts, strict=True):
@@ -251,22 +276,13 @@ def decode_contexts(value: Any, texts: Sequence[ContextAndText]) -> list[str]:
         return contexts
 
 
-def encode_texts(texts: Sequence[str]) -> bytes:
-    """The body of `/v1/token-ends`."""
-    return _dumps(texts)
-
-
 def decode_texts(body: bytes) -> list[str]:
     with garbled("no texts"):
         return _CONTEXTS.validate_json(body)
 
 
-def encode_token_ends(ends: Sequence[Sequence[int]]) -> bytes:
-    return _dumps({"result": ends})
-
-
-def decode_token_ends(value: Any, texts: Sequence[str]) -> list[list[int]]:
-    """What `encode_token_ends` was given, if it can be about these texts."""
+def decode_token_ends(texts: Sequence[str], value: Any) -> list[list[int]]:
+    """Ends of tokens, if they can be of these texts."""
     with garbled("no ends of tokens"):
         found = _TOKEN_ENDS.validate_python(value)
         for text, ends in zip(texts, found, strict=True):
@@ -278,7 +294,7 @@ def decode_token_ends(value: Any, texts: Sequence[str]) -> list[list[int]]:
 def encode_token(token: Token) -> bytes:
     """One further token of what is streamed."""
     told = token.text, token.logprob, token.entropy, token.reasoning, token.tops
-    return _dumps({"token": told})
+    return dumps({"token": told})
 
 
 def decode_token(value: Any) -> Token:
@@ -287,7 +303,7 @@ def decode_token(value: Any) -> Token:
 
 
 def encode_error(error: errors.CocoaError) -> bytes:
-    return _dumps(error_to_json(error))
+    return dumps(error_to_json(error))
 
 
 def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
@@ -310,21 +326,21 @@ def decode_line(line: bytes, digest: bytes) -> tuple[str, Any]:
         return kind, content
 
 
-def parts(pairs: Sequence[Texts]) -> Iterator[Sequence[Texts]]:
-    """The pairs, or other tuples of texts, in calls that are not too large.
+def parts(asked: Sequence[Texts]) -> Iterator[Sequence[Texts]]:
+    """Pairs or texts in calls that are not too large.
 
     >>> [len(part) for part in parts([("a", "b")] * (MAX_PAIRS + 1))]
     [4096, 1]
     """
     start, num_characters = 0, 0
-    for i, texts in enumerate(pairs):
-        num_added = sum(map(len, texts))
+    for i, texts in enumerate(asked):
+        num_added = len(texts) if isinstance(texts, str) else sum(map(len, texts))
         num_characters += num_added
         if i > start and (i - start == MAX_PAIRS or num_characters > MAX_CHARACTERS):
-            yield pairs[start:i]
+            yield asked[start:i]
             start, num_characters = i, num_added
-    if start < len(pairs):
-        yield pairs[start:]
+    if start < len(asked):
+        yield asked[start:]
 
 
 @contextmanager
@@ -341,5 +357,10 @@ def _expect(is_so: bool) -> None:
         raise ValueError
 
 
-def _dumps(value: Any) -> bytes:
+def _request(told: dict[str, Any], timeout_s: float | None) -> GenerationRequest:
+    return request_from_json(told | {"timeout_s": timeout_s})
+
+
+def dumps(value: Any) -> bytes:
+    """A value as one line."""
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)

@@ -153,7 +153,7 @@ async def _asked(
             workers = await connected(role, config, Hooks(on_server=on_server))
             while any(troubles.values()):  # others may be loading, or being tried out
                 await asyncio.sleep(_AGAIN_S)
-                await workers[0].connect()
+                await workers[0].upstream.connect()
     return troubles, workers
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cocoa_lab.facts import Known
+from cocoa_lab.judges import Judge, judge_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Example:
         references: accepted texts, at least one; none of an unlabelled prompt.
         context: the text that the answer is about: article, story, or the sentence to translate.
         json_schema: that the answer is held to; None for any text.
-        known: of what the answer speaks, for `quality.facts`; None where nothing is.
+        judge: by rule, of the sentences of its answers; None where there is none.
         fame: how often the testbed's fact was trained; see docs/embedded-models.md.
     """
 
@@ -35,7 +35,7 @@ class Example:
     fame: float | None = None
     messages: tuple[Mapping[str, str], ...] | None = None
     json_schema: Mapping[str, Any] | None = None
-    known: Known | None = None
+    judge: Judge | None = None
 
     @property
     def input(self) -> Literal["prompt", "messages"]:
@@ -144,10 +144,11 @@ def example_of(given: Mapping[str, Any], labelled: bool, **defaults: str) -> Exa
         task=fields["task"],
         prompt=fields["prompt"],
         messages=messages,
-        references=_references(fields, labelled),
+        references=_references(fields, labelled and "judge" not in fields),
         stop=_strings(fields, "stop"),
         context=fields.get("context"),
         json_schema=_schema(fields),
+        judge=judge_of(fields),
         **_numbers(fields),
     )
 

@@ -11,7 +11,6 @@ from cocoa_lab.containing import says, words
 from models.units.comparison import Comparer
 from models.units.json_values import parse, parsed
 from models.units.schemas import rules
-from models.units.sentences import sentence_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +66,6 @@ class Known:
         if not found:
             return None
         return all(any(says(one, text) for one in fact.accepted) for fact in found)
-
-    def share_right(self, text: str) -> float:
-        """Share of the sentences with a verdict that are right; NaN where none has one."""
-        verdicts = [self.verdict(text[start:end]) for start, end in sentence_spans(text)]
-        known = [verdict for verdict in verdicts if verdict is not None]
-        if not known:
-            return float("nan")
-        return float(np.mean(known))
 
 
 def share_of_fields(text: str, schema: Mapping[str, Any], reference: str) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 from cocoa_lab.containing import says
 from cocoa_lab.examples import Example
 from cocoa_lab.facts import share_of_fields
+from cocoa_lab.judges import share_right
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array, Pair
 
@@ -123,11 +124,13 @@ def fields(output: str, example: Example) -> float:
     return share_of_fields(output, example.json_schema or {}, example.references[0])
 
 
-def facts(output: str, example: Example) -> float:
-    """Share of the output's sentences about known facts that are right; NaN without any."""
-    if example.known is None:
-        return float("nan")
-    return example.known.share_right(output)
+async def facts(outputs: Sequence[str], examples: Sequence[Example], _: Support | None) -> Array:
+    """Share of the output's sentences that the example's judge calls right; NaN without any."""
+    shares = np.full(len(outputs), np.nan)
+    for row, (output, example) in enumerate(zip(outputs, examples, strict=True)):
+        if example.judge is not None:
+            shares[row] = await share_right(output, example.judge)
+    return shares
 
 
 def accuracy(output: str, example: Example) -> float:
@@ -288,7 +291,7 @@ QUALITY: dict[str, Measure] = {
     "align_context": Measure(align_context, needs_support=True),
     "comet": Measure(comet),
     "fields": Measure(_each(fields)),
-    "facts": Measure(_each(facts)),
+    "facts": Measure(facts),
 }
 
 _DEFAULTS = {

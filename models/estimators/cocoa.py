@@ -193,12 +193,12 @@ def rb_cocoa_sp(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Rao-Blackwellised CoCoA over sequence probability, the default: sp * rb_consistency, in nats.
+    """Rao-Blackwellised CoCoA over sequence probability: sp * rb_consistency, in nats.
 
     Ours: Rao-Blackwell over Vashurin et al. 2025.
 
-    Use: as cocoa_sp, where the samples' log-probs are known; of most use for short answers, of
-    whose probability ten samples find a large part.
+    Use: as cocoa_sp, where the samples' log-probs are known, for answers of one length; of most use
+    for short ones, of whose probability ten samples find a large part.
     """
     return sp(answer_token_logprobs) * rb_consistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match

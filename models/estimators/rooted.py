@@ -40,11 +40,13 @@ def rb_cocoa_root_sp(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Rao-Blackwellised CoCoA over the root of the length: root_sp * rb_consistency, in nats.
+    """Rao-Blackwellised CoCoA over the root of the length, the default: root_sp * rb_consistency.
 
-    Ours: Rao-Blackwell over Vashurin et al. 2025.
+    In nats. Ours: Rao-Blackwell over Vashurin et al. 2025.
 
-    Use: answers of any length, words and sentences mixed.
+    Use: answers of any length, words and sentences mixed; chosen on real models
+    (docs/adr/0027-a-default-for-answers-of-any-length.md). Means over tokens rank better where
+    words and paragraphs are mixed and an answer is worth the share of it that is right.
     """
     return root_sp(answer_token_logprobs) * rb_consistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match

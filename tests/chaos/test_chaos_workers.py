@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from models.codec import generation_to_json
 from models.errors import GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
@@ -313,7 +314,7 @@ def answering(reply):
 
 async def whole_answer():
     async with fake_worker() as local:
-        return wire.encode_generation(await local.generate(REQUEST))
+        return wire.encode_result(generation_to_json(await local.generate(REQUEST)))
 
 
 @pytest_anyio

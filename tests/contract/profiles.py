@@ -11,7 +11,13 @@ _REASONING = _OPENAI | {"max_completion_tokens"}
 _REASONING -= {"max_tokens", "temperature", "top_p", "stop", "seed", *_LOGPROBS, *_PENALTIES}
 _LAW = {"top_k", "min_p"}
 _VLLM = _OPENAI | _LAW | {"prompt", "repetition_penalty", "echo", "chat_template_kwargs"}
-_VLLM |= {"return_token_ids", "return_tokens_as_token_ids", "prompt_logprobs", "vllm_xargs"}
+_VLLM |= {
+    "skip_special_tokens",
+    "return_token_ids",
+    "return_tokens_as_token_ids",
+    "prompt_logprobs",
+    "vllm_xargs",
+}
 _VLLM |= {"logprob_token_ids", "allowed_token_ids", "structured_outputs", "thinking_token_budget"}
 _LLAMA = _OPENAI | _LAW | {"prompt", "repeat_penalty", "json_schema"}
 _PROPS = {"build_info": "b1", "total_slots": 4, "modalities": {"vision": False}}
@@ -31,7 +37,7 @@ SERVERS = {
     | {"takes": frozenset(_VLLM), "owner": "sglang", "tokenizes": False, "error_form": "message"},
     "llama.cpp": _OWN
     | {"takes": frozenset(_LLAMA), "owner": "llamacpp", "tokenizes": False, "most_samples": 4}
-    | {"looks": {"/props": _PROPS}, "echoes": False},
+    | {"looks": {"/props": _PROPS}},
     "ollama": _OWN
     | {"takes": frozenset(_OPENAI | {"prompt"}), "tokenizes": False, "draws_several": False}
     | {"looks": {"/api/version": {"version": "0.13"}}, "completion_logprobs": False}

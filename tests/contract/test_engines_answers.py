@@ -135,10 +135,10 @@ async def test_a_loop_that_is_cancelled_fails_who_comes_after(build):
     await generator.close()
 
 
-async def test_after_close_every_call_is_refused(generator):
-    await generator.close()
+async def test_after_close_every_call_is_refused(closing_generator):
+    await closing_generator.close()
     with pytest.raises(NotReady):
-        await generator.generate(asked(generator))
+        await closing_generator.generate(asked(closing_generator))
 
 
 async def test_hidden_layers_bring_one_mean_a_layer_that_samples_do_not_change(generator):

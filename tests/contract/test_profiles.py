@@ -54,7 +54,7 @@ async def over(name, **changes):
         if name == "azure":
             config["server"] = name
         generator = OpenAIGenerator(GeneratorConfig(**config).place())
-        await generator.connect()
+        await generator.upstream.connect()
         try:
             yield server, generator
         finally:
@@ -174,6 +174,7 @@ async def test_what_an_unknown_server_refuses_is_left_out_or_renamed(form, lacks
     assert len(found.samples) == LAW.num_samples
     if form != "unnamed":
         assert ("seed_not_heeded" in found.warnings) == (lacks == "seed")
+        assert ("top_k_not_heeded" in found.warnings) == (lacks == "top_k")
     assert found.answer.token_logprobs is not None
 
 
@@ -210,7 +211,7 @@ async def test_a_url_may_have_any_path_and_calls_further_headers_and_a_version(p
         settings |= {"headers_file": str(headers), "server": "" if kind == "generic" else kind}
         settings |= {"api_version": "2024-10-21"} if versioned else {}
         generator = OpenAIGenerator(GeneratorConfig(**settings).place())
-        await generator.connect()
+        await generator.upstream.connect()
         await generator.generate(CHAT)
         await generator.close()
         assert {head["x-team"] for head in server.heads} == {"one"}
@@ -252,7 +253,7 @@ async def test_what_only_its_operator_can_change_is_said_and_asked_again_once_a_
         config = {"url": server.url, "api": "openai", "server": "openai", "model": "tiny"}
         generator = OpenAIGenerator(GeneratorConfig(**config).place())
         server.replies += [reply] * 20
-        connecting = asyncio.create_task(generator.connect())
+        connecting = asyncio.create_task(generator.upstream.connect())
         await asyncio.sleep(3.5)
         connecting.cancel()
         await generator.close()
@@ -265,7 +266,7 @@ async def test_a_server_that_fails_before_it_is_known_is_looked_at_ever_more_sel
     async with openai_server(**SERVERS["generic"]) as server:
         generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").place())
         server.replies += [JSONResponse({"choices": []})] * 99
-        connecting = asyncio.create_task(generator.connect())
+        connecting = asyncio.create_task(generator.upstream.connect())
         await asyncio.sleep(2.0)
         [upstream] = generator.upstream.servers
         assert upstream.num_failed <= 7  # after .05, .1, .2, .4, .8 … seconds

@@ -72,7 +72,7 @@ async def asked(servers, name, url, routing):
 
     config = GeneratorConfig(url=url, api="openai", routing=routing)
     generator = OpenAIGenerator(config.place(), resolve=resolve)
-    await generator.connect()
+    await generator.upstream.connect()
     await until(lambda: all(server.known for server in generator.upstream.servers))
     before = await caches(servers)
     requests = []

@@ -1,5 +1,6 @@
 """One request at one server: its answer and its samples, side by side."""
 
+import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -23,26 +24,26 @@ from models.statistics import (
     SAMPLE_STATISTICS,
     STATISTICS,
     Source,
+    fields_of,
     supplied_by,
 )
+from models.units.tool_calls import Call, names_of, read
 from models.waves import num_further
 from workers.calling import Listener, together
 from workers.calls import Rejected
 from workers.client import Unreachable
 from workers.openai import columns
-from workers.openai.called import is_call_required
-from workers.openai.capabilities import OpenAIServer, no_greedy
 from workers.openai.dialect import TOO_LONG
-from workers.openai.events import merged
-from workers.openai.explaining import SCALED, explained
-from workers.openai.formats import check_called, check_followed, for_tokens, with_grammar
-from workers.openai.given import Forms, forms_of, score_given, texts_of
+from workers.openai.found import BOUNDS_TOP
 from workers.openai.model_calls import ModelCalls
-from workers.openai.prompts import render
+from workers.openai.prompts import for_tokens, render
+from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.reasoning import behind_reasoning, needs_texts
 from workers.openai.replies import (
     TOO_MANY,
-    fields_of,
+    Choice,
+    count,
+    counted,
     likeliest,
     read_choices,
     to_sequence,
@@ -55,17 +56,24 @@ from workers.openai.requests import (
     drawn,
     first_seed,
     most_bytes,
+    under_grammar,
     within_budget,
 )
 from workers.openai.soundness import ALL_ZERO, UNCOVERED, are_of, contradict
-from workers.openai.tags import with_tags
-from workers.openai.telling import Teller
-from workers.openai.usage import Counted, count, counted
+from workers.openai.streaming import Teller, merged
 
 # Tokens of a reasoning's tags, at most.
 _TAGS = 8
 # Fields of a sequence that a server tells of its tokens.
 _TOLD_WITH_TOKENS = ("token_logprobs", "token_entropies")
+# Why a sequence lacks what was wanted of it, by its field.
+_MISSING = {
+    "token_logprobs": "the server told no log-probs",
+    "token_entropies": "the server told no entropy of a token",
+    "token_texts": "the server's texts of tokens do not join to the answer",
+}
+_NOT_APART = "the server does not tell the tokens of the answer from those of its reasoning"
+_SCALED = "the server's log-probs are raw at temperature 1 only"
 
 
 class OpenAIRequest:
@@ -73,7 +81,6 @@ class OpenAIRequest:
 
     Args:
         calls: of the server.
-        server: what it can do.
         request: that it is asked.
         budget: tokens of prompt, answer and samples together; 0 for any number.
         listener: told the tokens that are streamed.
@@ -82,14 +89,12 @@ class OpenAIRequest:
     def __init__(
         self,
         calls: ModelCalls,
-        server: OpenAIServer,
         request: GenerationRequest,
         budget: int,
         listener: Listener,
     ) -> None:
         self._calls = calls
-        self._server = server
-        self._can = server.capabilities
+        self._can = calls.can
         self._request = request
         self._budget = budget
         self._listener = listener
@@ -116,19 +121,19 @@ class OpenAIRequest:
         if asked.sampling.seed is not None:
             self._seed = asked.sampling.seed
         if any(asked.tops_of) and asked.num_tops and not self._can.tells_raw_samples(temperature):
-            raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
-        self._prompt = await render(self._calls, self._can, asked)
+            raise InvalidRequest(f"are not told here: {_SCALED}", field="num_tops")
+        self._prompt = await render(self._calls, asked)
         if self._prompt.as_message:
             self._warn("prompt_as_message")
         if asked.grammar is not None:
-            grammar = await for_tokens(self._calls, self._can, asked.grammar)
+            grammar = await for_tokens(self._calls, asked.grammar)
             asked = self._without_unmasked(replace(asked, grammar=grammar))
         forms: Forms = {}
         if not asked.num_drawn:
-            forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
+            forms = await forms_of(self._calls, self._prompt, asked.answer)
         self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
-        num, dialect = num_further(asked, None, ()), self._calls.tongue.dialect
-        if num and asked.answer is None and no_greedy(dialect):  # the first draw is the answer
+        num = num_further(asked, None, ())
+        if num and asked.answer is None and self._can.no_greedy:  # the first draw is the answer
             samples = await self._draw(num, asked.num_drawn)
             answer = samples[0]
         else:
@@ -138,24 +143,68 @@ class OpenAIRequest:
             samples += await self._draw(num, asked.num_drawn + len(samples))
             answer, samples = self._without_zeros(answer, samples)
         self._listener.tell_rest((answer, *samples)[asked.streamed])
-        if asked.answer is None and no_greedy(self._calls.tongue.dialect):
+        if asked.answer is None and self._can.no_greedy:
             self._warn("answer_is_drawn")
         generation = Generation(
             answer=answer,
             samples=tuple(samples),
             prompt_tokens=self._prompt.num_tokens or self._prompt_tokens,
             seed=self._seed,
-            model_id=self._server.info.model_id,
-            revision=self._server.info.revision,
-            identity=self._server.identity,
+            model_id=self._can.info.model_id,
+            revision=self._can.info.revision,
+            identity=self._can.identity,
             generate_s=time.monotonic() - began_at,
             answer_form=self._form,
             probe_readings=self._readings,
             mte_bounds=self._bounds,
+        )
+        return self._explained(generation)
+
+    def _explained(self, generation: Generation) -> Generation:
+        """The same without what is not what was wanted, and with the reasons and warnings."""
+        request, can, answer = self._request, self._can, generation.answer
+        sampling, samples = request.sampling, generation.samples
+        readings, bounds = generation.probe_readings, generation.mte_bounds
+        if "sample_token_logprobs" in request.statistics and not can.tells_raw_samples(
+            sampling.temperature
+        ):
+            samples = tuple(replace(sample, token_logprobs=None) for sample in samples)
+            self._absent["sample_token_logprobs"] = _SCALED
+        if samples and (self._is_fixed("temperature") or self._is_fixed("top_p")):
+            self._warn("temperature_not_heeded")
+        if samples and sampling.top_k and can.heeds("top_k") is False:
+            self._warn("top_k_not_heeded")
+        if samples and sampling.seed is not None and can.heeds("seed") is False:
+            self._warn("seed_not_heeded")
+        if readings and answer.num_tokens == 1:
+            self._warn("one_token_answer")
+        if any(one.out_of_domain for one in readings.values()):
+            self._warn("out_of_domain")
+        if answer.reasoning is not None:
+            # Probes, and bounds of entropies, are read over all that the server wrote.
+            self._absent |= dict.fromkeys(readings, _NOT_APART)
+            readings, bounds = {}, None
+        written = tuple(one for one in samples if not one.is_withheld)
+        for name in request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
+            row = STATISTICS[name]
+            sequences = (answer,) if row.source == "answer" else written
+            if any(getattr(one, row.field or "") is None for one in sequences):
+                is_reasoned = any(one.reasoning is not None for one in sequences)
+                reason = _NOT_APART if is_reasoned else _MISSING.get(row.field or "", "")
+                self._absent.setdefault(name, reason)
+        return replace(
+            generation,
+            samples=samples,
+            probe_readings=readings,
+            mte_bounds=bounds,
             absent=self._absent,
             warnings=tuple(self._warnings),
         )
-        return explained(generation, self._request, self._can, self._calls.tongue.dialect)
+
+    def _is_fixed(self, name: str) -> bool:
+        """Whether another law was wanted than the only one that the server has."""
+        wanted = getattr(self._request.sampling, name)
+        return wanted != 1.0 and not self._can.tongue.dialect.takes(name)
 
     def _fitted(self, asked: GenerationRequest, num_answer: int) -> GenerationRequest:
         """The request with a `max_new_tokens` that fits the context and the budget."""
@@ -177,9 +226,9 @@ class OpenAIRequest:
         if self._request.num_drawn:  # an earlier request has brought it
             return records.Sequence(answer.text, answer.text, 0, "given")
         wanted = self._request.statistics
-        if await columns.is_prompt_foreign(self._calls, self._server, self._prompt):
+        if await columns.is_prompt_foreign(self._calls, self._prompt):
             self._warn(PROMPT_OUT_OF_DOMAIN)
-        given = await score_given(self._calls, self._server, self._prompt, answer, forms, wanted)
+        given = await score_given(self._calls, self._prompt, answer, forms, wanted)
         self._form = given.form
         self._absent |= given.absent
         if not given.shows_its_end:
@@ -188,31 +237,29 @@ class OpenAIRequest:
 
     async def _greedy(self) -> records.Sequence:
         can, wanted = self._can, self._request.statistics
-        mode, num_columns = columns.mode_of(self._server, wanted)
+        mode, num_columns = columns.mode_of(self._can, wanted)
         top: int | None = None
         if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS):
             top = max(num_columns, min(can.logprobs or 0, 1))
             if "answer_token_logprobs" in wanted and not mode:
-                top = can.bounds_top
+                top = can.tops(BOUNDS_TOP)
         num_tops = self._request.num_tops_of(0)
         if num_tops and top is not None:
             top = max(top, num_tops)
         by_text = not mode and ("answer_token_texts" in wanted or num_tops > 0)
         body = self._body(0, top=top, mode=mode, by_text=by_text)
-        [told] = await self._choices(body, 1, is_streamed=not self._request.streamed)
-        choice = told.choice
+        [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
         if mode:
-            columns.check(choice, self._server)
-            self._readings = columns.readings_of(choice, self._server, wanted)
-            is_foreign = columns.is_foreign(choice, self._server)
+            is_foreign = columns.is_foreign(choice, self._can)
+            self._readings = columns.readings_of(choice, self._can, wanted)
         else:
-            is_foreign = await columns.is_prompt_foreign(self._calls, self._server, self._prompt)
-            self._absent |= columns.absent_beside_texts(self._server, wanted)
+            is_foreign = await columns.is_prompt_foreign(self._calls, self._prompt)
+            self._absent |= columns.absent_beside_texts(self._can, wanted)
             if top and not choice.unsound and (tops := choice.likeliest(top)) is not None:
                 self._bounds = mean_bounds(tops, can.vocabulary_size)
         if is_foreign:
             self._warn(PROMPT_OUT_OF_DOMAIN)
-        return await self._sequence(told, "answer", 0)
+        return await self._sequence(choice, 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
         """The next samples of the request, those of before not among them."""
@@ -234,14 +281,13 @@ class OpenAIRequest:
         seed = first_seed(self._seed) + num_drawn
         drawn_choices = await self._drawn(body, num, seed, request.streamed - 1 - num_drawn)
         samples: list[records.Sequence] = []
-        for told in drawn_choices:
-            index = num_drawn + len(samples) + 1
-            samples.append(await self._sequence(told, "samples", index))
+        for choice in drawn_choices:
+            samples.append(await self._sequence(choice, num_drawn + len(samples) + 1))
         return samples
 
     async def _drawn(
         self, body: Mapping[str, Any], num: int, seed: int, place: int
-    ) -> list[Counted]:
+    ) -> list[Choice]:
         """As many samples, with seeds one after the other, by as few calls as the server lets.
 
         Args:
@@ -250,7 +296,7 @@ class OpenAIRequest:
             seed: of the first.
             place: of the one that is streamed; none where it is not among them.
         """
-        most = self._calls.tongue.dialect.most_samples or num
+        most = self._can.tongue.dialect.most_samples or num
         if num > most:
             drawing = []
             for first in range(0, num, most):
@@ -265,10 +311,10 @@ class OpenAIRequest:
                 raise
             half = num // 2  # maybe they are too many for one call
             found = await self._drawn(body, half, seed, place)
-            self._calls.tongue.draws_at_most(half)
+            self._can.tongue.draws_at_most(half)
         if len(found) < num:
             num_found = len(found)
-            self._calls.tongue.draws_at_most(num_found)
+            self._can.tongue.draws_at_most(num_found)
             found += await self._drawn(body, num - num_found, seed + num_found, place - num_found)
         return found
 
@@ -289,16 +335,16 @@ class OpenAIRequest:
         grammar = self._request.grammar
         if grammar is None or self._holds_calls:
             return body
-        return with_grammar(self._can, body, grammar)
+        return body | under_grammar(self._can, self._prompt, grammar)
 
     @property
     def _holds_calls(self) -> bool:
         """Whether the server is told in its own way that a call has to come."""
-        return self._can.calls_tools and is_call_required(self._request)
+        return self._can.holds_calls(self._request)
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
-    ) -> list[Counted]:
+    ) -> list[Choice]:
         """Choices of one call, with the token counts that `usage` reports."""
         path = self._prompt.path
         if is_streamed and self._listener.on_token is not None:
@@ -315,15 +361,16 @@ class OpenAIRequest:
         self._prompt_tokens = min(count(usage, "prompt_tokens"), most)
         return counted(usage, choices, self._most)
 
-    async def _sequence(self, told: Counted, source: Source, index: int) -> records.Sequence:
+    async def _sequence(self, choice: Choice, index: int) -> records.Sequence:
+        """The answer, 0, or a sample, of which the server tells this."""
+        source: Source = "samples" if index else "answer"
         wanted = fields_of(self._request.statistics, source)
-        choice, ids, opened = told.choice, told.choice.token_ids, self._prompt.opened
+        ids, opened = choice.token_ids, self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
             raise Unreachable(TOO_MANY)
         if choice.finish_reason == "length" and ids is not None and len(ids) < self._most:
             raise EngineError("the server ended a text before its time")
-        choice = await with_tags(self._calls, self._can, choice, opened=opened)
-        sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=told.num_tokens)
+        sequence = to_sequence(choice, wanted)
         num_tops = self._request.num_tops_of(index)
         if num_tops and not (choice.unsound or sequence.is_withheld):
             tops = likeliest(choice, num_tops)
@@ -337,32 +384,26 @@ class OpenAIRequest:
         if texts is None and (
             "token_texts" in wanted or needs_texts(choice, tag_ids, opened=opened)
         ):
-            texts = await texts_of(self._calls, self._can, self._prompt, choice)
-        sequence = behind_reasoning(
-            sequence, choice, texts, opened=opened, tag_ids=tag_ids, num_hidden=told.num_hidden
-        )
+            texts = await texts_of(self._calls, self._prompt, choice)
+        sequence = behind_reasoning(sequence, choice, texts, opened=opened, tag_ids=tag_ids)
         most_thoughts = self._request.sampling.most_thoughts(index)
         reasoning = sequence.reasoning
         if most_thoughts is not None and reasoning and reasoning.num_tokens > most_thoughts + _TAGS:
             message = f"is taken by the server of the model as {BUDGET}, and it reasons for longer"
             raise InvalidRequest(message, field="max_reasoning_tokens")
-        if reasoning and not reasoning.text and told.num_hidden:
+        if reasoning and not reasoning.text and choice.num_hidden:
             self._warn("reasoning_not_told")
         why_unsound = choice.unsound
-        if not why_unsound and not self._covers(told, sequence):
+        if not why_unsound and not self._covers(choice, sequence):
             why_unsound = UNCOVERED
         if "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
-        grammar = self._request.grammar
-        if self._holds_calls and not sequence.is_withheld:
-            check_called(self._request.tools, sequence)
-        elif grammar is not None and not sequence.is_withheld:
-            check_followed(grammar, sequence)
+        check_followed(self._request, sequence, is_call=self._holds_calls)
         return self._without_logprobs(sequence, source, why_unsound) if why_unsound else sequence
 
-    def _covers(self, told: Counted, sequence: records.Sequence) -> bool:
+    def _covers(self, choice: Choice, sequence: records.Sequence) -> bool:
         """Whether the tokens with log-probs are those of the text, as far as anybody can tell."""
-        choice, texts, text = told.choice, told.choice.tokens, told.choice.text
+        texts, text = choice.tokens, choice.text
         if sequence.reasoning is not None:
             texts, text = sequence.token_texts, sequence.text
         if sequence.refusal is not None or choice.logprobs is None:
@@ -372,7 +413,7 @@ class OpenAIRequest:
             num_untold = 0  # tokens that end a text, and that not every server tells
             if choice.token_ids is None:
                 num_untold = 1 + sum(map(len, self._request.sampling.stop))
-            return told.num_missing <= num_untold
+            return choice.num_missing <= num_untold
         return covered
 
     def _without_unmasked(self, asked: GenerationRequest) -> GenerationRequest:
@@ -415,3 +456,23 @@ class OpenAIRequest:
     def _warn(self, code: str) -> None:
         if code not in self._warnings:
             self._warnings.append(code)
+
+
+def check_followed(request: GenerationRequest, text: records.Sequence, *, is_call: bool) -> None:
+    """Refuse a finished text that cannot have followed its schema, or has not called a tool.
+
+    Raises:
+        EngineError: it is no JSON, or no call where that had to come.
+    """
+    if request.grammar is None or text.is_withheld or text.finish_reason != "stop":
+        return
+    if is_call:
+        calls = read(text.text, names_of(request.tools))
+        if not any(isinstance(one, Call) for one in calls):
+            raise EngineError("the server of the model has not called the tool that it had to")
+    elif request.grammar.kind == "json_schema":
+        try:
+            json.loads(text.text)
+        except (ValueError, RecursionError):
+            message = "the server of the model has not held a text to its schema"
+            raise EngineError(message) from None

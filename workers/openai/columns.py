@@ -1,23 +1,23 @@
 """What vLLM's plugin `cocoa-vllm` tells in columns of top log-probs: see docker/vllm/README.md."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from models.errors import InvalidLogits
 from models.probes.distance import DOMAIN_PERCENTILE
 from models.probes.domain import is_beyond
-from models.records import ProbeReading
-from workers.calls import Calls
+from models.records import Array, ProbeReading
 from workers.client import Refused
-from workers.openai.capabilities import Capabilities, Columns, OpenAIServer
+from workers.openai.found import Columns, OpenAIServer
+from workers.openai.model_calls import ModelCalls
 from workers.openai.replies import (
     ENTROPY_COLUMN,
     FIRST_FURTHER_COLUMN,
     MARK_COLUMN,
     Choice,
-    read_choices,
     sentinel,
 )
-from workers.openai.requests import COMPLETIONS, Prompt, completion
+from workers.openai.requests import COMPLETIONS, Prompt
 from workers.probe_reading import is_sound
 from workers.protocol import ProbeInfo
 from workers.standing import ChangedModel
@@ -51,48 +51,42 @@ _NO_LIGHT = {
 }
 
 
-async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Columns | None:
+async def read_columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     """What the plugin says of itself; None where there is none, or one of another format."""
-    top = can.logprobs or 0
-    if not can.tokenizes:  # several tokens may have had one text, which was told once
+    top = calls.can.logprobs or 0
+    if not calls.can.tokenizes:  # several tokens may have had one text, which was told once
         top = _USUAL_TOP
-    told = await _identity(calls, can, prompt, top)
-    needed = _columns_of(round(told.get(sentinel(_NUM_PROBES), 0.0)))
+    told = await _identity(calls, prompt, top)
+    needed = _columns_of(_number(told, _NUM_PROBES))
     if told and needed > len(told):
-        told = await _identity(calls, can, prompt, needed) or told
-    if round(told.get(sentinel(_FORMAT), 0.0)) != FORMAT:
+        told = await _identity(calls, prompt, needed) or told
+    if _number(told, _FORMAT) != FORMAT:
         return None
-    num_probes = round(told.get(sentinel(_NUM_PROBES), 0.0))
-    light = round(told.get(sentinel(_LIGHT), 0.0))
-    probes = []
-    for i in range(num_probes):
-        if probe := _digits(told, _PROBES + _PROBE_SIZE * i, _PROBE_SIZE):
-            probes.append(probe)
+    end = _columns_of(_number(told, _NUM_PROBES)) - _PROMPTS_SIZE
+    probes = [_digits(told, first, _PROBE_SIZE) for first in range(_PROBES, end, _PROBE_SIZE)]
+    untold = "for a reason that its plugin does not tell"
     return Columns(
-        mark=round(told.get(sentinel(MARK_COLUMN), 0.0)),
+        mark=_number(told, MARK_COLUMN),
         revision=_digits(told, _REVISION, _REVISION_SIZE),
-        probes=tuple(probes),
-        no_light=_NO_LIGHT.get(light, "for a reason that its plugin does not tell"),
-        prompts=_digits(told, _PROBES + _PROBE_SIZE * num_probes, _PROMPTS_SIZE),
+        probes=tuple(filter(None, probes)),
+        no_light=_NO_LIGHT.get(_number(told, _LIGHT), untold),
+        prompts=_digits(told, end, _PROMPTS_SIZE),
     )
 
 
-async def _identity(
-    calls: Calls, can: Capabilities, prompt: Prompt, top: int
-) -> Mapping[str, float]:
+async def _identity(calls: ModelCalls, prompt: Prompt, top: int) -> Mapping[str, float]:
     """The columns of the mode "identity", as far as so many likeliest tokens hold them.
 
     None without the plugin. A prompt may be a text: columns need no token ids of it.
     """
+    can = calls.can
     if not can.tells_logprobs or prompt.path != COMPLETIONS or top < _PROBES:
         return {}
     if not can.tokenizes and can.reasons:  # the texts that end its reasoning are not told then
         return {}
     top = min(top, _columns_of(_MOST_PROBES))
-    body = completion(can, prompt, max_tokens=1, top=top, mode="identity")
-    if (reply := await calls.try_post(COMPLETIONS, body)) is None:
-        return {}
-    tops = read_choices(reply, 1)[0].tops
+    choices = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
+    tops = choices[0].tops if choices else None
     return tops[0] if tops else {}
 
 
@@ -101,14 +95,40 @@ def _columns_of(num_probes: int) -> int:
     return _PROBES + _PROBE_SIZE * num_probes + _PROMPTS_SIZE
 
 
-def probes_read(columns: Columns, known: Mapping[str, ProbeInfo]) -> dict[str, ProbeInfo]:
-    """Those of the probes that this deployment knows which the plugin reads, by statistic."""
-    if columns.no_light:
-        return {}
-    return {name: one for name, one in known.items() if place_of(columns, one) is not None}
+def _number(told: Mapping[str, float], column: int) -> int:
+    return round(told.get(sentinel(column), 0.0))
 
 
-def place_of(columns: Columns, probe: ProbeInfo) -> int | None:
+def _digits(told: Mapping[str, float], first: int, num: int) -> str:
+    """Hexadecimal digits, four a column; "" where all of them are 0."""
+    columns = range(first, first + num)
+    digits = "".join(f"{_number(told, column) & 0xFFFF:04x}" for column in columns)
+    return digits if digits.strip("0") else ""
+
+
+def with_known(can: OpenAIServer, probes: Mapping[str, ProbeInfo], prompts: str) -> OpenAIServer:
+    """The server with those of the probes and prompts that a deployment knows which it reads.
+
+    Args:
+        can: with what its plugin says of itself.
+        probes: that are known, by the statistic that each predicts.
+        prompts: sha256 of those that are known; "" for none.
+
+    Raises:
+        Refused: its weights have another revision than the deployment says.
+    """
+    if (columns := can.columns) is None:
+        return can
+    if can.revision and columns.revision and not can.revision.startswith(columns.revision):
+        raise Refused("its weights have another revision than the settings say")
+    read = {}
+    if not columns.no_light:
+        read = {name: one for name, one in probes.items() if _place_of(columns, one) is not None}
+    is_compared = columns.prompts and prompts.startswith(columns.prompts)
+    return replace(can, probes=read, prompts=prompts if is_compared else "")
+
+
+def _place_of(columns: Columns, probe: ProbeInfo) -> int | None:
     """Which of the plugin's probes this one is; None for none."""
     for place, digits in enumerate(columns.probes):
         if probe.sha256.startswith(digits):
@@ -116,87 +136,63 @@ def place_of(columns: Columns, probe: ProbeInfo) -> int | None:
     return None
 
 
-def prompts_read(columns: Columns, known: str) -> str:
-    """The prompts that this deployment knows, by sha256, where the plugin compares with them."""
-    is_same = columns.prompts and known.startswith(columns.prompts)
-    return known if is_same else ""
-
-
-def check_revision(columns: Columns, said: str) -> None:
-    """Hold what the deployment says of the weights to what the plugin tells of them.
-
-    Raises:
-        Refused: they have another revision.
-    """
-    if said and columns.revision and not said.startswith(columns.revision):
-        raise Refused("its weights have another revision than the settings say")
-
-
-def mode_of(server: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
+def mode_of(can: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
     """The plugin's mode for an answer of which these are wanted, and how many columns it has.
 
     Every answer has at least its mark and entropies, by which other weights are noticed, but one
     whose tokens' texts are wanted of a server that tells no texts beside columns.
     """
-    columns = server.capabilities.columns
-    if columns is None or _exclude_texts(server, statistics):
+    if can.columns is None or _exclude_texts(can, statistics):
         return "", 0
     mode, num_columns = "entropy", FIRST_FURTHER_COLUMN
-    if statistics & server.probes.keys():
-        mode, num_columns = "light", max(_LEAST_TOP, num_columns + 2 * len(columns.probes))
-    if server.prompts:
+    if statistics & can.probes.keys():
+        mode, num_columns = "light", max(_LEAST_TOP, num_columns + 2 * len(can.columns.probes))
+    if can.prompts:
         return mode + _WITH_PROMPT, num_columns + _PROMPT_COLUMNS
     return mode, num_columns
 
 
-def absent_beside_texts(server: OpenAIServer, statistics: frozenset[str]) -> dict[str, str]:
+def absent_beside_texts(can: OpenAIServer, statistics: frozenset[str]) -> dict[str, str]:
     """What columns would tell, and why they do not where the texts of tokens are wanted."""
-    if server.capabilities.columns is None or not _exclude_texts(server, statistics):
+    if can.columns is None or not _exclude_texts(can, statistics):
         return {}
-    return dict.fromkeys(statistics & {"answer_token_entropies", *server.probes}, _TEXTS_INSTEAD)
+    return dict.fromkeys(statistics & {"answer_token_entropies", *can.probes}, _TEXTS_INSTEAD)
 
 
-def _exclude_texts(server: OpenAIServer, statistics: frozenset[str]) -> bool:
+def _exclude_texts(can: OpenAIServer, statistics: frozenset[str]) -> bool:
     """Whether columns would keep the server from telling the texts that are wanted.
 
     Columns need tokens called by their ids, whose texts a server that takes ids tells afterwards.
     """
-    return not server.capabilities.tokenizes and "answer_token_texts" in statistics
+    return not can.tokenizes and "answer_token_texts" in statistics
 
 
-def check(choice: Choice, server: OpenAIServer) -> None:
-    """Refuse an answer of other weights, compared with other prompts, or with no entropies.
+async def is_prompt_foreign(calls: ModelCalls, prompt: Prompt) -> bool:
+    """What `is_foreign` says of a prompt whose answer is given: by one token of the server's."""
+    if not calls.can.prompts:
+        return False
+    mode, top = mode_of(calls.can, frozenset())
+    [choice] = await calls.complete(prompt, max_tokens=1, top=top, mode=mode)
+    return is_foreign(choice, calls.can)
+
+
+def is_foreign(choice: Choice, can: OpenAIServer) -> bool:
+    """Whether the first token says that its prompt is unlike those of the calibration.
 
     Raises:
-        ChangedModel: its marks are not those of the server that was tried out.
+        ChangedModel: the answer is of other weights than those that were tried out, or was compared
+            with other prompts.
         InvalidLogits: an entropy is no number, so the model's logits were none.
     """
-    columns = server.capabilities.columns
-    if columns is None or _mark(choice, MARK_COLUMN) != columns.mark:
+    compared = choice.column(FIRST_FURTHER_COLUMN)
+    wanted = int(can.prompts[:_PROMPTS_MARK_DIGITS] or "0", 16)
+    if can.columns is None or _last(choice.column(MARK_COLUMN)) != can.columns.mark:
         raise ChangedModel
-    wanted = int(server.prompts[:_PROMPTS_MARK_DIGITS] or "0", 16)
-    if server.prompts and _mark(choice, FIRST_FURTHER_COLUMN) != wanted:
+    if can.prompts and _last(compared) != wanted:
         raise ChangedModel
     check_entropies(choice)
-
-
-async def is_prompt_foreign(calls: Calls, server: OpenAIServer, prompt: Prompt) -> bool:
-    """What `is_foreign` says of a prompt whose answer is given: by one token of the server's."""
-    if not server.prompts:
-        return False
-    mode, top = mode_of(server, frozenset())
-    body = completion(server.capabilities, prompt, max_tokens=1, top=top, mode=mode)
-    [choice] = read_choices(await calls.post(prompt.path, body), 1)
-    check(choice, server)
-    return is_foreign(choice, server)
-
-
-def is_foreign(choice: Choice, server: OpenAIServer) -> bool:
-    """Whether the first token says that its prompt is unlike those of the calibration."""
-    if not server.prompts:
-        return False
-    column = choice.column(FIRST_FURTHER_COLUMN + 1)
-    return column is None or is_beyond(float(column[0]))
+    percentile = choice.column(FIRST_FURTHER_COLUMN + 1)
+    return bool(can.prompts) and (percentile is None or is_beyond(float(percentile[0])))
 
 
 def check_entropies(choice: Choice) -> None:
@@ -211,22 +207,19 @@ def check_entropies(choice: Choice) -> None:
 
 
 def readings_of(
-    choice: Choice, server: OpenAIServer, statistics: frozenset[str]
+    choice: Choice, can: OpenAIServer, statistics: frozenset[str]
 ) -> dict[str, ProbeReading]:
     """What the last token says that each wanted probe reads of the whole answer.
 
     A reading that is no number, or out of its range, is left out.
     """
     readings: dict[str, ProbeReading] = {}
-    columns, first_probe = server.capabilities.columns, FIRST_FURTHER_COLUMN
-    if server.prompts:
-        first_probe += _PROMPT_COLUMNS
-    for statistic, probe in server.probes.items():
-        place = None if columns is None else place_of(columns, probe)
-        if statistic not in statistics or place is None:
+    first_probe = FIRST_FURTHER_COLUMN + _PROMPT_COLUMNS * bool(can.prompts)
+    for statistic in statistics & can.probes.keys():
+        place = None if can.columns is None else _place_of(can.columns, can.probes[statistic])
+        if place is None:
             continue
-        first = first_probe + 2 * place
-        value, percentile = choice.column(first), choice.column(first + 1)
+        value, percentile = (choice.column(first_probe + 2 * place + i) for i in (0, 1))
         if value is None or percentile is None or not len(value):
             continue
         reading, far = float(value[-1]), float(percentile[-1])
@@ -235,17 +228,6 @@ def readings_of(
     return readings
 
 
-def _mark(choice: Choice, index: int) -> int | None:
-    """What the last token's column of this index says; None where it says nothing."""
-    column = choice.column(index)
-    if column is None or not len(column):
-        return None
-    return round(float(column[-1]))
-
-
-def _digits(told: Mapping[str, float], first: int, num: int) -> str:
-    """Hexadecimal digits, four a column; "" where all of them are 0."""
-    digits = ""
-    for column in range(first, first + num):
-        digits += f"{round(told.get(sentinel(column), 0.0)) & 0xFFFF:04x}"
-    return digits if digits.strip("0") else ""
+def _last(column: Array | None) -> int | None:
+    """What the last token's column says; None where it says nothing."""
+    return None if column is None or not len(column) else round(float(column[-1]))

@@ -119,6 +119,22 @@ class Dialect:
         return replace(self, tops=left if is_unsupported else fewer)
 
 
+class Tongue:
+    """The dialect of one server, which all its calls share.
+
+    Attributes:
+        dialect: as far as it is known by now.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+
+    def draws_at_most(self, num: int) -> None:
+        """Remember that one call draws no more samples than these."""
+        most = self.dialect.most_samples or num
+        self.dialect = replace(self.dialect, most_samples=min(most, num))
+
+
 def _columns(body: Mapping[str, Any]) -> int:
     """How many columns of vLLM's plugin a body asks for, which no dialect lowers."""
     return int(body.get("logprobs") or 0) if "vllm_xargs" in body else 0

@@ -5,7 +5,7 @@ it may have become another one: after it was away, after a new connection, and e
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from models.errors import (
     ChatTemplateError,
     CocoaError,
     EngineError,
+    GenerationUnavailable,
     InvalidRequest,
     ModelNotLoaded,
     PromptTooLong,
@@ -23,36 +24,31 @@ from models.images import images_of
 from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
-from workers.addresses import Resolve, addresses
 from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Failed, Rejected
 from workers.config import OpenAIServers, api_keys, further_headers, probe_folders, variable
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
-from workers.openai.called import is_call_required
-from workers.openai.capabilities import UNKNOWN_CONTEXT, Capabilities, OpenAIServer
 from workers.openai.dialect import TOO_LONG
-from workers.openai.first_tokens import first_tokens
-from workers.openai.formats import under_schema
+from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.model_calls import ModelCalls
-from workers.openai.profiles import GENERIC, PROFILES
+from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
-from workers.openai.trial import GeneratorTrial
+from workers.openai.trial import GeneratorTrial, under_schema
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
-from workers.remote_worker import prompt_key
-from workers.standing import Standing, TriedWorker
-from workers.upstream import Server, session_of
+from workers.standing import Server, unchanged
+from workers.upstream import RemoteWorker, Resolve, Upstream, addresses, prompt_key, session_of
 from workers.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")
-Ask = Callable[[ModelCalls, OpenAIServer], Awaitable[Reply]]
+Ask = Callable[[ModelCalls], Awaitable[Reply]]
 
 # By which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on, know whose
 # calls share a queue.
 FAIRNESS = "x-llm-d-inference-fairness-id"
 
 
-class OpenAIGenerator(TriedWorker[OpenAIServer]):
+class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     """To be connected before anything else.
 
     Args:
@@ -74,26 +70,21 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
     ) -> None:
         hooks = hooks or Hooks()
         self._trial = GeneratorTrial(servers, dict(probes or {}), prompts)
-        asked = "server of the language model"
-        is_routed = servers.routing == "upstream"
-        followed: Resolve | None = None
-        if servers.routing == "addresses":
-            followed = resolve
-        found = servers, self._trial, hooks, asked
-        calls = dict(further_headers(servers))
-        header = PROFILES[self._trial.kind or GENERIC].key_header
+        header, calls = self._trial.profile.key_header, dict(further_headers(servers))
         if header != "Authorization" and (keys := api_keys(servers, "generation")):
             calls[header] = keys[0]
-        params = {"api-version": servers.api_version} if servers.api_version else {}
-        super().__init__(
+        upstream = Upstream[OpenAIServer](
             "generation",
-            *found,
+            servers,
+            self._trial,
+            hooks,
+            whose="hosted" if self._trial.profile.is_hosted else "others",
+            is_routed=servers.routing == "upstream",
             headers=calls,
-            params=params,
-            is_routed=is_routed,
-            is_hosted=self._trial.is_hosted,
-            resolve=followed,
+            params={"api-version": servers.api_version} if servers.api_version else {},
+            resolve=resolve if servers.routing == "addresses" else None,
         )
+        super().__init__(upstream)
         self._servers = servers
         self._tenant = hooks.tenant
         self._own_headers = hooks.headers
@@ -101,7 +92,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
     @property
     def info(self) -> GeneratorInfo:
         """Of the first server that is up, as it was last tried out."""
-        return self._known.info
+        return self.upstream.known.info
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
@@ -109,19 +100,19 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         check_hidden_layers(request, num_layers=0)
         listener = Listener(on_token)
 
-        async def ask(calls: ModelCalls, known: OpenAIServer) -> Generation:
-            check_heeded(known.capabilities, request)
+        async def ask(calls: ModelCalls) -> Generation:
+            check_heeded(calls.can, request)
             budget = self._servers.max_request_tokens
-            return await OpenAIRequest(calls, known, request, budget, listener).run()
+            return await OpenAIRequest(calls, request, budget, listener).run()
 
         return await self._ask(request, ask, listener.has_heard_nothing)
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        async def ask(calls: ModelCalls, known: OpenAIServer) -> FirstTokenReply:
-            logprobs = await first_tokens(calls, known.capabilities, request, groups)
-            return FirstTokenReply(tuple(logprobs), known.identity)
+        async def ask(calls: ModelCalls) -> FirstTokenReply:
+            logprobs = await first_tokens(calls, request, groups)
+            return FirstTokenReply(tuple(logprobs), calls.can.identity)
 
         return await self._ask(request, ask, lambda: True)
 
@@ -139,40 +130,31 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
             said.append(request.answer.text)
 
         async def send(server: Server[OpenAIServer]) -> Reply:
-            async def ask_it(standing: Standing[OpenAIServer], known: OpenAIServer) -> Reply:
-                can = known.capabilities
+            async def ask_it(known: OpenAIServer) -> Reply:
                 calls = ModelCalls(
                     server.client,
-                    can.model_id,
-                    known.tongue,
+                    known,
                     until=until,
                     # Answers that carry a mark of the weights show a change themselves.
-                    on_open=standing.doubt if can.columns is None else lambda: None,
+                    on_open=server.doubt if known.columns is None else lambda: None,
                     headers=headers,
                     said=said,
                 )
 
-                async def extended(server: OpenAIServer) -> OpenAIServer:
-                    if not needs_schema(server.capabilities, request):  # others have tried it out
-                        return server
-                    return replace(
-                        server, capabilities=await under_schema(calls, server.capabilities)
-                    )
-
                 try:
-                    if needs_schema(can, request):
-                        known = await standing.extended(extended)
-                    return await ask(calls, known)
+                    if known.needs_schema(request):
+                        calls.can = await server.extended(partial(under_schema, calls, request))
+                    return await ask(calls)
                 finally:
                     if unknown := calls.system_fingerprints - known.system_fingerprints:
                         self._trial.unknown_fingerprints |= unknown
-                        standing.doubt()
+                        server.doubt()
 
-            return await self._unchanged(server, ask_it, may_repeat)
+            return await unchanged(server, ask_it, may_repeat)
 
         try:
             async with in_time(request.timeout_s):
-                return await self._call(send, key=key, may_repeat=may_repeat)
+                return await self.upstream.call(send, key=key, may_repeat=may_repeat)
         except Rejected as error:
             raise self._refusal(request, error) from None
         except Failed as error:
@@ -202,28 +184,16 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         if field == "messages" and is_refused:
             message = f"the server of the model refuses the messages ({error})"
             return ChatTemplateError(message, field=field)
-        return self._unavailable(f"the server of the model refuses the request ({error})")
+        return GenerationUnavailable(f"the server of the model refuses the request ({error})")
 
 
-def needs_schema(can: Capabilities, request: GenerationRequest) -> bool:
-    """Whether a server is to be tried out under a schema before this request."""
-    grammar = request.grammar
-    if (
-        grammar is None
-        or grammar.kind != "json_schema"
-        or None not in (can.no_grammar, can.unmasked)
-    ):
-        return False
-    return not (can.calls_tools and is_call_required(request))
-
-
-def check_heeded(can: Capabilities, request: GenerationRequest) -> None:
+def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
     """Refuse what a server does not heed.
 
     Raises:
         InvalidRequest: names the field, and why.
     """
-    if request.grammar is not None and not (can.calls_tools and is_call_required(request)):
+    if request.grammar is not None and not can.holds_calls(request):
         check_grammar(can.no_lark if request.grammar.kind == "lark" else can.no_grammar or "")
     for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
         if getattr(request.sampling, field) is not None and can.no_reasoning_limit:
@@ -241,7 +211,7 @@ async def connect_generator(
         ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
     """
     generator = OpenAIGenerator(servers, probes=probe_infos(probes), prompts=prompts, hooks=hooks)
-    await generator.connect()
+    await generator.upstream.connect()
     return generator
 
 

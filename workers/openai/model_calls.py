@@ -1,99 +1,82 @@
 """Calls of one server of the language model, in its own dialect."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from types import MappingProxyType
+from typing import Any
 
-from workers.calls import Calls, Denied, Rejected
-from workers.client import MAX_REPLY_BYTES, Client
-from workers.openai.dialect import Dialect
+import httpx
 
-Reply = TypeVar("Reply")
+from workers.calls import Calls, Denied, Failed, Rejected
+from workers.client import Client
+from workers.openai.found import OpenAIServer
+from workers.openai.replies import Choice, read_choices
+from workers.openai.requests import Prompt, completion
 
-
-class Tongue:
-    """The dialect of one server, which all its calls share.
-
-    Attributes:
-        dialect: as far as it is known by now.
-    """
-
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
-
-    def draws_at_most(self, num: int) -> None:
-        """Remember that one call draws no more samples than these."""
-        most = self.dialect.most_samples or num
-        self.dialect = replace(self.dialect, most_samples=min(most, num))
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class ModelCalls(Calls):
     """Calls whose bodies are spoken as the server takes them; what it refuses teaches how.
 
     Attributes:
-        tongue: of the server.
+        can: what the server can do.
 
     Args:
         client: of the server.
-        model: its name there.
-        tongue: that its calls share.
+        can: see above.
         **options: see `Calls`.
     """
 
-    def __init__(self, client: Client, model: str, tongue: Tongue, **options: Any) -> None:
-        super().__init__(client, model, **options)
-        self.tongue = tongue
+    def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
+        super().__init__(client, can.model_id, **options)
+        self.can = can
+
+    async def complete(
+        self, prompt: Prompt, num: int = 1, further: Mapping[str, Any] = _NOTHING, **asked: Any
+    ) -> list[Choice]:
+        """So many choices of a reply to what `completion` asks, and to `further` parameters."""
+        body = {**completion(self.can, prompt, **asked), **further}
+        return read_choices(await self.post(prompt.path, body), num)
+
+    async def try_complete(
+        self, prompt: Prompt, further: Mapping[str, Any] = _NOTHING, **asked: Any
+    ) -> list[Choice]:
+        """The one choice of such a reply; none where the server takes no such body, or fails."""
+        with suppress(Rejected, Failed):
+            body = {**completion(self.can, prompt, **asked), **further}
+            return read_choices(await self.post(prompt.path, body, may_be_rejected=True), 1)
+        return []
 
     async def get(self, path: str) -> Any:
         return await super().get(self._at(path))
 
-    async def post_for_events(
-        self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int
-    ) -> list[Any]:
-        send = super().post_for_events
-
-        async def stream(spoken: Mapping[str, Any]) -> list[Any]:
-            return await send(self._at(path), spoken, on_event, max_bytes)
-
-        return await self._understood(body, stream)
-
-    async def _post(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        max_bytes: int = MAX_REPLY_BYTES,
-        *,
-        may_be_rejected: bool = False,
-    ) -> Any:
-        send = super()._post
-
-        async def post(spoken: Mapping[str, Any]) -> Any:
-            return await send(self._at(path), spoken, max_bytes, may_be_rejected=may_be_rejected)
-
-        return await self._understood(body, post)
-
-    async def _understood(
-        self, body: Mapping[str, Any], send: Callable[[Mapping[str, Any]], Awaitable[Reply]]
-    ) -> Reply:
-        """What the server answers, once it is spoken to as it wants; else its first refusal."""
-        dialect = at_first = self.tongue.dialect
+    @asynccontextmanager
+    async def _posted(
+        self, path: str, body: Mapping[str, Any], *, may_be_rejected: bool = False
+    ) -> AsyncIterator[httpx.Response]:
+        """The response once the server is spoken to as it wants; raises its first refusal."""
+        dialect = at_first = self.can.tongue.dialect
         first: Exception | None = None
-        while True:
-            try:
-                reply = await send(dialect.spoken(body))
-            except (Rejected, Denied) as refusal:
-                first = first or refusal
-                rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
-                if (taught := dialect.taught(rejected, body)) is None:
-                    raise first from None
-                dialect = taught
-            else:
-                if dialect is at_first:
-                    dialect = self.tongue.dialect  # others may have learnt something meanwhile
-                self.tongue.dialect = dialect.after(body)
-                return reply
+        async with AsyncExitStack() as stack:
+            while True:
+                spoken = dialect.spoken(body)
+                posted = super()._posted(self._at(path), spoken, may_be_rejected=may_be_rejected)
+                try:
+                    response = await stack.enter_async_context(posted)
+                    break
+                except (Rejected, Denied) as refusal:
+                    first = first or refusal
+                    rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
+                    if (taught := dialect.taught(rejected, body)) is None:
+                        raise first from None
+                    dialect = taught
+            if dialect is at_first:
+                dialect = self.can.tongue.dialect  # others may have learnt something meanwhile
+            self.can.tongue.dialect = dialect.after(body)
+            yield response
 
     def _at(self, path: str) -> str:
         if path.startswith("/v1/"):
-            return self.tongue.dialect.prefix + path.removeprefix("/v1")
+            return self.can.tongue.dialect.prefix + path.removeprefix("/v1")
         return path

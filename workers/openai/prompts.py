@@ -1,5 +1,6 @@
 """From a request to what a server is asked: rendered and tokenized there, where it does that."""
 
+import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,16 +9,17 @@ from typing import Annotated, Any
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
+from models.call_grammars import MARK, with_mark
 from models.engines.protocol import check_no_images
 from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
-from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest
+from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest, Grammar
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Rejected, read
-from workers.openai.called import tools_sent
-from workers.openai.capabilities import Capabilities
+from workers.openai.found import OpenAIServer
+from workers.openai.model_calls import ModelCalls
 from workers.openai.requests import Prompt
 
 # Variables of a template that the client must not set.
@@ -51,7 +53,7 @@ def token_ids(reply: Any) -> tuple[int, ...]:
     return tuple(read(_TOKENS, reply, "its token ids")["tokens"])
 
 
-async def render(calls: Calls, can: Capabilities, request: GenerationRequest) -> Prompt:
+async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     """What the server is asked for a request.
 
     Raises:
@@ -60,7 +62,7 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
-    variables = dict(request.chat_template_kwargs)
+    can, variables = calls.can, dict(request.chat_template_kwargs)
     may_reason = can.reasons or can.kind == "openai-reasoning"
     if variables.get(EFFORT) == NO_EFFORT and not may_reason:
         del variables[EFFORT]
@@ -68,7 +70,7 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     images = dict(images_of(request.messages or ()))
     check_no_images(images, can.no_images)
     if can.tokenizes and not images:  # images are of chats, never of token ids
-        return await _render_ids(calls, can, request)
+        return await _render_ids(calls, request)
     if request.tools and not can.calls_tools:
         message = "the server of the model takes no tools with such a chat"
         raise InvalidRequest(message, field="tools")
@@ -79,7 +81,7 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
         if not can.chats:
             message = "the server of the model takes no messages: send `prompt`"
             raise ChatTemplateError(message, field="messages")
-        further = {**request.chat_template_kwargs, **tools_sent(request)}
+        further = {**request.chat_template_kwargs, **_tools_sent(can, request)}
         return Prompt(messages=tuple(map(as_sent, request.messages)), further=further)
     text = request.prompt or ""
     if not text:
@@ -87,6 +89,21 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     if can.completes:
         return Prompt(text=text, opened=_opens(text))
     return Prompt(messages=({"role": "user", "content": text},), as_message=True)
+
+
+def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]:
+    """What a body says of tools; a grammar that is a schema of one call asks for one."""
+    if not request.tools:
+        return {}
+    sent: dict[str, Any] = {"tools": list(request.tools)}
+    if can.holds_calls(request) and request.grammar is not None:
+        schema = json.loads(request.grammar.source)  # see `tool_calls.schema_of_one`
+        branches = schema.get("anyOf", [schema])
+        allowed = [one["properties"]["name"]["const"] for one in branches]
+        sent["tool_choice"] = "required"
+        if len(allowed) == 1 < len(request.tools):
+            sent["tool_choice"] = {"type": "function", "function": {"name": allowed[0]}}
+    return sent
 
 
 async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
@@ -97,11 +114,22 @@ async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
     return token_ids(await calls.post("/tokenize", body))
 
 
+async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
+    """A grammar in which a mark that is a token of the server's is one."""
+    if grammar.kind == "json_schema" or not calls.can.tokenizes:
+        return grammar
+    ids = await tokenize(calls, MARK)
+    if len(ids) != 1:
+        return grammar
+    return Grammar("lark", with_mark(grammar, ids[0]))
+
+
 async def answer_forms(
-    calls: Calls, can: Capabilities, prompt: Prompt, text: str, *, append_eos: bool
+    calls: ModelCalls, prompt: Prompt, text: str, *, append_eos: bool
 ) -> dict[AnswerForm, tuple[int, ...]]:
     """Ways in which a given answer may continue its prompt; see `models.engines.prompts`."""
-    end = (can.eos_id,) if append_eos and can.eos_id is not None else ()
+    eos_id = calls.can.eos_id
+    end = (eos_id,) if append_eos and eos_id is not None else ()
     forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*await tokenize(calls, text), *end)}
     tail = await detokenize(calls, (prompt.ids or ())[-_TAIL:])
     if text[:1].strip() and tail[-1:].strip():
@@ -111,12 +139,13 @@ async def answer_forms(
     return forms
 
 
-async def _render_ids(calls: Calls, can: Capabilities, request: GenerationRequest) -> Prompt:
+async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     if request.prompt is not None:
         ids = token_ids(await calls.post("/tokenize", {"prompt": request.prompt}))
         # A prompt that spells out the BOS token would otherwise start with two.
-        size = len(can.special_prefix)
-        if size and len(ids) > size and ids[size : 2 * size] == can.special_prefix:
+        prefix = calls.can.special_prefix
+        size = len(prefix)
+        if size and len(ids) > size and ids[size : 2 * size] == prefix:
             ids = ids[size:]
         opened = _opens(request.prompt)
     else:

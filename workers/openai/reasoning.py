@@ -9,11 +9,8 @@ from dataclasses import replace
 from models import records
 from models.engines.texts import behind, tags_in
 from models.units.reasoning import Reasoning, part
-from workers.openai.capabilities import TagIds
+from workers.openai.found import TagIds
 from workers.openai.replies import Choice
-
-# Tokens of white space that may stand before a start tag.
-_MOST_BEFORE = 2
 
 
 def behind_reasoning(
@@ -23,7 +20,6 @@ def behind_reasoning(
     *,
     opened: bool,
     tag_ids: Sequence[TagIds] = (),
-    num_hidden: int = 0,
 ) -> records.Sequence:
     """The answer of a choice, with the reasoning before it apart.
 
@@ -33,37 +29,30 @@ def behind_reasoning(
         texts: (T,) of its tokens; None where they are not known.
         opened: whether the prompt ended in the tag that begins a reasoning.
         tag_ids: by which the tokens of a reasoning are known without their texts.
-        num_hidden: tokens of a reasoning that the server counts, and may not show.
     """
     choice = _with_thoughts(choice, opened=opened)
-    if choice.reasoning is None:
-        found = _parted(choice, opened=opened)
-        if found.text is None:
-            return _behind_hidden(sequence, choice, texts, num_hidden)
-        thoughts, answer, is_finished = found.text, found.answer, found.state == "finished"
-    else:
+    found = _parted(choice, opened=opened)
+    num_tokens, first = choice.num_tokens, choice.num_tokens
+    is_finished = bool(choice.text) or choice.finish_reason == "stop"
+    thoughts, answer = choice.reasoning, choice.text
+    if thoughts is not None:
         texts, opened = choice.tokens, True
-        thoughts, answer = choice.reasoning.strip(), choice.text
-        is_finished = bool(answer) or choice.finish_reason == "stop"
-    first, num_tokens = choice.num_tokens, choice.num_tokens
-    if is_finished:
+    elif found.text is not None:
+        thoughts, answer, is_finished = found.text, found.answer, found.state == "finished"
+    elif choice.num_hidden:  # log-probs are the answer's own where their tokens are its text
+        first = 0 if texts else None
+    else:
+        return replace(sequence, token_texts=texts)
+    if is_finished and thoughts is not None:
         first = _first_of_answer(choice, texts, opened=opened, tag_ids=tag_ids)
     if first is not None and num_tokens is not None:
         is_finished = first < num_tokens
-    reasoning = records.Reasoning(thoughts, first or num_hidden, is_finished)
+    num_thoughts = first or choice.num_hidden
+    reasoning = records.Reasoning((thoughts or "").strip(), num_thoughts, is_finished)
     if num_tokens is None:
-        sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - num_hidden))
+        sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - choice.num_hidden))
     sequence = behind(replace(sequence, token_texts=texts), reasoning, answer, first)
     return replace(sequence, token_texts=_without_end(sequence))
-
-
-def hidden_tags(tag_ids: Sequence[TagIds], ids: Sequence[int], *, opened: bool) -> TagIds | None:
-    """The tags by which a reasoning begins with these ids and that no text shows; None for none."""
-    for known in tag_ids:
-        is_begun = opened or known.start in ids[: _MOST_BEFORE + 1]
-        if is_begun and not known.are_shown:
-            return known
-    return None
 
 
 def needs_texts(choice: Choice, tag_ids: Sequence[TagIds], *, opened: bool) -> bool:
@@ -114,20 +103,3 @@ def _without_end(sequence: records.Sequence) -> tuple[str, ...] | None:
     if texts and not text.endswith("".join(texts)) and text.endswith("".join(texts[:-1])):
         return (*texts[:-1], "")
     return texts
-
-
-def _behind_hidden(
-    sequence: records.Sequence, choice: Choice, texts: tuple[str, ...] | None, num_hidden: int
-) -> records.Sequence:
-    """The answer of a server that shows no reasoning; it may count one.
-
-    Log-probs are the answer's own where the texts of their tokens are its text.
-    """
-    sequence = replace(sequence, token_texts=texts)
-    if not num_hidden:
-        return sequence
-    is_finished = bool(choice.text) or choice.finish_reason == "stop"
-    first = 0 if texts else None
-    if choice.num_tokens is None:
-        sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - num_hidden))
-    return behind(sequence, records.Reasoning("", num_hidden, is_finished), choice.text, first)

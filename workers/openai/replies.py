@@ -3,7 +3,8 @@
 Completions and chat completions differ in where things are, and in nothing else.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Annotated, Any
@@ -15,10 +16,10 @@ from typing_extensions import TypedDict
 from models import records
 from models.engines.texts import cut_at_stop
 from models.records import FINISH_REASON, Array, FinishReason
-from models.statistics import STATISTICS, Source
+from models.units.tool_calls import Call
+from models.units.tool_calls import read as calls_in
 from workers.calls import read
 from workers.client import Unreachable
-from workers.openai.called import text_of
 from workers.openai.soundness import SENTINEL, UNCOVERED, unsound
 
 # The plugin's columns, and what they are called; see docker/vllm/README.md.
@@ -38,6 +39,9 @@ _FINISHED: Mapping[str, FinishReason] = {
 # Words for a text that the server broke off: it has failed.
 _CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 _BROKEN_OFF = frozenset({"abort", "error"})
+
+# Tokens beside those that show: of white space, of stop strings, and that end an answer.
+_SLACK = 16
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
@@ -80,6 +84,11 @@ class _Message(TypedDict, total=False):
     tool_calls: list[_ToolCall] | None
 
 
+class _PromptToken(TypedDict, total=False):
+    logprob: _Finite | None
+    decoded_token: str | None
+
+
 class _Choice(TypedDict, total=False):
     index: int
     text: str
@@ -88,20 +97,15 @@ class _Choice(TypedDict, total=False):
     stop_reason: Any
     logprobs: _Logprobs | None
     token_ids: _Ids | None
+    # Of the first token of a prompt nothing is told.
+    prompt_logprobs: list[dict[str, _PromptToken] | None] | None
 
 
 class _Reply(TypedDict):
     choices: list[_Choice]
 
 
-class _PromptToken(TypedDict, total=False):
-    logprob: _Finite | None
-    decoded_token: str | None
-
-
-_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(list[_Finite | None])
-# Of the first token of a prompt nothing is told.
-_PROMPT = TypeAdapter(list[dict[str, _PromptToken] | None])
+_REPLY = TypeAdapter(_Reply)
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.
 _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
 
@@ -121,6 +125,11 @@ class Choice:
         reasoning: that the server tells apart; None where it tells none.
         refusal: that it tells in place of an answer; None where it tells none.
         unsound: why its log-probs are none; "" where they may be read.
+        prompt_tokens: by id, what is told of each token of the prompt; empty where nothing is.
+        num_written: tokens of it, by what `usage` counts where the server does not tell them.
+        num_hidden: tokens of a reasoning that the text may not show, by `usage`.
+        num_missing: that `usage` counts, and were told neither by ids nor by log-probs, on the
+            average over the texts of its call; 0 where none are told.
     """
 
     text: str
@@ -133,6 +142,10 @@ class Choice:
     reasoning: str | None = None
     refusal: str | None = None
     unsound: str = ""
+    prompt_tokens: Sequence[Mapping[str, Any] | None] = ()
+    num_written: int = 0
+    num_hidden: int = 0
+    num_missing: int = 0
 
     @property
     def num_tokens(self) -> int | None:
@@ -149,6 +162,40 @@ class Choice:
         tokens = self.tokens or ()
         shown = "".join(tokens).rstrip()
         return bool(tokens) and (tokens[-1] == "" or not shown.endswith(self.text.rstrip()))
+
+    def of_prompt(self, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
+        """Log-probs (T,) and texts of the last T tokens of its prompt, which are `ids`.
+
+        Raises:
+            Unreachable: they make no sense.
+        """
+        logprobs, texts = [], []
+        told = self.prompt_tokens[-len(ids) :]
+        try:
+            for token, entry in zip(ids, told, strict=True):
+                of_token = (entry or {})[str(token)]
+                logprobs.append(of_token["logprob"])
+                texts.append(of_token["decoded_token"] or "")
+        except (LookupError, ValueError):
+            raise Unreachable("its log-probs of a prompt make no sense") from None
+        return np.array(logprobs, dtype=np.float64), tuple(texts)
+
+    def within(self, first: int, last: int) -> tuple[Array, tuple[str, ...]]:
+        """Log-probs (T,) and texts of the tokens that lie between two characters of its text.
+
+        Args:
+            first: characters before them; a token that reaches beyond them counts.
+            last: characters of prompt and answer; what was generated begins there.
+
+        Raises:
+            Unreachable: there are no log-probs.
+        """
+        if self.tokens is None or self.logprobs is None:
+            raise Unreachable("its log-probs of a prompt make no sense")
+        ends = np.cumsum([len(text) for text in self.tokens])
+        starts = np.concatenate([[0], ends[:-1]])
+        places = np.flatnonzero((starts < last) & (ends > first))
+        return self.logprobs[places], tuple(self.tokens[place] for place in places)
 
     def column(self, index: int) -> Array | None:
         """The plugin's column (T,) of this index; None where a token lacks it."""
@@ -187,82 +234,48 @@ def read_choices(
         raise Unreachable("its answer makes no sense") from None
 
 
-def read_prompt_logprobs(choice: Any, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
-    """Log-probs (T,) and texts of the last T tokens of a prompt, which are `ids`.
+def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Choice]:
+    """Each choice of a call with its share of what `usage` counts; `most` tokens it may have."""
+    hidden, total = _num_hidden(usage, choices), count(usage, "completion_tokens")
+    told = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
+    missing = 0
+    if len(told) == len(choices):
+        missing = max(0, -(-max(0, total - sum(told)) // len(choices)) - hidden)
+    found = []
+    for choice, num in zip(choices, _shares(total, choices, most), strict=True):
+        found.append(replace(choice, num_written=num, num_hidden=hidden, num_missing=missing))
+    return found
 
-    Raises:
-        Unreachable: they make no sense.
+
+def count(usage: Any, *path: str) -> int:
+    """A count in `usage`; 0 where there is none.
+
+    >>> count({"completion_tokens_details": {"reasoning_tokens": 3}}, "completion_tokens_details",
+    ...     "reasoning_tokens")
+    3
     """
-    told = read(_PROMPT, choice.get("prompt_logprobs"), "its log-probs of a prompt")
-    logprobs, texts = [], []
-    try:
-        for token, entry in zip(ids, told[len(told) - len(ids) :], strict=True):
-            of_token = (entry or {})[str(token)]
-            logprobs.append(of_token["logprob"])
-            texts.append(of_token["decoded_token"] or "")
-    except (LookupError, ValueError):
-        raise Unreachable("its log-probs of a prompt make no sense") from None
-    return np.array(logprobs, dtype=np.float64), tuple(texts)
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, Mapping) else None
+    return usage if type(usage) is int and usage >= 0 else 0
 
 
-def read_echo(reply: Any, first: int, last: int) -> tuple[Array, tuple[str, ...]]:
-    """Log-probs and texts of the tokens of a prompt that lie between two of its characters.
-
-    Args:
-        reply: a completion that echoes its prompt.
-        first: characters before the answer; a token that reaches beyond them counts.
-        last: characters of prompt and answer; what was generated begins there.
-
-    Raises:
-        Unreachable: they make no sense.
-    """
-    end, texts, values = 0, [], []
-    try:
-        told = reply["choices"][0]["logprobs"]
-        for text, value in zip(told["tokens"], told["token_logprobs"], strict=True):
-            start, end = end, end + len(text)
-            if start < last and end > first:
-                texts.append(text)
-                values.append(value)
-    except (LookupError, TypeError, ValueError):
-        raise Unreachable("its log-probs of a prompt make no sense") from None
-    values = read(_LOGPROBS, values, "its log-probs of a prompt")
-    return np.array(values, dtype=np.float64), tuple(texts)
-
-
-def to_sequence(
-    choice: Choice, *, wanted: frozenset[str], opened: bool, num_tokens: int
-) -> records.Sequence:
-    """The record of a choice, with what its request wants of it.
-
-    Args:
-        choice: that was read.
-        wanted: fields of the record that statistics of its role are read from.
-        opened: whether the prompt ended in `<think>`.
-        num_tokens: T where the server tells no tokens.
-    """
-    sequence = records.Sequence(
+def to_sequence(choice: Choice, wanted: frozenset[str] = frozenset()) -> records.Sequence:
+    """The record of a choice, with the `wanted` fields that hold statistics of its tokens."""
+    logprobs = entropies = None
+    if "token_logprobs" in wanted and not choice.unsound:
+        logprobs = choice.logprobs
+    if "token_entropies" in wanted and (column := choice.column(ENTROPY_COLUMN)) is not None:
+        entropies = np.maximum(column, 0.0)
+    return records.Sequence(
         text=choice.text,
         compared_text=choice.text.strip(),
-        num_tokens=num_tokens,
+        num_tokens=choice.num_written if choice.num_tokens is None else choice.num_tokens,
         finish_reason=choice.finish_reason,
         token_ids=choice.token_ids,
+        token_logprobs=logprobs,
+        token_entropies=entropies,
         refusal=choice.refusal,
     )
-    changed: dict[str, Any] = {}
-    if choice.num_tokens is not None:
-        changed["num_tokens"] = choice.num_tokens
-    if "token_logprobs" in wanted and not choice.unsound:
-        changed["token_logprobs"] = choice.logprobs
-    if "token_entropies" in wanted and (column := choice.column(ENTROPY_COLUMN)) is not None:
-        changed["token_entropies"] = np.maximum(column, 0.0)
-    return replace(sequence, **changed)
-
-
-def fields_of(statistics: frozenset[str], source: Source) -> frozenset[str]:
-    """Fields of a sequence that hold those of the statistics which have this source."""
-    rows = (STATISTICS[name] for name in statistics if name in STATISTICS)
-    return frozenset(row.field for row in rows if row.source == source and row.field)
 
 
 def token_texts(choice: Choice) -> tuple[str, ...] | None:
@@ -297,6 +310,35 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
     return tuple(told)
 
 
+def _shares(total: int, choices: Sequence[Choice], most: int) -> list[int]:
+    """How many tokens each of several texts has, where only their sum is told.
+
+    One that was cut has as many as it may have; the others share the rest evenly.
+    """
+    found = [most] * len(choices)
+    ended = [i for i, choice in enumerate(choices) if choice.finish_reason != "length"]
+    rest = max(0, total - (len(choices) - len(ended)) * most)
+    for place, i in enumerate(ended):
+        found[i] = min(most, rest // len(ended) + (place < rest % len(ended)))
+    return found
+
+
+def _num_hidden(usage: Any, choices: Sequence[Choice]) -> int:
+    """Tokens of reasonings that are counted; at least so many for each text, on the average.
+
+    Where a server does not count them by themselves: those for which its texts have no room, as a
+    token has at least one byte.
+    """
+    if told := count(usage, "completion_tokens_details", "reasoning_tokens"):
+        return -(-told // len(choices))
+    room = 0
+    for choice in choices:
+        shown = len((choice.text + (choice.reasoning or "")).encode())
+        room += max(shown, choice.num_tokens or 0) + _SLACK
+    beyond = count(usage, "completion_tokens") - room
+    return -(-max(0, beyond) // len(choices))
+
+
 def _index(choice: _Choice) -> int:
     return choice.get("index", 0)
 
@@ -316,7 +358,7 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     ids = told.get("token_ids")
     why_unsound = ""
     if calls := (message or {}).get("tool_calls"):
-        text, texts = text_of(text, calls, tokens)
+        text, texts = _with_calls(text, calls, tokens)
         if texts is None:
             why_unsound, tokens, logprobs, tops = _CALLS_APART, None, None, None
         else:
@@ -330,9 +372,19 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     token_ids = tuple(ids or ()) or None
     if logprobs is not None:
         why_unsound = unsound(logprobs, tokens or (), map(_without_columns, tops or ()))
-    of_tokens = tokens, logprobs, tops, token_ids
-    rest = ended, reasoning, refusal, why_unsound
-    return Choice(text, finish_reason, *of_tokens, *rest)
+    return Choice(
+        text,
+        finish_reason,
+        tokens,
+        logprobs,
+        tops,
+        token_ids,
+        ended_by_eos=ended,
+        reasoning=reasoning,
+        refusal=refusal,
+        unsound=why_unsound,
+        prompt_tokens=told.get("prompt_logprobs") or (),
+    )
 
 
 def _without_columns(tops: Mapping[str, float]) -> Mapping[str, float]:
@@ -362,3 +414,38 @@ def _tokens(told: _Logprobs) -> _Tokens:
 def reasoning_in(message: Mapping[str, Any]) -> str | None:
     """The reasoning that a message or a delta tells apart, by its present name or its former."""
     return message.get("reasoning") or message.get("reasoning_content")
+
+
+def _with_calls(
+    content: str, calls: Sequence[Any], tokens: Sequence[str] | None
+) -> tuple[str, Sequence[str] | None]:
+    """An answer with calls as one text, and the texts of its tokens where these join to it.
+
+    Calls are written as Hermes' templates do, so that everything behind reads them as it reads
+    those of a model in this process (`models.units.tool_calls`). Where the same calls can be read
+    in the texts of the tokens, these are the answer's.
+    """
+    wanted = [_plain(*_named(one)) for one in calls]
+    names = [name for name, _ in wanted]
+    for size in (0, 1):  # the last token may be what ended the answer
+        written = list(tokens or ())[: len(tokens or ()) - size]
+        found = [one for one in calls_in("".join(written), names) if isinstance(one, Call)]
+        if found and [_plain(one.name, one.arguments) for one in found] == wanted:
+            return "".join(written), [*written, *[""] * size]
+    blocks = [content.strip()] if content.strip() else []
+    for one in calls:  # arguments as they were written: those that were cut off are no call
+        name, arguments = _named(one)
+        written_call = f'{{"name": {json.dumps(name)}, "arguments": {arguments or "{}"}}}'
+        blocks.append(f"<tool_call>\n{written_call}\n</tool_call>")
+    return "\n".join(blocks), None
+
+
+def _named(call: Any) -> tuple[str, str]:
+    return call["function"]["name"], call["function"]["arguments"]
+
+
+def _plain(name: str, arguments: str) -> tuple[str, Any]:
+    try:
+        return name, json.loads(arguments or "{}")
+    except ValueError:  # cut off at its limit
+        return name, arguments

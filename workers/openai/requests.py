@@ -1,13 +1,14 @@
 """The bodies of calls, and what a request may ask for. Pure."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from models.errors import InvalidRequest
-from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
+from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Grammar, SamplingParams
 from workers.client import MAX_REPLY_BYTES
-from workers.openai.capabilities import Capabilities
+from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
 
 # What a reply may bring for each token, for each likeliest one told with it, and beside them all.
@@ -20,6 +21,8 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 # How vLLM calls `max_reasoning_tokens`.
 BUDGET = "thinking_token_budget"
 
+# Of llguidance, which others refuse, or hold a text to nothing for.
+_HINTS = "x-guidance"
 # Servers differ in how many bits a seed may have; all take 31, some of them for the last sample.
 _SEEDS = 2**31 - 2**16
 # Samples of one request draw with seeds one after the other, so those of neighbouring seeds must
@@ -64,7 +67,7 @@ class Prompt:
 
 
 def completion(
-    can: Capabilities,
+    can: OpenAIServer,
     prompt: Prompt,
     *,
     max_tokens: int,
@@ -101,9 +104,24 @@ def completion(
         body["stop"] = list(stop)
     if can.tokenizes:
         body |= {"return_token_ids": True, "return_tokens_as_token_ids": not by_text}
+    if any(known.are_special for known in can.tag_ids):
+        body["skip_special_tokens"] = False
     if mode:
         body |= {"vllm_xargs": {"cocoa": mode}, "return_tokens_as_token_ids": True}
     return body
+
+
+def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
+    """What a body says that asks for texts under a grammar."""
+    if grammar.kind != "json_schema":
+        return {"structured_outputs": {"grammar": grammar.source}}
+    schema = json.loads(grammar.source)
+    if can.kind != "vllm":
+        schema.pop(_HINTS, None)
+    if can.profile.schema_of_texts and prompt.path == COMPLETIONS:
+        return {can.profile.schema_of_texts: schema}
+    named = {"name": "answer", "schema": schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def most_bytes(body: Mapping[str, Any], num: int) -> int:

@@ -1,23 +1,33 @@
-"""A trained probe on the worker's device: the folder that `cocoa probe train` writes."""
+"""What reads states on the worker's device.
+
+Those are probes, folders that `cocoa probe train` writes, and the prompts of a calibration, a file
+that `cocoa calibrate` writes.
+"""
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
+from zipfile import BadZipFile
 
+import numpy as np
 import torch
 from safetensors.torch import load
 from torch import Tensor
 from torch.nn import functional
 
-from cocoa_vllm.distance import DeviceDistance
 from cocoa_vllm.sums import Answers
 
 WEIGHTS, CARD = "probe.safetensors", "card.json"
-FORMAT = 2
+FORMAT, PROMPTS_FORMAT = 2, 1
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
+# What a reply tells of the prompts' file: the first hexadecimal digits of its SHA-256, exact in
+# float32.
+_MARK_DIGITS = 6
 TOKEN_FEATURES = ("sp", "mte", "log_length")
 
 
@@ -33,6 +43,36 @@ class Model:
     revision: str
     dimension: int
     num_layers: int
+
+    def fault_of(self, layer: int) -> str | None:
+        """Why no states can be read of this layer; None where they can."""
+        if 0 < layer < self.num_layers:
+            return None
+        return f"it reads layer {layer}, the model has layers 1 to {self.num_layers - 1}"
+
+
+class DeviceDistance:
+    """Percentiles of distances from a Gaussian with a low-rank precision.
+
+    Args:
+        tensors: mean (d,), components (k, d), variances (k,), residual_variance () and percentiles
+            (101,) of held-out distances.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        # In float64: a residual is the difference of two large numbers.
+        self._known = {name: tensor.double() for name, tensor in tensors.items()}
+        self._precisions = 1 / self._known["variances"]
+
+    def percentile(self, features: Tensor) -> Tensor:
+        """Percentiles (r,) in [0, 100] of features (r, d), float32."""
+        known = self._known
+        centred = features.double() - known["mean"]
+        along = (centred @ known["components"].T).square_()
+        residual = torch.linalg.vecdot(centred, centred) - along.sum(1)
+        squared = along @ self._precisions
+        squared += residual.clamp_(min=0) / known["residual_variance"]
+        return interpolated(squared.sqrt(), known["percentiles"]).float()
 
 
 class DeviceProbe:
@@ -70,7 +110,7 @@ class DeviceProbe:
         except (OSError, ValueError) as error:
             raise ProbeRefused(f"{folder.name}: {type(error).__name__}") from error
         sha256 = hashlib.sha256(weights).hexdigest()
-        if fault := _fault(card, sha256, model):
+        if fault := _fault_of_probe(card, sha256, model):
             raise ProbeRefused(f"{folder.name}: {fault}")
         tensors = {name: tensor.to(device).float() for name, tensor in load(weights).items()}
         return cls(card, sha256, tensors)
@@ -100,6 +140,67 @@ class DeviceProbe:
         return raw.clamp(0, 1) if self._clamps else raw.sigmoid()
 
 
+class DevicePrompts:
+    """Distances from the kinds of prompts that a calibration had.
+
+    Attributes:
+        layer: k of `hidden_states[k]`, read at a prompt's last token.
+        sha256: of the file as it was read.
+        mark: an integer below 2**24 of it.
+    """
+
+    def __init__(self, layer: int, sha256: str, kinds: Sequence[DeviceDistance]) -> None:
+        self.layer = layer
+        self.sha256 = sha256
+        self.mark = int(sha256[:_MARK_DIGITS], 16)
+        self._kinds = kinds
+
+    @classmethod
+    def open(cls, path: Path, model: Model, device: torch.device) -> Self:
+        """The prompts of a file.
+
+        Raises:
+            ProbeRefused: it is damaged, or does not fit the model.
+        """
+        try:
+            content = path.read_bytes()
+            with np.load(BytesIO(content)) as file:
+                arrays = dict(file)
+            layer, found = int(arrays.pop("layer")), int(arrays.pop("format"))
+            del arrays["generator"]  # as another process calls the model
+        except (OSError, EOFError, ValueError, LookupError, BadZipFile) as error:
+            raise ProbeRefused(f"{path.name}: {type(error).__name__}") from error
+        kinds: dict[str, dict[str, Tensor]] = {}
+        for name, array in arrays.items():
+            number, _, what = name.partition(".")
+            kinds.setdefault(number, {})[what] = torch.from_numpy(array).to(device)
+        dimensions = {len(kind["mean"]) for kind in kinds.values()}
+        fault = model.fault_of(layer)
+        if found != PROMPTS_FORMAT:
+            fault = f"its format is {found}, not {PROMPTS_FORMAT}"
+        elif not kinds:
+            fault = "it has no kinds of prompts"
+        elif fault is None and dimensions != {model.dimension}:
+            fault = f"its dimension is {max(dimensions)}, this model's {model.dimension}"
+        if fault:
+            raise ProbeRefused(f"{path.name}: {fault}")
+        distances = [DeviceDistance(kind) for kind in kinds.values()]
+        return cls(layer, hashlib.sha256(content).hexdigest(), distances)
+
+    def percentile(self, states: Tensor) -> Tensor:
+        """Percentiles (r,) of states (r, d) among held-out prompts of the nearest kind."""
+        return torch.stack([kind.percentile(states) for kind in self._kinds]).amin(dim=0)
+
+
+def interpolated(values: Tensor, points: Tensor) -> Tensor:
+    """`numpy.interp(values, points, 0 … N-1)` of values (r,) and rising points (N,)."""
+    left = torch.searchsorted(points, values, right=True).sub(1).clamp(0, len(points) - 2)
+    low, high = points[left], points[left + 1]
+    inside = left + (values - low) / (high - low)
+    position = torch.where(values < points[0], 0.0, inside)
+    return torch.where(values >= points[-1], len(points) - 1.0, position)
+
+
 def _layers(tensors: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
     """Weights and biases in order: linear (2 dimensions) and LayerNorm (1) by turns."""
     prefix = "network.layers."
@@ -110,7 +211,7 @@ def _layers(tensors: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
     ]
 
 
-def _fault(card: Any, sha256: str, model: Model) -> str | None:
+def _fault_of_probe(card: Any, sha256: str, model: Model) -> str | None:
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         return f"{CARD} is no card of format {FORMAT}"
     if card["sha256"] != sha256:
@@ -126,6 +227,4 @@ def _fault(card: Any, sha256: str, model: Model) -> str | None:
             return f"its {name} is {card[name]!r}, this model's {value!r}"
     if unknown := set(card["token_features"]) - set(TOKEN_FEATURES):
         return f"it reads {min(unknown)!r}, which is none of {', '.join(TOKEN_FEATURES)}"
-    if not 0 < card["layer"] < model.num_layers:
-        return f"it reads layer {card['layer']}, the model has layers 1 to {model.num_layers - 1}"
-    return None
+    return model.fault_of(card["layer"])

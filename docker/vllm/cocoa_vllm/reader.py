@@ -14,8 +14,7 @@ from torch import Tensor
 from cocoa_vllm.columns import entropies, finite, insert
 from cocoa_vllm.identity import NO_PROBE, READY, identity_columns, mark_of
 from cocoa_vllm.modes import Mode, compares_prompt, is_light, mode_of
-from cocoa_vllm.probe import DeviceProbe, Model
-from cocoa_vllm.prompts import DevicePrompts
+from cocoa_vllm.probe import DeviceProbe, DevicePrompts, Model
 from cocoa_vllm.sums import Sums, sent
 
 logger = logging.getLogger("vllm.cocoa")

@@ -46,19 +46,7 @@ SECOND_ADDED = Method(_RUNNER, "GPUModelRunner", "add_requests", ("self", "sched
 SECOND_COMPUTED = Method(_RUNNER, "GPUModelRunner", "sample_tokens", ("self", "grammar_output"))
 SECOND_SAMPLED = Method(_SAMPLER, "Sampler", "__call__", ("self", "logits", "input_batch"))
 
-METHODS = (
-    CHECKED,
-    STARTED,
-    FIRST_LOADED,
-    FIRST_SCHEDULED,
-    FIRST_COMPUTED,
-    FIRST_SAMPLED,
-    SECOND_LOADED,
-    SECOND_FINISHED,
-    SECOND_ADDED,
-    SECOND_COMPUTED,
-    SECOND_SAMPLED,
-)
+METHODS = tuple(one for one in list(vars().values()) if isinstance(one, Method))
 
 _OF_BOTH_RUNNERS = (
     "vllm_config parallel_config speculative_config model_config device execute_model_state "

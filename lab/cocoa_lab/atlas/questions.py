@@ -8,6 +8,7 @@ from typing import Any
 from cocoa_lab.atlas import Question, computed, places
 from cocoa_lab.examples import Example, in_words
 from cocoa_lab.facts import as_reference
+from cocoa_lab.judges import of_known
 
 KINDS: Mapping[str, Callable[[], list[Question]]] = {
     "capital": places.capitals,
@@ -95,7 +96,7 @@ def paragraphs() -> list[Example]:
         )
         one = _asked(known.names[0], "atlas-paragraph", text, _PARAGRAPH)
         told = "; ".join(fact.accepted[0] for fact in known.facts)  # for who reads the report
-        found.append(replace(one, known=known, references=(told,)))
+        found.append(replace(one, judge=of_known(known), references=(told,)))
     return found
 
 
@@ -115,6 +116,7 @@ OF_PARTS: Mapping[str, Callable[[], list[Example]]] = {
 
 def records(form: str) -> list[dict[str, Any]]:
     """The examples of one of `OF_PARTS` as lines of `cocoa_lab.parts.examples`."""
+    known = {one.names[0]: one for one in places.known_of_countries()}
     found = []
     for one in OF_PARTS[form]():
         line: dict[str, Any] = {
@@ -122,11 +124,11 @@ def records(form: str) -> list[dict[str, Any]]:
             "messages": list(one.messages or ()),
             "max_new_tokens": one.max_new_tokens,
         }
-        if one.known is None:
+        if one.judge is None:
             line |= {"json_schema": one.json_schema, "reference": json.loads(one.references[0])}
         else:
-            facts = [(sorted(fact.words), fact.accepted) for fact in one.known.facts]
-            line |= {"judge": "facts", "names": one.known.names, "facts": facts}
+            facts = [(sorted(fact.words), fact.accepted) for fact in known[one.id].facts]
+            line |= {"judge": "facts", "names": known[one.id].names, "facts": facts}
         found.append(line)
     return found
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.http.requests.tools import Tool, tools_of
 from app.scoring.ask import GivenClaim
 from cocoa_lab.examples import Example, example_of
-from cocoa_lab.parts.judges import JUDGES, Judge, Verdict
+from cocoa_lab.judges import Judge, Verdict, judge_of
 from cocoa_lab.parts.published import rows_of
 
 PartsOf = Literal["fields", "sentences", "claims"]
@@ -80,7 +80,7 @@ def read_parts(path: Path, units: PartsOf, *, judged: bool = False) -> list[Part
     false, "error": "confused"}, …]` of sentences, and of claims, which may have `quotes` as in
     requests, and need the `output` that they were made of. In their place fields have a
     `reference`, an object or an array, and sentences the name of a `judge`
-    (`cocoa_lab.parts.judges`). Optional are `output`, of fields `json_schema`, `tools` and
+    (`cocoa_lab.judges`). Optional are `output`, of fields `json_schema`, `tools` and
     `ignored` (paths of what the prompt tells), and the other fields of an `Example`. Published
     files are read as they are (`cocoa_lab.parts.published`). Where a model judges (`judged`), what
     sentences and claims are labelled by may be missing.
@@ -136,8 +136,8 @@ def _parts_example(
     if "reference" in value and tools and not isinstance(reference, list | str):
         raise ValueError("field 'reference' is no list of calls, nor a text where none is right")
     judge: Judge | None = None
-    if "judge" in names and "judge" in value:
-        judge = _judge(value)
+    if "judge" in names:
+        judge = judge_of(value)
     labels = _labels(value.get("units", []), units, may_lack=judged and units == "claims")
     claims: tuple[GivenClaim, ...] | None = None
     if units == "claims":
@@ -160,12 +160,6 @@ def _claim(unit: Mapping[str, Any]) -> GivenClaim:
     if not isinstance(quotes, list) or not all(quotes) or not {str}.issuperset(map(type, quotes)):
         raise ValueError("field 'units': 'quotes' is no list of words of the output")
     return GivenClaim(unit["text"], tuple(quotes))
-
-
-def _judge(value: Mapping[str, Any]) -> Judge:
-    if value["judge"] not in JUDGES:
-        raise ValueError(f"field 'judge' is none of {', '.join(JUDGES)}")
-    return JUDGES[value["judge"]](value)
 
 
 def _tools(value: Any) -> tuple[Mapping[str, Any], ...]:

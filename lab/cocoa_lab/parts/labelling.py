@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.scoring.units import ScoredUnit
+from cocoa_lab.judges import Verdict
 from cocoa_lab.parts.examples import PartsExample
-from cocoa_lab.parts.judges import Verdict
 from models.units.comparison import Comparer
 from models.units.json_values import Value, parse
 from models.units.schemas import rules

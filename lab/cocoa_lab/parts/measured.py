@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from app.scoring.units import ScoredUnit
 from cocoa_lab.calibration.checking import cross_check
+from cocoa_lab.judges import Verdict
 from cocoa_lab.metrics import Interval, auroc, ece, prr
-from cocoa_lab.parts.judges import Verdict
 from cocoa_lab.parts.labelling import LabelledParts
 from cocoa_lab.parts.measures import Answers, Kept, agreement, clustered, kappa, kept_at
 from cocoa_lab.parts.running import PartsRun

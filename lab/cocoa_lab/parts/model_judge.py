@@ -18,8 +18,8 @@ import orjson
 from app.lines import complete_lines
 from cocoa_lab.examples import Example
 from cocoa_lab.judge import Asked, Messages, content_of
+from cocoa_lab.judges import Judge, Verdict
 from cocoa_lab.log import LineFile
-from cocoa_lab.parts.judges import Judge, Verdict
 
 _LABELS, _NO_LABEL = ("true", "false", "unverifiable"), "no label"
 _SCHEMA = {

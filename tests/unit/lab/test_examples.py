@@ -1,5 +1,6 @@
 """Files of examples: what a line may hold, and how a bad one is named."""
 
+import asyncio
 import json
 
 import pytest
@@ -175,3 +176,22 @@ def test_a_file_without_an_example_is_refused(tmp_path, text, labelled):
 
     with pytest.raises(ValueError, match=r"mine\.jsonl holds no example"):
         read_jsonl(tmp_path / "mine.jsonl", labelled=labelled)
+
+
+def test_a_line_with_a_judge_of_its_sentences_needs_no_reference(tmp_path):
+    known = {"names": ["Peru"], "facts": [[["capital"], ["Lima"]]]}
+    line = {"prompt": "Tell me about Peru.", "judge": "facts", **known}
+    path = tmp_path / "judged.jsonl"
+    path.write_text(json.dumps(line))
+    [example] = read_jsonl(path)
+    assert example.references == ()
+    [right, wrong, unknown] = asyncio.run(
+        example.judge("", ["Its capital is Lima.", "Its capital is Oslo.", "It is nice."])
+    )
+    assert (right.is_right, wrong.is_right, unknown) == (True, False, None)
+    path.write_text(json.dumps(line | {"judge": "somebody"}))
+    with pytest.raises(ValueError, match="line 1: field 'judge' is none of facts"):
+        read_jsonl(path)
+    path.write_text(json.dumps(line | {"facts": 3}))
+    with pytest.raises(ValueError, match="'names' and 'facts'"):
+        read_jsonl(path)

@@ -110,7 +110,7 @@ async def test_a_server_at_an_address_is_called_by_its_name():
         asked.append(request)
         return httpx.Response(200)
 
-    named = {"named": "https://vllm-pods:8000", "base_url": "https://10.0.0.7:8000"}
+    named = {"named": "https://vllm-pods:8000", "url": "https://10.0.0.7:8000"}
     async with aclosing(Client(**named, transport=httpx.MockTransport(answer))) as client:
         await client.get("/v1")
         async with client.stream("GET", "/v1", extensions={"trace": None}):

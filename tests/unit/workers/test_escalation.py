@@ -16,12 +16,14 @@ pytestmark = pytest.mark.anyio
 ANSWER = {"choices": [{"message": {"content": "Paris"}}]}
 
 
-async def asked(reply, status=200):
+async def asked(reply, status=200, refused=frozenset()):
     """What the second model answers, and the requests that its server got."""
     requests = []
 
     async def chat(request):
         requests.append((request.headers.get("authorization"), await request.json()))
+        if "max_tokens" in refused & requests[-1][1].keys():
+            return JSONResponse({"error": {"param": "max_tokens"}}, 400)
         return reply if isinstance(reply, Response) else JSONResponse(reply, status)
 
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
@@ -41,6 +43,11 @@ async def test_a_prompt_is_sent_as_one_message_with_the_key():
     assert (body["model"], body["max_tokens"], body["temperature"]) == ("large", 8, 0)
 
 
+async def test_it_is_spoken_to_as_it_wants():
+    answer, [_, (_, body)] = await asked(ANSWER, refused=frozenset({"max_tokens"}))
+    assert (answer, body["max_completion_tokens"]) == ("Paris", 8)
+
+
 @pytest.mark.parametrize(
     ("reply", "status", "reason"),
     [
@@ -50,9 +57,9 @@ async def test_a_prompt_is_sent_as_one_message_with_the_key():
         (
             Response(rb'{"choices": [{"message": {"content": "\ud800"}}]}'),
             200,
-            "no chat completion",
+            "it answers no JSON",
         ),
-        (Response(b"[" * 5_000), 200, "no chat completion"),
+        (Response(b"[" * 5_000), 200, "it answers no JSON"),
         ({"choices": [{"message": {"content": "x" * 80_000}}]}, 200, "longer than 73728 bytes"),
     ],
     ids=["an error", "no answer", "no text", "a lone surrogate", "deep JSON", "endless text"],

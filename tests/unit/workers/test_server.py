@@ -19,7 +19,8 @@ from workers.server import Served, _lines
 
 pytestmark = pytest.mark.anyio
 HEADERS = {wire.WIRE_HEADER: str(wire.VERSION)}
-BODY = wire.encode_generate(
+NONE = wire.dumps({"comparer": None, "texts": []})
+BODY = wire.encode_request(
     GenerationRequest("Hello", sampling=SamplingParams(num_samples=0)), streams=False
 )
 
@@ -58,8 +59,12 @@ async def code_of(response):
         ("generate", {"headers": HEADERS | {wire.TIMEOUT_HEADER: "nan"}}, (400, "wire_mismatch")),
         ("generate", {"headers": HEADERS | {wire.TIMEOUT_HEADER: "soon"}}, (400, "wire_mismatch")),
         ("compare", {"content": wire.encode_compare("fake", [])}, (422, "invalid_request")),
-        ("fit-contexts", {"content": wire.encode_fit(None, [])}, (422, "invalid_request")),
-        ("token-ends", {"content": wire.encode_texts([])}, (422, "invalid_request")),
+        (
+            "fit-contexts",
+            {"content": NONE},
+            (422, "invalid_request"),
+        ),
+        ("token-ends", {"content": wire.dumps([])}, (422, "invalid_request")),
     ],
 )
 async def test_a_call_that_cannot_be_taken_is_refused_before_any_work(path, changes, expected):

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from models.errors import InvalidRequest, ModelNotLoaded
+from models.errors import GenerationUnavailable, InvalidRequest, ModelNotLoaded
 from workers.client import Unreachable
 from workers.config import ServerConfig, api_keys
 from workers.config import Servers as Place
@@ -28,18 +28,11 @@ class Servers:
         self.faults, self.asked, self.told = faults, [], []
         self.found = {}
         hooks = Hooks(on_call=self._on_call, on_server=self._on_server)
-        self.left = []
-        self.upstream = Upstream(
-            "generation",
-            Place(url=url),
-            self.check,
-            hooks,
-            resolve=resolve,
-            on_leave=self._leave,
-        )
+        self.upstream = Upstream("generation", Place(url=url), self, hooks, resolve=resolve)
 
-    async def _leave(self, server):
-        self.left.append(server.url)
+    @property
+    def left(self):
+        return [url for url, trouble in self.found.items() if trouble is None]
 
     def _on_call(self, role, outcome, seconds):
         self.told.append(outcome)
@@ -47,8 +40,14 @@ class Servers:
     def _on_server(self, role, url, trouble):
         self.found[url] = trouble
 
-    async def check(self, server):
-        await self.send(server)
+    async def look_up(self, client):
+        return await self.send(client)
+
+    async def try_out(self, client, said):
+        return said
+
+    async def ask_again(self, client, known):
+        return known
 
     async def send(self, server):
         name = server.url[7]
@@ -98,7 +97,7 @@ async def test_servers_come_and_go_with_the_addresses_of_their_name(monkeypatch,
         await upstream._follow_names()
         return [(one.url, one.is_up) for one in upstream.servers]
 
-    with pytest.raises(Unreachable, match="no address"):
+    with pytest.raises(GenerationUnavailable, match="no address"):
         await upstream.call(servers.send)
     await upstream.connect()
     [first] = upstream.servers
@@ -165,7 +164,7 @@ async def test_a_call_that_fails_on_its_way_is_repeated_once():
     servers = Servers(a=CUT)
     assert await servers.upstream.call(servers.send) == "b"
     servers = Servers(a=CUT, b=CUT)
-    with pytest.raises(Unreachable, match="ReadError"):
+    with pytest.raises(GenerationUnavailable, match="ReadError"):
         await servers.upstream.call(servers.send)
     assert servers.asked == ["a", "b"]
     assert servers.told == ["repeated", "failed"]
@@ -184,7 +183,7 @@ async def test_a_single_server_that_closed_an_old_connection_is_asked_again():
 
 async def test_what_was_passed_on_in_part_is_not_repeated():
     servers = Servers(a=CUT)
-    with pytest.raises(Unreachable):
+    with pytest.raises(GenerationUnavailable):
         await servers.upstream.call(servers.send, may_repeat=lambda: False)
     assert servers.asked == ["a"]
 
@@ -199,7 +198,7 @@ async def test_an_error_of_a_worker_is_an_answer():
 
 async def test_nobody_answers():
     servers = Servers(a=DOWN, b=DOWN, c=DOWN)
-    with pytest.raises(Unreachable, match="ConnectError"):
+    with pytest.raises(GenerationUnavailable, match="ConnectError"):
         await servers.upstream.call(servers.send)
     assert servers.told[-1] == "failed"
 
@@ -218,7 +217,7 @@ async def test_connecting_waits_for_the_first_that_answers(monkeypatch):
 async def test_a_watch_heals_until_it_is_closed(monkeypatch):
     monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
     servers = Servers(a=DOWN)
-    servers.upstream.servers[1].is_up = False
+    servers.upstream.servers[1].trouble = "it was away"
     watches = [asyncio.create_task(servers.upstream.run()) for _ in range(2)]
     await asyncio.sleep(0.1)
     assert [server.is_up for server in servers.upstream.servers] == [False, True, True]

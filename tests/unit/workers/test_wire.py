@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from models.codec import generation_to_json
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
@@ -40,9 +41,9 @@ def generated(request):
 
 
 def test_a_request_comes_back_with_the_seconds_that_are_left():
-    body = wire.encode_generate(REQUEST, streams=True)
+    body = wire.encode_request(REQUEST, streams=True)
     assert wire.decode_generate(body, 1.5) == (replace(REQUEST, timeout_s=1.5), True)
-    body = wire.encode_first_token(REQUEST, [["True", " True"], []])
+    body = wire.encode_request(REQUEST, groups=[["True", " True"], []])
     assert wire.decode_first_token(body, None) == (
         replace(REQUEST, timeout_s=None),
         [["True", " True"], []],
@@ -53,8 +54,8 @@ def test_a_generation_comes_back_to_the_last_bit():
     request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
     generation = generated(request)
     assert generation.samples
-    value = result_of(wire.encode_generation(generation))
-    assert_same(wire.decode_generation(value, request), generation)
+    value = result_of(wire.encode_result(generation_to_json(generation)))
+    assert_same(wire.decode_generation(request, value), generation)
 
 
 @pytest.mark.parametrize(
@@ -76,17 +77,19 @@ def test_a_generation_comes_back_to_the_last_bit():
 )
 def test_a_generation_that_answers_another_request_is_none(asked):
     request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
-    value = result_of(wire.encode_generation(generated(request)))
+    value = result_of(wire.encode_result(generation_to_json(generated(request))))
     with pytest.raises(wire.Garbled):
-        wire.decode_generation(value, replace(request, **asked))
+        wire.decode_generation(replace(request, **asked), value)
 
 
 @pytest.mark.parametrize("wrong", [3, [1], {"predicted_dissimilarity": 0.5}, None])
 def test_probe_readings_that_are_no_object_are_no_generation(wrong):
     request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
-    value = result_of(wire.encode_generation(generated(request))) | {"probe_readings": wrong}
+    value = result_of(wire.encode_result(generation_to_json(generated(request)))) | {
+        "probe_readings": wrong
+    }
     with pytest.raises(wire.Garbled):
-        wire.decode_generation(value, request)
+        wire.decode_generation(request, value)
 
 
 def test_pairs_come_back_in_order_and_each_text_travels_once():
@@ -95,37 +98,38 @@ def test_pairs_come_back_in_order_and_each_text_travels_once():
     assert json.loads(body)["texts"] == ["a", "b", "é\u2028"]
 
     reply = PairReply({pair: ((i / 4,), i == 1) for i, pair in enumerate(PAIRS)}, "weights")
-    value = result_of(wire.encode_pair_reply(PAIRS, reply))
-    assert wire.decode_pair_reply(value, PAIRS, 1) == reply
+    scores = [reply.scores[pair] for pair in PAIRS]
+    value = result_of(wire.encode_result({"scores": scores, "identity": "weights"}))
+    assert wire.decode_pair_reply(1, PAIRS, value) == reply
     for pairs, num_labels in ((PAIRS[:2], 1), (PAIRS, 3)):
         with pytest.raises(wire.Garbled):
-            wire.decode_pair_reply(value, pairs, num_labels)
+            wire.decode_pair_reply(num_labels, pairs, value)
 
 
 @pytest.mark.parametrize("score", [[[1.5], False], [["1"], False], [[0.5], 0], [[None], False], 3])
 def test_a_score_that_is_no_probability_is_no_reply(score):
     with pytest.raises(wire.Garbled):
-        wire.decode_pair_reply({"scores": [score], "identity": "x"}, PAIRS[:1], 1)
+        wire.decode_pair_reply(1, PAIRS[:1], {"scores": [score], "identity": "x"})
 
 
 def test_contexts_are_right_parts_of_what_was_asked():
     texts = [("one two", "three"), ("four", "five")]
-    assert wire.decode_fit(wire.encode_fit(None, texts)) == (None, texts)
-    value = result_of(wire.encode_contexts(["two", ""]))
-    assert wire.decode_contexts(value, texts) == ["two", ""]
+    assert wire.decode_fit(wire.dumps({"comparer": None, "texts": texts})) == (None, texts)
+    value = result_of(wire.encode_result(["two", ""]))
+    assert wire.decode_contexts(texts, value) == ["two", ""]
     for wrong in (["two"], ["one", ""], [3, ""]):
         with pytest.raises(wire.Garbled):
-            wire.decode_contexts(wrong, texts)
+            wire.decode_contexts(texts, wrong)
 
 
 def test_ends_of_tokens_lie_in_the_texts_and_never_fall():
     texts = ["one two", ""]
-    assert wire.decode_texts(wire.encode_texts(texts)) == texts
-    value = result_of(wire.encode_token_ends([[3, 7], []]))
-    assert wire.decode_token_ends(value, texts) == [[3, 7], []]
+    assert wire.decode_texts(wire.dumps(texts)) == texts
+    value = result_of(wire.encode_result([[3, 7], []]))
+    assert wire.decode_token_ends(texts, value) == [[3, 7], []]
     for wrong in ([[3, 7]], [[7, 3], []], [[3, 8], []], [[-1], []], [[3.0], []], [["3"], []]):
         with pytest.raises(wire.Garbled):
-            wire.decode_token_ends(wrong, texts)
+            wire.decode_token_ends(texts, wrong)
 
 
 def test_tokens_and_first_tokens_come_back():
@@ -135,10 +139,10 @@ def test_tokens_and_first_tokens_come_back():
     token = Token("a", np.float32(-0.5))  # as an engine has them
     assert wire.decode_token(json.loads(wire.encode_token(token))["token"]).logprob == -0.5
     reply = FirstTokenReply((-0.25, None), "weights")
-    value = result_of(wire.encode_first_token_reply(reply))
-    assert wire.decode_first_token_reply(value, 2) == reply
+    value = result_of(wire.encode_result(reply))
+    assert wire.decode_first_token_reply(2, value) == reply
     with pytest.raises(wire.Garbled):
-        wire.decode_first_token_reply(value, 3)
+        wire.decode_first_token_reply(3, value)
 
 
 def test_what_a_worker_is_comes_back():

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from models import errors
+from models.codec import generation_to_json
 from models.errors import GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
 from tests.fakes.engine import FakeEngine
@@ -48,7 +49,7 @@ async def test_an_answer_to_another_request_is_none(kind):
     heard = []
     async with running(GenerationWorker(FakeEngine())) as local:
         info = wire.encode_info("generation", wire.GenerationInfo(local.info))
-        theirs = wire.encode_generation(await local.generate(SECRET))
+        theirs = wire.encode_result(generation_to_json(await local.generate(SECRET)))
     if kind == "a token":
         theirs = b'{"token":["secret",null,null,null]}\n' + theirs
 
@@ -57,7 +58,7 @@ async def test_an_answer_to_another_request_is_none(kind):
 
     async def answer(request):
         await request.body()
-        body = wire.encode_generate(SECRET, streams=True)
+        body = wire.encode_request(SECRET, streams=True)
         digest = wire.digest_of_call("/v1/generate", body)
         return Response(b"".join(digest + line for line in theirs.splitlines(keepends=True)))
 

@@ -51,7 +51,7 @@ class Line:
         ignored: paths of a record that the prompt tells.
         reference: the record, the calls, or the answer; null for a paragraph.
         references: all accepted texts of an answer in words; none of others.
-        judge: who says which sentences of a paragraph are right (`cocoa_lab.parts.judges`).
+        judge: who says which sentences of a paragraph are right (`cocoa_lab.judges`).
     """
 
     id: str

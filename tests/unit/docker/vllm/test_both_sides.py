@@ -16,9 +16,9 @@ from models.probes.card import STATISTIC, read_card
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import D, V, domain, prompts_file, reader, sampled
 from workers.openai import columns as read
-from workers.openai.capabilities import Capabilities, Fingerprint, OpenAIServer
-from workers.openai.dialect import Dialect
-from workers.openai.model_calls import Tongue
+from workers.openai.dialect import Dialect, Tongue
+from workers.openai.found import OpenAIServer
+from workers.openai.model_calls import ModelCalls
 from workers.openai.profiles import PROFILES
 from workers.openai.replies import ENTROPY_COLUMN, FIRST_SENTINEL, read_choices
 from workers.openai.requests import Prompt
@@ -26,22 +26,22 @@ from workers.protocol import ProbeInfo
 from workers.standing import ChangedModel
 
 pytestmark = pytest.mark.anyio
-CAN = Capabilities("fake", logprobs=20, raw_greedy=True, completes=True, tokenizes=True)
+TONGUE = Tongue(Dialect.of(PROFILES["vllm"]))
+CAN = OpenAIServer("fake", TONGUE, logprobs=20, raw_greedy=True, completes=True, tokenizes=True)
 # As many as vLLM tells where nobody says otherwise.
 TOP = 20
 REVISION = "4bdbf27c164c" + "0" * 28
 
-TONGUE = Tongue(Dialect.of(PROFILES["vllm"]))
 
-
-class Worker:
+class Worker(ModelCalls):
     """A plugin's reader behind an adapter's calls, one token a reply."""
 
     def __init__(self, of):
+        super().__init__(None, CAN)
         self.of = of
         self.logits = torch.randn(1, V)
 
-    async def try_post(self, path, body):
+    async def post(self, path, body, **_):
         """A completion of one token in the mode that the body asks for."""
         return self.reply(body["vllm_xargs"][modes.ARGUMENT], body["logprobs"])
 
@@ -74,6 +74,11 @@ def known(folders):
     return {STATISTIC[card.target]: ProbeInfo.of(card) for card in cards}
 
 
+def bound(columns, folders, prompts=""):
+    """A server with these columns of which a deployment knows the probes, and these prompts."""
+    return read.with_known(replace(CAN, columns=columns), known(folders), prompts)
+
+
 def test_constants_are_the_same():
     assert FIRST_SENTINEL == written.FIRST_ID
     assert read.FORMAT == identity.FORMAT
@@ -86,19 +91,19 @@ def test_constants_are_the_same():
 
 async def test_the_adapter_reads_the_identity_that_the_plugin_writes(folders):
     of = reader(*folders, revision=REVISION)
-    found = await read.read_columns(Worker(of), CAN, Prompt(ids=(1,)))
+    found = await read.read_columns(Worker(of), Prompt(ids=(1,)))
     assert found.mark == of._mark
     assert found.revision == REVISION[:12]
     assert not found.no_light
-    assert read.probes_read(found, known(folders)) == known(folders)
+    assert bound(found, folders).probes == known(folders)
 
 
 @pytest.mark.parametrize("obstacle", range(1, 6))
 async def test_the_adapter_understands_why_there_is_no_light(obstacle, folders):
     of = reader(*folders, obstacle=obstacle, revision=REVISION)
-    found = await read.read_columns(Worker(of), CAN, Prompt(ids=(1,)))
+    found = await read.read_columns(Worker(of), Prompt(ids=(1,)))
     assert found.no_light == read._NO_LIGHT[obstacle]
-    assert read.probes_read(found, known(folders)) == {}
+    assert bound(found, folders).probes == {}
 
 
 def digest_of(path):
@@ -115,29 +120,20 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
         prompts = prompts_file(tmp_path, kinds=kinds)
         sha256 = digest_of(prompts)
     worker = Worker(reader(*folders, prompts=prompts, revision=REVISION))
-    told = await read.read_columns(worker, CAN, Prompt(ids=(1,)))
-    can = Capabilities("fake", logprobs=20, columns=told)
-    known_prompts = read.prompts_read(told, sha256)
-    server = OpenAIServer(
-        can,
-        Fingerprint((), ()),
-        TONGUE,
-        probes=known(folders),
-        prompts=known_prompts,
-    )
-    assert known_prompts == sha256
-    assert not read.prompts_read(told, "f" * 64)
+    told = await read.read_columns(worker, Prompt(ids=(1,)))
+    server = bound(told, folders, sha256)
+    assert server.prompts == sha256
+    assert not bound(told, folders, "f" * 64).prompts
     mode, top = read.mode_of(server, frozenset(statistics))
     assert modes.complaint({modes.ARGUMENT: mode}, top) is None
     (choice,) = read_choices(worker.reply(mode, top), 1)
-    read.check(choice, server)
     assert read.is_foreign(choice, server) == (
         bool(kinds) and domain(kinds=kinds).is_foreign(np.ones(D))
     )
     if kinds:
         other = replace(server, prompts="0" * 64)
         with pytest.raises(ChangedModel):
-            read.check(choice, other)
+            read.is_foreign(choice, other)
     exact = entropies(worker.logits.log_softmax(-1)).tolist()
     assert choice.column(ENTROPY_COLUMN).tolist() == pytest.approx(exact, abs=1e-5)
     readings = read.readings_of(choice, server, frozenset(statistics))

@@ -9,8 +9,7 @@ import cocoa_vllm.probe as plugin
 import numpy as np
 import pytest
 import torch
-from cocoa_vllm.distance import interpolated
-from cocoa_vllm.probe import DeviceProbe, Model, ProbeRefused
+from cocoa_vllm.probe import DeviceProbe, Model, ProbeRefused, interpolated
 from cocoa_vllm.sums import Answers
 
 from cocoa_lab.probes.from_collection import save

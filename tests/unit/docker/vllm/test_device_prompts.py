@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cocoa_vllm.probe import Model, ProbeRefused
-from cocoa_vllm.prompts import DevicePrompts
+from cocoa_vllm.probe import DevicePrompts, Model, ProbeRefused
 
 from models.embedded import CALIBRATOR_PATH
 from models.probes.domain import PromptDomain, beside

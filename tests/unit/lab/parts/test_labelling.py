@@ -7,8 +7,8 @@ import pytest
 
 from app.scoring.units import ScoredUnit
 from cocoa_lab.examples import Example
+from cocoa_lab.judges import JUDGES, Verdict
 from cocoa_lab.parts.examples import PartsExample
-from cocoa_lab.parts.judges import JUDGES, Verdict
 from cocoa_lab.parts.labelling import fields_labelled, judged, sentences_labelled
 from models.units.characters import spans_of_texts
 from models.units.fields import fields

@@ -9,8 +9,8 @@ import pytest
 from app.settings import Settings
 from cocoa_lab.examples import Example
 from cocoa_lab.judge import JudgeModel
+from cocoa_lab.judges import Verdict
 from cocoa_lab.parts.examples import read_parts
-from cocoa_lab.parts.judges import Verdict
 from cocoa_lab.parts.measured import measure
 from cocoa_lab.parts.model_judge import Judgements, ModelJudge, label_of
 from cocoa_lab.parts.running import PartsSpec, evaluate_parts

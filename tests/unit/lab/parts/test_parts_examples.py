@@ -5,8 +5,8 @@ import json
 import pytest
 
 from app.scoring.ask import GivenClaim
+from cocoa_lab.judges import Verdict
 from cocoa_lab.parts.examples import read_parts
-from cocoa_lab.parts.judges import Verdict
 
 LABELS = [{"path": "/total", "label": True}, {"path": "/a~1b", "label": 0}]
 
@@ -144,7 +144,7 @@ OF_SENTENCES = {"prompt": "Which?", "units": [{"text": "Lima.", "label": True}]}
 BAD_SENTENCES = {
     "neither": ({"prompt": "Which?"}, "exactly one of the fields 'units' and 'judge'"),
     "both": ({**OF_SENTENCES, "judge": "world"}, "exactly one of the fields"),
-    "an unknown judge": ({"prompt": "?", "judge": "me"}, "field 'judge' is none of world"),
+    "an unknown judge": ({"prompt": "?", "judge": "me"}, "field 'judge' is none of facts, world"),
     "an unknown place": ({"prompt": "?", "judge": "world", "subject": "Atlantis"}, "'subject'"),
     "a path": ({**OF_SENTENCES, "units": LABELS}, "needs a 'text'"),
     "an error of another type": (

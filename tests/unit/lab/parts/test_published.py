@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from cocoa_lab.judges import Verdict
 from cocoa_lab.parts.examples import read_parts
-from cocoa_lab.parts.judges import Verdict
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ async def test_a_trial_call_that_hangs_keeps_nobody_from_what_is_known(monkeypat
     monkeypatch.setattr(calls, "TRIAL_S", 0.3)
     async with openai_server() as server, over(server) as generator:
         known = generator.info.identity
-        [standing] = generator._standings.values()
+        [standing] = generator.upstream.servers
         server.delay_s = 60.0
         standing.doubt()
         await asyncio.wait_for(standing.settled(), 5)

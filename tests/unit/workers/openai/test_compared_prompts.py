@@ -22,7 +22,7 @@ CODE = "prompt_out_of_domain"
 async def over(server, prompts=PROMPTS):
     servers = GeneratorConfig(url=server.url, api="openai").place()
     generator = OpenAIGenerator(servers, prompts=prompts)
-    await generator.connect()
+    await generator.upstream.connect()
     try:
         yield generator
     finally:

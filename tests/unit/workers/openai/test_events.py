@@ -3,7 +3,7 @@
 import pytest
 
 from workers.client import Unreachable
-from workers.openai.events import merged
+from workers.openai.streaming import merged
 
 
 def called(index, name="", arguments=""):

@@ -14,8 +14,11 @@ from models.records import Grammar, Sequence
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_limiting import REQUEST, over
 from tests.unit.workers.openai.test_tools import TOOL
-from workers.openai.capabilities import Capabilities
-from workers.openai.formats import check_followed, for_tokens
+from workers.openai.answering import check_followed
+from workers.openai.dialect import Dialect, Tongue
+from workers.openai.found import OpenAIServer
+from workers.openai.profiles import PROFILES
+from workers.openai.prompts import for_tokens
 from workers.openai.soundness import UNMASKED
 
 pytestmark = pytest.mark.anyio
@@ -77,7 +80,7 @@ async def test_requests_that_need_it_at_once_wait_for_one_trial():
     async with openai_server() as server, over(server) as generator:
         await asyncio.gather(*(generator.generate(HELD) for _ in range(3)))
         assert len(trials(server)) == 1
-        generator._standing(generator.upstream.servers[0]).doubt()
+        generator.upstream.servers[0].doubt()
         await generator.generate(HELD)
         assert len(trials(server)) == 1  # the same weights do the same
 
@@ -143,17 +146,18 @@ async def test_a_grammar_that_a_server_does_not_follow_is_refused_by_its_field(t
 class OneToken:
     """A server that reads any text as its token 5."""
 
+    can = OpenAIServer("tiny", Tongue(Dialect.of(PROFILES["vllm"])), tokenizes=True)
+
     async def post(self, path, body):
         return {"tokens": [5]}
 
 
 async def test_a_mark_of_calls_that_is_one_token_of_the_servers_is_that_token():
     calls = grammar_of_calls([TOOL], several=True, answer=None)
-    can = Capabilities("tiny", tokenizes=True)
-    told = await for_tokens(OneToken(), can, calls)
+    told = await for_tokens(OneToken(), calls)
     assert told.source == calls.source.replace(f'mark: "{MARK}"', "mark: <[5]>")
     assert told != calls
-    assert await for_tokens(OneToken(), can, CHOICES) == CHOICES
+    assert await for_tokens(OneToken(), CHOICES) == CHOICES
 
 
 async def test_a_schema_that_the_server_refuses_is_told_as_such():
@@ -176,9 +180,9 @@ async def test_a_text_that_is_no_json_is_never_taken_for_a_held_one():
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1} {', "Rome", "[" * 100_000])
 def test_what_has_ended_and_is_no_json_has_not_followed_a_schema(text):
     with pytest.raises(EngineError):
-        check_followed(CHOICES, Sequence(text, text, 1, "stop"))
-    check_followed(CHOICES, Sequence(text, text, 1, "length"))
-    check_followed(Grammar("lark", ""), Sequence(text, text, 1, "stop"))
+        check_followed(HELD, Sequence(text, text, 1, "stop"), is_call=False)
+    check_followed(HELD, Sequence(text, text, 1, "length"), is_call=False)
+    check_followed(LARK, Sequence(text, text, 1, "stop"), is_call=False)
 
 
 PLAIN, CHATS = {"tokenizes": False}, {"completes": False}

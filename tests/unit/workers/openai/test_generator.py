@@ -44,7 +44,7 @@ async def over(server, probes=None, prompts="", **settings):
     """The adapter over a server, connected; its watch does not run, which would ask in between."""
     servers = GeneratorConfig(url=server.url, api="openai", **settings).place()
     generator = OpenAIGenerator(servers, probes=probes, prompts=prompts)
-    await generator.connect()
+    await generator.upstream.connect()
     try:
         yield generator
     finally:
@@ -189,28 +189,6 @@ async def test_greedy_answer_and_samples_are_two_calls_with_neutral_parameters()
     assert drawn["min_p"] == 0.0
     assert drawn["repetition_penalty"] == 1.0
     assert "min_tokens" not in drawn
-
-
-async def test_a_strict_server_gets_no_parameter_that_it_does_not_know():
-    async with openai_server(**PLAIN, strict=True) as server, over(server) as generator:
-        generation = await generator.generate(REQUEST)
-
-    assert "top_k_not_heeded" in generation.warnings
-    assert len(generation.samples) == 3
-
-
-async def test_parameters_without_effect_are_told():
-    async with (
-        openai_server(**PLAIN, refuses=("seed", "top_k")) as server,
-        over(server) as generator,
-    ):
-        generation = await generator.generate(REQUEST)
-        num_calls = len(server.bodies)
-        await generator.generate(REQUEST)
-
-    assert {"top_k_not_heeded", "seed_not_heeded"} <= set(generation.warnings)
-    assert len(generation.samples) == 3
-    assert len(server.bodies) == num_calls + 2  # what was refused once is sent no more
 
 
 async def test_an_end_without_a_log_prob_is_not_counted_and_told():

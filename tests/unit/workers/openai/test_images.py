@@ -8,7 +8,7 @@ from models.errors import InvalidRequest
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_effort import CHAT, CHATS_ALONE, serving
 from tests.unit.workers.openai.test_generator import over
-from workers.wire import decode_generate, encode_generate
+from workers.wire import decode_generate, encode_request
 
 pytestmark = pytest.mark.anyio
 
@@ -73,4 +73,4 @@ async def test_tools_and_variables_of_a_template_do_not_go_with_them():
 
 def test_workers_elsewhere_get_them():
     request = showing(image(), timeout_s=None)
-    assert decode_generate(encode_generate(request, streams=False), None) == (request, False)
+    assert decode_generate(encode_request(request, streams=False), None) == (request, False)

@@ -26,7 +26,7 @@ SENT = "thinking_token_budget"
 async def over(server):
     """The adapter over a server, connected."""
     generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").place())
-    await generator.connect()
+    await generator.upstream.connect()
     try:
         yield generator
     finally:

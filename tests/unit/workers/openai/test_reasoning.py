@@ -7,7 +7,7 @@ from models.records import GenerationRequest, Token
 from workers.calling import Listener
 from workers.openai.reasoning import behind_reasoning
 from workers.openai.replies import read_choices, to_sequence, token_texts
-from workers.openai.telling import Teller
+from workers.openai.streaming import Teller
 
 CUT = "reasoning_unfinished"
 WANTED = frozenset({"token_logprobs", "token_texts"})
@@ -30,7 +30,7 @@ def chat(message, pieces=PIECES, finish_reason="stop"):
 
 
 def sequence(choice, *, texts=None, opened=False):
-    whole = to_sequence(choice, wanted=WANTED, opened=opened, num_tokens=0)
+    whole = to_sequence(choice, WANTED)
     return behind_reasoning(whole, choice, texts or token_texts(choice), opened=opened)
 
 

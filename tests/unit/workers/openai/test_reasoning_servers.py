@@ -35,7 +35,7 @@ WAYS = {
 async def over(server):
     """The adapter over a server, connected."""
     generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").place())
-    await generator.connect()
+    await generator.upstream.connect()
     try:
         yield generator
     finally:

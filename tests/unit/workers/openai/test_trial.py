@@ -14,13 +14,10 @@ pytestmark = pytest.mark.anyio
     ("traits", "most_calls"),
     [
         ({"probes": ()}, 5),
-        ({}, 6),
         ({"budget": "heeded", "tags": "tokens", "num_thoughts": 2}, 6),
-        ({"tokenizes": False}, 6),
-        ({"tokenizes": False, "completes": False, "max_logprobs": 5}, 7),
         ({"tokenizes": False, "draws_several": False, "scales": True}, 8),
     ],
-    ids=["vLLM with the plugin", "vLLM", "vLLM that reasons", "by texts", "chats", "scaled"],
+    ids=["vLLM with the plugin", "vLLM that reasons", "scaled"],
 )
 async def test_a_server_is_looked_at_by_few_calls_of_few_tokens(traits, most_calls):
     async with openai_server(**traits) as server, over(server):

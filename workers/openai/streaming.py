@@ -1,4 +1,4 @@
-"""Tokens of a streamed sequence, told as they come."""
+"""Events of a stream: the tokens of one choice, told as they come, and one reply of them all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,16 +6,14 @@ from typing import Any
 
 from models.engines.texts import num_stable, tags_in
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
-from models.statistics import Source
+from models.statistics import Source, fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.capabilities import TagIds
-from workers.openai.reasoning import hidden_tags
+from workers.openai.found import TagIds
 from workers.openai.replies import (
     ENTROPY_COLUMN,
     TOO_MANY,
-    fields_of,
     likeliest,
     read_choices,
     reasoning_in,
@@ -24,6 +22,68 @@ from workers.openai.replies import (
 
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
 _LONGEST_END = max(map(len, _ENDS))
+_NO_SENSE = "its answer makes no sense"
+
+
+def merged(events: Sequence[Any]) -> dict[str, Any]:
+    """One reply of all events of a stream, as if it had come at once.
+
+    Raises:
+        Unreachable: they make no sense.
+    """
+    choices: dict[int, dict[str, Any]] = {}
+    rest: dict[str, Any] = {}
+    try:
+        for event in events:
+            for name in ("usage", "system_fingerprint"):
+                if event.get(name):
+                    rest[name] = event[name]
+            for piece in event.get("choices") or ():
+                index = piece.get("index", 0)
+                _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
+    except (AttributeError, TypeError, ValueError):
+        raise Unreachable(_NO_SENSE) from None
+    return rest | {"choices": list(choices.values())}
+
+
+def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
+    """Add what one event says of a choice to what is known of it."""
+    if "delta" in piece:
+        message = choice.setdefault("message", {"content": ""})
+        message["content"] += piece["delta"].get("content") or ""
+        if calls := piece["delta"].get("tool_calls"):
+            _add_calls(message.setdefault("tool_calls", []), calls)
+        told = {"refusal": piece["delta"].get("refusal"), "reasoning": reasoning_in(piece["delta"])}
+        for name, more in told.items():
+            if more:
+                message[name] = message.get(name, "") + more
+    else:
+        choice["text"] = choice.get("text", "") + (piece.get("text") or "")
+    if piece.get("token_ids") is not None:
+        choice["token_ids"] = [*choice.get("token_ids", ()), *piece["token_ids"]]
+    for name, values in (piece.get("logprobs") or {}).items():
+        if values:
+            known = choice["logprobs"] or {}
+            choice["logprobs"] = known | {name: [*known.get(name, ()), *values]}
+    for name in ("finish_reason", "stop_reason"):
+        if piece.get(name) is not None:
+            choice[name] = piece[name]
+
+
+def _add_calls(calls: list[dict[str, Any]], pieces: Sequence[Mapping[str, Any]]) -> None:
+    """Add what one event of a stream says of calls to what is known of them.
+
+    Raises:
+        ValueError: a call is skipped; its number may be any.
+    """
+    for piece in pieces:
+        index = piece.get("index", len(calls))
+        if not 0 <= index <= len(calls):
+            raise ValueError("calls are not told one after another")
+        if index == len(calls):
+            calls.append({"function": {"name": "", "arguments": ""}})
+        for name, value in (piece.get("function") or {}).items():
+            calls[index]["function"][name] = calls[index]["function"].get(name, "") + (value or "")
 
 
 class Teller:
@@ -51,9 +111,7 @@ class Teller:
         self._opened = opened
         self._tag_ids = tag_ids
         self._has_stop = bool(request.sampling.stop)
-        # What was heard while the answer has not begun: its text, its tokens, and what is known of
-        # each of these.
-        self._text = ""
+        # What was heard while the answer has not begun: its tokens, and what is known of each.
         self._held: list[Token] = []
         self._ids: list[int] = []
         self._shown: list[str] = []
@@ -78,21 +136,24 @@ class Teller:
         try:
             for piece in event.get("choices") or ():
                 if piece.get("index", 0) == self._index:
-                    self._tell(piece)
+                    self._hear_piece(piece)
         except (AttributeError, TypeError):
-            raise Unreachable("its answer makes no sense") from None
+            raise Unreachable(_NO_SENSE) from None
+        if not (self._has_begun or self._is_silent):
+            self._look_for_answer()
 
-    def _tell(self, piece: Mapping[str, Any]) -> None:
+    def _hear_piece(self, piece: Mapping[str, Any]) -> None:
         whole = {**piece, "finish_reason": piece.get("finish_reason") or "length"}
-        thoughts = None
         if "delta" in piece:
             delta = {**piece["delta"], "tool_calls": None}  # calls are told when they are whole
-            whole["message"], thoughts = delta, reasoning_in(delta)
+            whole["message"] = delta
+            if thoughts := reasoning_in(delta):
+                self._is_apart = True
+                self._listener.tell(Token("", reasoning=thoughts))
         [choice] = read_choices({"choices": [whole]}, 1)
-        text, logprobs = choice.text, choice.logprobs
         num_tokens = choice.num_tokens
         if num_tokens is None:
-            num_tokens = min(len(text), 1)
+            num_tokens = min(len(choice.text), 1)
         self._num_left -= num_tokens
         if self._num_left < 0:
             raise Unreachable(TOO_MANY)
@@ -100,16 +161,15 @@ class Teller:
             self._ids += choice.token_ids or ()
             if "delta" in piece:
                 self._shown += choice.tokens or ()
-        if thoughts:
-            self._is_apart = True
-            self._listener.tell(Token("", reasoning=thoughts))
-        tops, is_sound = None, not choice.unsound
-        if self._num_tops and is_sound:
+        logprobs = tops = None
+        if not choice.unsound and "token_logprobs" in self._wanted:
+            logprobs = choice.logprobs
+        if not choice.unsound and self._num_tops:
             tops = likeliest(choice, self._num_tops)
+        text = choice.text
         for i in range(num_tokens):
-            logprob = entropy = None
-            if logprobs is not None and is_sound and "token_logprobs" in self._wanted:
-                logprob = float(logprobs[i])
+            logprob = None if logprobs is None else float(logprobs[i])
+            entropy = None
             if choice.tops is not None and "token_entropies" in self._wanted:
                 entropy = choice.tops[i].get(sentinel(ENTROPY_COLUMN))
             if entropy is not None:
@@ -117,8 +177,6 @@ class Teller:
             # What becomes certain with several tokens at once comes with the first of them.
             self._hear_token(Token(text, logprob, entropy, tops=tops[i] if tops else ()))
             text = ""
-        if not (self._has_begun or self._is_silent):
-            self._look_for_answer(num_tokens)
 
     def _hear_token(self, token: Token) -> None:
         """Tell a token of the answer; hold those that may be of a reasoning until its end."""
@@ -126,55 +184,41 @@ class Teller:
             self._listener.tell(replace(token, text=self._lead + token.text))
             self._lead = ""
         elif not self._is_silent:
-            self._text += token.text
             self._held.append(token)
 
-    def _look_for_answer(self, num_tokens: int) -> None:
-        """Tell what is held once it is certain what it is; `num_tokens` were just heard."""
-        tags, text = tags_in(self._text, opened=self._opened), self._text.lstrip()
-        hidden = hidden_tags(self._tag_ids, self._ids, opened=self._opened)
+    def _look_for_answer(self) -> None:
+        """Tell what is held once it is certain what it is."""
+        text = "".join(token.text for token in self._held)
+        tags = tags_in(text, opened=self._opened)
+        found = part([text], tags, opened=self._opened)
         if self._is_apart:
-            self._tell_behind(self._first(), self._text)
-        elif hidden is not None:
-            # Text may lag behind its tokens, and then nobody knows where in it the tag stands.
-            self._is_silent = self._has_stop or num_tokens > 1 or len(hidden.end) > 1
-            if not self._is_silent:
-                self._tell_thoughts(self._text.strip())
-                if hidden.first_behind(self._ids) is not None:
-                    self._tell_behind(len(self._held), "")
-        elif tags.end in self._text and (self._opened or text.startswith(tags.start)):
+            if (first := self._first()) is not None:
+                self._begin(first, text)
+        elif found.state == "finished":
             first = self._first()
-            if first is None:
-                self._is_silent, first = self._has_stop, len(self._held)
+            self._is_silent = first is None and self._has_stop
             if not self._is_silent:
-                found = part([self._text], tags, opened=self._opened)
                 self._tell_thoughts(found.text or "")
-                self._tell_behind(first, found.answer)
-        elif self._opened or text.startswith(tags.start):
+                self._begin(len(self._held) if first is None else first, found.answer)
+        elif found.text is not None:
             if not any(tags.inner):
-                self._tell_thoughts(_certain(part([text], tags, opened=self._opened).text or ""))
-        elif text and not self._may_reason(text):
-            self._has_begun = True
-            for token in self._held:
-                self._listener.tell(token)
-
-    def _may_reason(self, text: str) -> bool:
-        if self._opened:
-            return True
-        return any(text.startswith(one.start) or one.start.startswith(text) for one in KNOWN_TAGS)
+                self._tell_thoughts(_certain(found.text))
+        elif text.strip() and not _may_reason(text.lstrip()):
+            self._begin(0, text)
 
     def _tell_thoughts(self, thoughts: str) -> None:
         """Tell what is new of a reasoning, of which this much is certain."""
         if new := thoughts[self._listener.num_thoughts :]:
             self._listener.tell(Token("", reasoning=new))
 
-    def _tell_behind(self, first: int | None, text: str) -> None:
-        """Tell the tokens held from the answer's first one on, which has their text."""
-        if first is None:
-            return
-        self._has_begun, self._lead = True, text
-        for token in self._held[first:]:
-            self._hear_token(replace(token, text=""))
+    def _begin(self, first: int, text: str) -> None:
+        """Tell the tokens held from the answer's first one on, which have its text."""
+        self._has_begun = True
+        behind = self._held[first:]
+        if "".join(token.text for token in behind) != text:
+            self._lead, behind = text, [replace(token, text="") for token in behind]
+        for token in behind:
+            self._hear_token(token)
 
     def _first(self) -> int | None:
         """Index of the answer's first token; None where it has not come, or nobody knows it."""
@@ -186,6 +230,11 @@ class Teller:
             return found.num_tokens
         # Of tokens without texts, a chat that tells them apart has held the answer's alone.
         return None if self._shown or not self._is_apart or not self._held else 0
+
+
+def _may_reason(text: str) -> bool:
+    """Whether a text that has no start tag yet may begin with one."""
+    return any(one.start.startswith(text) for one in KNOWN_TAGS)
 
 
 def _certain(thoughts: str) -> str:

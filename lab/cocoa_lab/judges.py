@@ -7,6 +7,7 @@ from typing import Any
 
 from cocoa_lab.embedded.world import WORLDS
 from cocoa_lab.facts import Known
+from models.units.sentences import sentence_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,11 @@ def _world(seed: int, line: Mapping[str, Any]) -> Judge:
 
 def _facts(line: Mapping[str, Any]) -> Judge:
     """By rule: a sentence is right that says what is known, where it speaks of it."""
-    known = Known.of(line)
+    return of_known(Known.of(line))
+
+
+def of_known(known: Known) -> Judge:
+    """That of what is known of a subject."""
 
     async def judge(_: str, sentences: Sequence[str]) -> list[Verdict | None]:
         found: list[Verdict | None] = []
@@ -68,3 +73,25 @@ JUDGES: Mapping[str, Callable[[Mapping[str, Any]], Judge]] = {
     "facts": _facts,
     **{name: partial(_world, seed) for seed, name in enumerate(WORLDS)},
 }
+
+
+def judge_of(line: Mapping[str, Any]) -> Judge | None:
+    """The judge that a line names; None where it names none.
+
+    Raises:
+        ValueError: there is no such judge, or the line lacks what it reads.
+    """
+    if "judge" not in line:
+        return None
+    if line["judge"] not in JUDGES:
+        raise ValueError(f"field 'judge' is none of {', '.join(JUDGES)}")
+    return JUDGES[line["judge"]](line)
+
+
+async def share_right(text: str, judge: Judge) -> float:
+    """Share of the sentences of a text with a verdict that are right; NaN where none has one."""
+    sentences = [text[start:end] for start, end in sentence_spans(text)]
+    verdicts = [one.is_right for one in await judge(text, sentences) if one is not None]
+    if not verdicts:
+        return float("nan")
+    return sum(verdicts) / len(verdicts)
