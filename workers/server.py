@@ -194,7 +194,8 @@ async def _lines(work: Work, digest: bytes, on_defect: OnDefect) -> AsyncIterato
     try:
         while True:
             try:
-                line = await asyncio.wait_for(said.get(), wire.HEARTBEAT_S)
+                async with asyncio.timeout(wire.HEARTBEAT_S):
+                    line = await said.get()
             except TimeoutError:
                 yield wire.HEARTBEAT
                 continue

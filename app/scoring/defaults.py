@@ -12,6 +12,7 @@ DEFAULT_ESTIMATORS = (
     "cocoa_ppl",
     "cocoa_mte",
     "sp",
+    "root_sp",
     "ppl",
     "mte",
     "consistency",

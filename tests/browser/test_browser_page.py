@@ -36,9 +36,10 @@ async def test_a_full_answer_has_tokens_gauge_verdict_groups_scores_and_times(br
         await expect(verdict).to_contain_text(f"above the threshold {threshold}")
         await expect(verdict).to_contain_text(api["decision"]["guarantee"])
 
-        disagreement = api["uncertainty"] / api["scores"]["sp"]
+        base = api["scores"]["root_sp"]
+        disagreement = api["uncertainty"] / base
         factors = visit(".factors")
-        await expect(factors).to_contain_text(f"{api['scores']['sp']:.3g} The model gave its whole")
+        await expect(factors).to_contain_text(f"{base:.3g} How surprising its whole")
         await expect(factors).to_contain_text(f"something else: {100 * disagreement:.0f} %")
         await expect(visit("table.stacked")).to_contain_text("Disagreement. Mean dissimilarity")
 

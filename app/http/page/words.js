@@ -4,10 +4,11 @@
 import { el, number, percent } from "./dom.js";
 
 /** Estimators that are a surprise times a disagreement; the group is the score of the surprise. */
-export const PRODUCT = /^(?:rb_)?cocoa_(sp|ppl|mte)(?:_light)?$/;
+export const PRODUCT = /^(?:rb_)?cocoa_(sp|root_sp|ppl|mte)(?:_light)?$/;
 
 const WORDS = {
   sp: "surprise",
+  root_sp: "surprise for its length",
   ppl: "surprise per token",
   mte: "openness per token",
   consistency: "disagreement",
@@ -16,6 +17,7 @@ const WORDS = {
 };
 const SURPRISES = {
   sp: (value) => `The model gave its whole answer a chance of ${percent(Math.exp(-value))}.`,
+  root_sp: () => "How surprising its whole answer is to the model, over the root of its length in tokens; 0 is certain.",
   ppl: (value) => `The model gave each token a chance of ${percent(Math.exp(-value))}, on average.`,
   mte: () => "How open the choice of each token was, on average; 0 means that there was one only.",
 };

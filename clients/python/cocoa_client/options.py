@@ -230,7 +230,7 @@ class GenerateOptions(TypedDict, total=False):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
-    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, ppl, mte, consistency."""
+    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, root_sp, ppl, mte, consistency."""
     estimator: EstimatorName | None
     """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or cocoa_sp_light, or the first of `estimators`."""
     similarity: str | None
@@ -302,7 +302,7 @@ class ScoreOptions(TypedDict, total=False):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
-    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, ppl, mte, consistency."""
+    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, root_sp, ppl, mte, consistency."""
     estimator: EstimatorName | None
     """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or cocoa_sp_light, or the first of `estimators`."""
     similarity: str | None
