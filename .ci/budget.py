@@ -62,6 +62,7 @@ class Travel:
         sys.setprofile(self._called)
 
     def watch(self) -> None:
+        self._functions, self._arrows = set(), set()
         self._is_on = True
 
     def counted(self) -> dict[str, int]:
@@ -89,7 +90,10 @@ class Travel:
 
 
 async def travel_of(path: str, body: dict[str, Any], *, comes_again: bool) -> dict[str, int]:
-    """What a request travels through, behind two others."""
+    """What a request travels through, behind two others.
+
+    The least of three, since the service's own tasks run during some of them.
+    """
     import httpx
 
     from app.main import create_app
@@ -105,10 +109,13 @@ async def travel_of(path: str, body: dict[str, Any], *, comes_again: bool) -> di
         await app.state.service.supervisor.ready.wait()
         for seed in (0, 1, *([2, 2] if comes_again else [])):
             await client.post(path, json={**body, "seed": seed})
-        travel.watch()
-        response = await client.post(path, json={**body, "seed": 2})
-        response.raise_for_status()
-        return travel.counted()
+        found = []
+        for seed in (2, 2, 2) if comes_again else (2, 3, 4):
+            travel.watch()
+            response = await client.post(path, json={**body, "seed": seed})
+            response.raise_for_status()
+            found.append(travel.counted())
+    return {what: min(one[what] for one in found) for what in found[0]}
 
 
 def counted() -> dict[str, int]:

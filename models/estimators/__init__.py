@@ -19,7 +19,6 @@ from models.estimators import (
     light,
     reflection,
     relevance,
-    rooted,
     semantic,
     unseen,
 )
@@ -138,7 +137,7 @@ _counting = partial(row, counts=True)
 
 _ROWS = (
     row(information.sp, "likelihood"),
-    row(rooted.root_sp, "likelihood"),
+    row(information.root_sp, "likelihood"),
     row(information.ppl, "likelihood"),
     row(information.mte, "likelihood"),
     row(information.reasoning_length, "reasoning"),
@@ -146,7 +145,7 @@ _ROWS = (
     _counting(information.mcnse, "likelihood", moves=True),
     _counting(cocoa.consistency, "consistency"),
     _counting(cocoa.cocoa_sp, "cocoa", "sp"),
-    _counting(rooted.cocoa_root_sp, "cocoa", "root_sp"),
+    _counting(cocoa.cocoa_root_sp, "cocoa", "root_sp"),
     _counting(cocoa.cocoa_ppl, "cocoa", "ppl"),
     _counting(cocoa.cocoa_mte, "cocoa", "mte"),
     row(light.consistency_light, "consistency"),
@@ -164,7 +163,7 @@ _ROWS = (
     _counting(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
     row(cocoa.rb_consistency, "rao_blackwell"),
     row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp"),
-    row(rooted.rb_cocoa_root_sp, "rao_blackwell", "root_sp"),
+    row(cocoa.rb_cocoa_root_sp, "rao_blackwell", "root_sp"),
     row(cocoa.rb_cocoa_ppl, "rao_blackwell", "ppl"),
     row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
     row(unseen.unseen_rb_consistency, "unseen"),

@@ -13,7 +13,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.estimators.information import at_least, mte, nonempty, plain, ppl, sp, with_tokens
+from models.estimators.information import (
+    at_least,
+    mte,
+    nonempty,
+    plain,
+    ppl,
+    root_sp,
+    sp,
+    with_tokens,
+)
 from models.records import Array
 
 
@@ -39,6 +48,16 @@ def cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
     short answers; as sp it grows with length.
     """
     return sp(answer_token_logprobs) * consistency(similarity)
+
+
+def cocoa_root_sp(answer_token_logprobs: Array, similarity: Array) -> float:
+    """CoCoA over the root of the length: root_sp * consistency, in nats.
+
+    Ours, over Vashurin et al. 2025.
+
+    Use: as rb_cocoa_root_sp, where the samples' log-probs are not known.
+    """
+    return root_sp(answer_token_logprobs) * consistency(similarity)
 
 
 def cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
@@ -201,6 +220,26 @@ def rb_cocoa_sp(
     for short ones, of whose probability ten samples find a large part.
     """
     return sp(answer_token_logprobs) * rb_consistency(
+        answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
+    )
+
+
+def rb_cocoa_root_sp(
+    answer_token_logprobs: Array,
+    sample_token_logprobs: Sequence[Array],
+    sample_texts: Sequence[str],
+    similarity: Array,
+    exact_match: Array,
+) -> float:
+    """Rao-Blackwellised CoCoA over the root of the length, the default: root_sp * rb_consistency.
+
+    In nats. Ours: Rao-Blackwell over Vashurin et al. 2025.
+
+    Use: answers of any length, words and sentences mixed; chosen on real models
+    (docs/adr/0027-a-default-for-answers-of-any-length.md). Means over tokens rank better where
+    words and paragraphs are mixed and an answer is worth the share of it that is right.
+    """
+    return root_sp(answer_token_logprobs) * rb_consistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
     )
 

@@ -3,6 +3,7 @@
 Also what all estimators share: when a value is undefined, and how a number is returned.
 """
 
+import math
 from collections.abc import Sequence, Sized
 from typing import Any, TypeVar
 
@@ -66,6 +67,19 @@ def sp(answer_token_logprobs: Array) -> float:
     Use: short answers of similar length; it grows with length, so it ranks long answers last.
     """
     return plain(-nonempty(answer_token_logprobs).sum())
+
+
+def root_sp(answer_token_logprobs: Array) -> float:
+    """Sequence probability over the root of the length: sp / sqrt(T), in nats. Ours, 2026.
+
+    A sum over tokens measures length where lengths differ, and a mean forgets that a longer answer
+    has more to get wrong. What tokens say beside their mean spreads as the root of their number.
+
+    answer_token_logprobs: (T,), the terminating token included.
+
+    Use: as sp, where answers differ in length.
+    """
+    return sp(answer_token_logprobs) / math.sqrt(len(nonempty(answer_token_logprobs)))
 
 
 def ppl(answer_token_logprobs: Array) -> float:
