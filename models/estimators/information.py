@@ -72,8 +72,8 @@ def sp(answer_token_logprobs: Array) -> float:
 def root_sp(answer_token_logprobs: Array) -> float:
     """Sequence probability over the root of the length: sp / sqrt(T), in nats. Ours, 2026.
 
-    A sum over tokens measures length where lengths differ, and a mean forgets that a longer answer
-    has more to get wrong. What tokens say beside their mean spreads as the root of their number.
+    A sum measures length where lengths differ; a mean forgets that longer answers have more to get
+    wrong.
 
     answer_token_logprobs: (T,), the terminating token included.
 

@@ -1,6 +1,7 @@
 """Bodies of `POST /generate-with-uncertainty` and `POST /score`, and the `Ask` of each."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -246,7 +247,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             check_light(body)
         own |= {"strategy": body.strategy, "light": light}
         own |= tools_asked(body, body, strategy=body.strategy, light=light)
-        drawn = {name: getattr(body, name) for name in _OF_DRAWING}
+        drawn = dict(zip(_OF_DRAWING, attrgetter(*_OF_DRAWING)(body), strict=True))
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self, TypeVar
 
 from pydantic import (
@@ -340,7 +341,8 @@ class ScoresWanted(NullIsDefault):
 
     def asked(self) -> dict[str, Any]:
         """What an `Ask` says of scores; it calls most as they are called here."""
-        own = {name: getattr(self, name) for name in _OF_ASK} | {"primary": self.estimator}
+        own = dict(zip(_OF_ASK, attrgetter(*_OF_ASK)(self), strict=True))
+        own["primary"] = self.estimator
         if self.estimators is not None:
             own["estimators"] = tuple(self.estimators)
         if self.json_schema is not None:
