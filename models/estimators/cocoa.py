@@ -235,8 +235,8 @@ def rb_cocoa_root_sp(
 
     In nats. Ours: Rao-Blackwell over Vashurin et al. 2025.
 
-    Use: answers of any length, words and sentences mixed; chosen on real models (docs/adr/0027…).
-    Means over tokens rank better where words and paragraphs are mixed and shares count.
+    Use: answers of any length, words and sentences mixed; chosen on real models (ADR 27). Means
+    over tokens rank better where words and paragraphs are mixed and shares count.
     """
     return root_sp(answer_token_logprobs) * rb_consistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
