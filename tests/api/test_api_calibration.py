@@ -190,7 +190,7 @@ async def test_a_second_model_answers_what_does_not_pass_and_nothing_else(calibr
 
 BROKEN = {
     "an error": (Response(status_code=500), "status 500"),
-    "no JSON": (Response("<html>"), "no chat completion in its reply"),
+    "no JSON": (Response("<html>"), "it answers no JSON"),
     "another object": (JSONResponse({"choices": []}), "no chat completion in its reply"),
     "no text": (
         JSONResponse({"choices": [{"message": {"content": None}}]}),
