@@ -8,7 +8,7 @@ that of all cells is their mean. The rule stands in docs/adr/0027.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -108,17 +108,16 @@ def mixed(name: str, columns: Sequence[Column], seed: int = 0) -> Column:
     size = min(len(column.quality) for column in columns)
     drawn = [rng.choice(len(column.quality), size, replace=False) for column in columns]
 
-    def joined(values: Callable[[Column], Array]) -> Array:
-        parts = zip(columns, drawn, strict=True)
-        return np.concatenate([values(column)[rows] for column, rows in parts])
+    def joined(values: Sequence[Array]) -> Array:
+        return np.concatenate([own[rows] for own, rows in zip(values, drawn, strict=True)])
 
     names = set.intersection(*(set(column.scores) for column in columns))
     scores: dict[str, Array] = {}
     for one in sorted(names):
-        scores[one] = joined(lambda column, one=one: column.scores[one])  # type: ignore[misc]
-    quality = joined(lambda column: column.quality)
+        scores[one] = joined([column.scores[one] for column in columns])
+    quality = joined([column.quality for column in columns])
     is_binary = all(column.is_binary for column in columns)
-    return Column(name, quality, is_binary, scores, joined(_lengths))
+    return Column(name, quality, is_binary, scores, joined(list(map(_lengths, columns))))
 
 
 def candidates(column: Column) -> dict[str, Array]:

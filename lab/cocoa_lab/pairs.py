@@ -220,7 +220,10 @@ async def similarities(
         ask = Ask(prompt=pair.question, sampling=sampling, estimators=_ASKED, similarity=name)
         drawn = Generation(_said(pair.first), (_said(pair.second),), 0, 0, "", "")
         result = await scorer.run(ask, Recorded(drawn, _RECORDED, {}))
-        return 1.0 - (result.scores["consistency"] or 0.0)
+        unlike = result.scores["consistency"]
+        if unlike is None:
+            raise ValueError(f"{name} compares no {pair.kind}: {result.reasons}")
+        return 1.0 - unlike
 
     found: dict[str, list[float]] = {}
     for name in names:

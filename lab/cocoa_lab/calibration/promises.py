@@ -136,7 +136,7 @@ def promise(
         promised += bool(passes.any())
         broken += bool(passes.any()) and 1 - correct[passes].mean() > target
         confidence = np.interp(uncertainty, one.knots, one.confidences)
-        errors.append(ece(confidence, correct) or 0.0)
+        errors.append(_known(ece(confidence, correct)))
     shares, risks = risk_coverage(uncertainty, correct)
     num_fitted = max(len(accepted), 1)
     exact = np.interp(uncertainty, *_curve(uncertainty, correct))
@@ -147,7 +147,7 @@ def promise(
         accepted=float(np.mean(accepted or [0.0])),
         best=float(max(shares[risks <= target], default=0.0)),
         ece=float(np.mean(errors or [np.nan])),
-        expected=float(expected_ece(exact, correct, num_draws=200) or np.nan),
+        expected=_known(expected_ece(exact, correct, num_draws=200)),
     )
 
 
@@ -248,6 +248,10 @@ def _until_alarm(one: Calibration, uncertainty: Array) -> float:
         if monitor.has_shifted:
             return number
     return float("inf")
+
+
+def _known(error: float | None) -> float:
+    return np.nan if error is None else error
 
 
 def _curve(uncertainty: Array, correct: Array) -> tuple[Array, Array]:
