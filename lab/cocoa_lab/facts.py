@@ -1,16 +1,10 @@
 """Whether sentences about a subject say what is known of it. Pure."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-
 from cocoa_lab.containing import says, words
-from models.units.comparison import Comparer
-from models.units.json_values import parse, parsed
-from models.units.schemas import rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +60,3 @@ class Known:
         if not found:
             return None
         return all(any(says(one, text) for one in fact.accepted) for fact in found)
-
-
-def share_of_fields(text: str, schema: Mapping[str, Any], reference: str) -> float:
-    """Share of the fields of a JSON object that an answer has right; 0 of what is no JSON.
-
-    A field is right that agrees wholly with the reference's, as in `cocoa_lab.parts.labelling`.
-    """
-    expected, answer = parse(reference), parsed(text)
-    if answer is None:
-        return 0.0
-    comparer = Comparer(rules(expected, schema), lambda first, second: 0.0)
-    agreements = comparer.compare(expected, answer).agreements
-    return float(np.mean([one == 1 for one in agreements.values()]))
-
-
-def as_reference(facts: Mapping[str, str]) -> str:
-    """The text of a reference object."""
-    return json.dumps(facts, ensure_ascii=False)

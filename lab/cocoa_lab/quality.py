@@ -18,10 +18,12 @@ import numpy as np
 
 from cocoa_lab.containing import says
 from cocoa_lab.examples import Example
-from cocoa_lab.facts import share_of_fields
 from cocoa_lab.judges import share_right
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array, Pair
+from models.units.comparison import Comparer
+from models.units.json_values import parse, parsed
+from models.units.schemas import rules
 
 # How far each pair's first text, the context, supports its second, the claim: values in [0, 1].
 Support = Callable[[Sequence[Pair]], Awaitable[Sequence[float]]]
@@ -120,8 +122,17 @@ def contains(output: str, example: Example) -> float:
 
 
 def fields(output: str, example: Example) -> float:
-    """Share of the fields of the reference, a JSON object, that the output has right."""
-    return share_of_fields(output, example.json_schema or {}, example.references[0])
+    """Share of the fields of the reference, a JSON object, that the output has right.
+
+    0 of what is no JSON. A field is right that agrees wholly with the reference's, as in
+    `cocoa_lab.parts.labelling`.
+    """
+    expected, answer = parse(example.references[0]), parsed(output)
+    if answer is None:
+        return 0.0
+    comparer = Comparer(rules(expected, example.json_schema or {}), lambda first, second: 0.0)
+    agreements = comparer.compare(expected, answer).agreements
+    return float(np.mean([one == 1 for one in agreements.values()]))
 
 
 async def facts(outputs: Sequence[str], examples: Sequence[Example], _: Support | None) -> Array:

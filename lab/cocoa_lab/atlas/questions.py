@@ -7,7 +7,6 @@ from typing import Any
 
 from cocoa_lab.atlas import Question, computed, places
 from cocoa_lab.examples import Example, in_words
-from cocoa_lab.facts import as_reference
 from cocoa_lab.judges import of_known
 
 KINDS: Mapping[str, Callable[[], list[Question]]] = {
@@ -81,7 +80,7 @@ def json_objects() -> list[Example]:
             "additionalProperties": False,
         }
         one = _asked(name, "atlas-json", text, _OBJECT)
-        references = (as_reference(facts),)
+        references = (json.dumps(facts, ensure_ascii=False),)
         found.append(replace(one, references=references, json_schema=schema))
     return found
 

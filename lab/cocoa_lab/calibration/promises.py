@@ -6,23 +6,21 @@ Each folder is one of `cocoa evaluate`, whose answers stand for all that are to 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from cocoa_lab.calibration.checking import risk_coverage
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
-from cocoa_lab.calibration.labels import Labelled
 from cocoa_lab.choosing import answers_of
 from cocoa_lab.metrics import ece, expected_ece
 from cocoa_lab.rendering import markdown_table
-from models.calibration import Binding, Calibration, Calibrator, Part, ShiftMonitor, Threshold
+from models.calibration import Calibration, ShiftMonitor
 from models.records import Array
 
 _LONGEST_STREAM = 2000
@@ -51,21 +49,6 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A promise on other answers, in words.
-
-    Attributes:
-        accepted: how many pass.
-        wrong: how many of these are wrong.
-        chance: in how many of 100 draws so many are, where just the promised share is.
-    """
-
-    accepted: str
-    wrong: str
-    chance: str
-
-
-@dataclass(frozen=True, slots=True)
 class Shift:
     """A kind of question that the calibration never had, as the only one from some moment on.
 
@@ -80,26 +63,6 @@ class Shift:
     until: float | None
     accepted: float
     wrong: float | None
-
-
-def part_for(labelled: Labelled, calibrator: Calibrator) -> Part | None:
-    """The part of a calibrator that speaks of such answers, whatever their length."""
-    asked = [_way(binding) for binding in labelled.bindings]
-    return next((part for part in calibrator.parts if _way(part.binding) in asked), None)
-
-
-def held_to(threshold: Threshold, uncertainty: Array, correct: Array) -> Held:
-    """What other answers, with a score each, show of a promise."""
-    if threshold.uncertainty is None:
-        return Held("no threshold", "-", "-")
-    passes = uncertainty <= threshold.uncertainty
-    num_passed, num_wrong = int(passes.sum()), int((1 - correct[passes]).sum())
-    accepted = f"{num_passed} of {len(correct)}"
-    if not num_passed:
-        return Held(accepted, "-", "-")
-    chance = float(binom.sf(num_wrong - 1, num_passed, threshold.target_error))
-    share = 100 * num_wrong / num_passed
-    return Held(accepted, f"{num_wrong} ({share:.1f} %)", f"{100 * chance:.3g} of 100")
 
 
 def promise(
@@ -235,10 +198,6 @@ def _accepted(one: Calibration, target: float, uncertainty: Array) -> NDArray[np
     if threshold is None or threshold.uncertainty is None:
         return np.zeros(len(uncertainty), dtype=bool)
     return uncertainty <= threshold.uncertainty
-
-
-def _way(binding: Binding) -> Binding:
-    return replace(binding, max_new_tokens=0, share_cut=0.0)
 
 
 def _until_alarm(one: Calibration, uncertainty: Array) -> float:

@@ -25,9 +25,9 @@ def check(
     from rich.table import Table
 
     from cocoa_lab.calibration.calibrating import way_of
+    from cocoa_lab.calibration.checking import held_to, part_for
     from cocoa_lab.calibration.labels import read_labels
     from cocoa_lab.calibration.outputs import shown_estimators
-    from cocoa_lab.calibration.promises import held_to, part_for
     from models.calibration import ALL, Calibrator
 
     loaded = Calibrator.load(calibrator)

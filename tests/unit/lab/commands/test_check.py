@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from cocoa_lab.calibration.promises import held_to
+from cocoa_lab.calibration.checking import held_to
 from models.calibration import Threshold
 from tests.unit.lab.test_controls import RIGHT, results_of
 
