@@ -31,6 +31,8 @@ class Number:
             if self.dimension != other.dimension:
                 return False
             ours, theirs = self._in_base_unit(), other._in_base_unit()
+        elif "clock" in (self.dimension, other.dimension):  # "at 5" may be 5 pm
+            ours, theirs = (tuple(hour % 12 for hour in one) for one in (ours, theirs))
         return any(math.isclose(one, two, rel_tol=1e-9) for one in ours for two in theirs)
 
     def is_same(self, other: "Number") -> bool:
@@ -83,6 +85,8 @@ _UNITS = (  # dimension, factor, how people write it
     ("volume", 3.785411784, "gallon gallons"),
     ("volume", 1.0, "l liter liters litre litres litro litros litri"),
     ("share", 0.01, "% percent prozent"),
+    ("year before Christ", 1.0, "bc bce"),
+    ("year after Christ", 1.0, "ad ce"),
     ("temperature C", 1.0, "°c celsius"),
     ("temperature F", 1.0, "°f fahrenheit"),
     ("dollar", 1.0, "$ usd dollar dollars"),
@@ -141,6 +145,12 @@ _SCALES: Mapping[str, tuple[float, ...]] = {
 }
 
 
+# Behind a name; that "I" is a number shows what follows it.
+_ROMANS = "I II III IV V VI VII VIII IX X XI XII"
+_ROMAN = {one: float(number) for number, one in enumerate(_ROMANS.split(), 1)}
+_BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
+
+
 def _words() -> dict[str, float]:
     """Words of whole numbers below 100."""
     words: dict[str, float] = {}
@@ -168,26 +178,32 @@ _WORDS = _words()
 _ONES = dict.fromkeys(("one", "un", "une", "uno", "um", "uma"), 1.0)
 # Between words of one number: "two hundred and five", "treinta y uno"; between numbers of a list.
 JOINING = frozenset(("and", "und", "et", "y", "e"))
+_MINUS = frozenset(("minus", "moins", "menos", "meno"))
 _ORDINAL_ENDS = frozenset(("st", "nd", "rd", "th", "er", "ère", "ème", "e"))
 
 _TOKEN = re.compile(
     r"""
     (?P<sign>(?<![\w)\]%°])[-\u2212](?=[\d$€£]))?(?P<money>[$€£]\s?(?=\d))?(?:
         (?P<iso>\d{4}-\d\d-\d\d(?!\d))
-      | (?P<clock>\d{1,2}:\d\d(?::\d\d)?(?!\d))(?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
+      | (?P<clock>\d{1,2}(?::\d\d(?::\d\d)?(?!\d)|(?=\s?(?:[ap]\.?m\b|[AP]M\b))(?!\s?am\s+[^\W\d])))
+        (?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
       | (?P<date>\d{1,2}\.\d{1,2}\.\d{4}(?!\d))
       | (?P<grouped>\d{1,3}(?P<comma>[,.'\u2019\u00a0\u202f])\d{3}(?:(?P=comma)\d{3})*(?!\d))
         (?P<decimals>[.,]\d+)?
       | (?P<version>\d+(?:\.\d+){2,})
+      | (?P<fraction>(?<![\d/])[1-7]/[2-8](?![\d/]))
       | (?P<plain>\d+(?:[.,]\d+)?)
     )
-    | (?P<word>°\s?[CF]\b|[^\W\d_]+(?:['\u2019-][^\W\d_]+)*[+#]*)
+    | (?P<word>°\s?[CF]\b|[AB]\.C\.(?:E\.)?|A\.D\.
+        |[^\W\d_]+(?:['\u2019-][^\W\d_]+)*(?:[+#]+|(?<=[A-Z])[-\u2212](?!\w))?)
     | (?P<symbol>[^\w\s])
     """,
     re.VERBOSE,
 )
-# Between two digits these say something: a score, a ratio, a fraction.
-_TELLING = frozenset("-\u2013:/*\u00d7^")
+# What says something between two digits: a score, a ratio; between words, too; before a digit.
+_BETWEEN_DIGITS = frozenset("-\u2013:/")
+_BETWEEN_WORDS = frozenset("+*^=<>\u2264\u2265\u00d7\u00f7")
+_BEFORE_DIGITS = frozenset("<>\u2264\u2265\u00b1")
 
 
 def read(text: str) -> list[str | Number]:
@@ -199,17 +215,28 @@ def read(text: str) -> list[str | Number]:
     items: list[str | Number] = []
     for match in _TOKEN.finditer(text):
         if match["word"]:
-            is_end = items and text[match.start() - 1 : match.start()].isdigit()
-            if not (is_end and match["word"] in _ORDINAL_ENDS):
-                items.append(match["word"])
+            word, is_end = match["word"], items and text[match.start() - 1].isdigit()
+            if word in _ROMAN and items and str(items[-1])[:1].isupper():
+                is_number = word != "I" or _BEHIND_FIRST.match(text, match.end())
+                items.append(Number((_ROMAN[word],)) if is_number else word)
+            elif not (is_end and word in _ORDINAL_ENDS):
+                items.append(word)
         elif match["symbol"]:
-            around = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-            is_telling = match["symbol"] in _TELLING and all(map(str.isdigit, around))
-            if is_telling or match["symbol"] in _UNIT_OF:
-                items.append(match["symbol"])
+            around = text[: match.start()].rstrip()[-1:], text[match.end() :].lstrip()[:1]
+            if match["symbol"] in _UNIT_OF or _is_telling(match["symbol"], *around):
+                items.append(match["symbol"].replace("\u2013", "-"))
         else:
             items += _in_digits(match)
-    return list(_with_months(list(_joined(items))))
+    return list(_with_months(list(_signed(list(_joined(items))))))
+
+
+def _is_telling(symbol: str, before: str, behind: str) -> bool:
+    """Whether a sign between these characters, blanks left out, says something."""
+    if symbol in _BEFORE_DIGITS and behind.isdigit():
+        return True
+    if symbol in _BETWEEN_WORDS:
+        return before.isalnum() and behind.isalnum()
+    return symbol in _BETWEEN_DIGITS and before.isdigit() and behind.isdigit()
 
 
 def _in_digits(match: re.Match[str]) -> list[str | Number]:
@@ -224,7 +251,10 @@ def _in_digits(match: re.Match[str]) -> list[str | Number]:
         parts = list(map(float, match["clock"].split(":")))
         if match["half"]:
             parts[0] = parts[0] % 12 + 12 * (match["half"] in "pP")
-        return [Number((sum(60.0 ** (2 - i) * part for i, part in enumerate(parts)),), "clock")]
+        return [Number((sum(part / 60.0**i for i, part in enumerate(parts)),), "clock")]
+    if match["fraction"]:
+        above, below = map(float, match["fraction"].split("/"))
+        return [Number((above / below,))]
     if match["version"]:
         found: list[str | Number] = []
         for part in match["version"].split("."):
@@ -315,6 +345,26 @@ def _sum(total: float | None, part: float | None) -> float | None:
     return None
 
 
+def _signed(items: Sequence[str | Number]) -> Iterator[str | Number]:
+    """Items with numbers behind "minus" as negative ones, but for what is taken from another."""
+    for i, item in enumerate(items):
+        if _is_sign(items, i):
+            continue
+        if isinstance(item, Number) and _is_sign(items, i - 1):
+            item = replace(item, values=tuple(-value for value in item.values))
+        yield item
+
+
+def _is_sign(items: Sequence[str | Number], i: int) -> bool:
+    """Whether an item is the minus of the number behind it."""
+    if i < 0 or _word(items[i]) not in _MINUS:
+        return False
+    before, behind = items[max(0, i - 1) : i], items[i + 1 : i + 2]
+    return any(isinstance(one, Number) for one in behind) and not any(
+        isinstance(one, Number) for one in before
+    )
+
+
 def _with_months(items: Sequence[str | Number]) -> Iterator[str | Number]:
     """Items with months as numbers where a number stands beside them."""
     for i, item in enumerate(items):
@@ -330,4 +380,4 @@ def _word(item: str | Number) -> str:
     """In lower case; "" of a number."""
     if isinstance(item, Number):
         return ""
-    return item.casefold().replace("° ", "°")
+    return item.casefold().replace("° ", "°").replace(".", "")
