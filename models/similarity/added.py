@@ -5,7 +5,7 @@ Sentences about one subject are alike whatever they say of it.
 
 import re
 
-from models.similarity.numbers import Number, read
+from models.similarity.numbers import value_of
 
 # Words that say nothing by themselves, in the languages of `models.similarity.numbers`.
 FUNCTION_WORDS = frozenset(
@@ -145,12 +145,7 @@ def word_set(text: str) -> frozenset[str]:
     """The distinct words of a text in lower case, without the 's of a possessive; numbers by value.
 
     >>> sorted(word_set("Peru's twelve")), word_set("12") <= word_set("the 12th")
-    (['12.0', 'peru'], True)
+    (['12', 'peru'], True)
     """
-    found = []
-    for word in words(text.casefold().replace("\u2019", "'")):
-        read_as = read(word)
-        if len(read_as) == 1 and isinstance(number := read_as[0], Number):
-            word = f"{number.values[0]}{number.dimension}"
-        found.append(word.removesuffix("'s"))
-    return frozenset(found)
+    every = words(text.casefold().replace("\u2019", "'"))
+    return frozenset(value_of(word) or word.removesuffix("'s") for word in every)

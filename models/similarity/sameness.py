@@ -7,6 +7,7 @@ They are for short texts: long ones have many numbers, and a model judges them a
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from models.similarity.added import FUNCTION_WORDS
@@ -200,5 +201,5 @@ def _words(item: str, *, is_first: bool, following: str | Number) -> list[str]:
     return [word.removeprefix("l'").removesuffix("'s")]
 
 
-def _order(number: Number) -> tuple[str, float]:
+def _order(number: Number) -> tuple[str, Fraction]:
     return number.dimension, max(number.values) * number.factor

@@ -68,6 +68,8 @@ def similarity(question, a, b):
         ("What of it?", "In fact, the lake is salty.", "The lake isn't salty.", 0),
         ("How cold?", "It is -40.", "It is 40.", 0),
         ("How many?", "> 5", "< 5", 0),
+        ("How far?", "It is 5km there.", "It is 5m there.", 0),
+        ("How far?", "It is 5km there.", "It is 5000m.", 1),
         ("What does it print?", "10 - 5", "10 + 5", 0),
         ("What does it print?", "C++ and 10+5", "10 + 5 and C++", 1),
         ("How much?", "It costs $5.", "It costs €5.", 0),
