@@ -479,8 +479,6 @@ def _choice(traits, body, row, index):
             answer = answer[: answer.index(row.stop_reason)]
         message = {"role": "assistant", **_message(traits, thoughts, answer, body)}
         return choice | {"message": message}
-    if body.get("echo"):
-        return choice | _echoed(traits, body, row)
     return choice | {"text": row.text}
 
 
@@ -495,19 +493,6 @@ def _prompt_logprobs(traits, prompt):
         )
         told.append({str(token): {"logprob": logprob, "rank": 1, "decoded_token": text}})
     return told
-
-
-def _echoed(traits, body, row):
-    shown = [
-        None,
-        *(next(iter(one.values()))["logprob"] for one in _prompt_logprobs(traits, row.prompt)[1:]),
-    ]
-    told = _logprobs(traits, body, row, 0, len(row.ids))
-    if told is not None:
-        told["tokens"] = ["", *(decode([i], special=True) for i in row.prompt[1:]), *told["tokens"]]
-        told["token_logprobs"] = [*shown, *told["token_logprobs"]]
-        told["top_logprobs"] = None
-    return {"text": decode(row.prompt) + row.text, "logprobs": told}
 
 
 def _error(status, message, code=None, param=None):
@@ -640,7 +625,10 @@ def openai_app(traits):
         else:
             special = body.get("add_special_tokens", True)
             ids = encode(body["prompt"], special=special, tags=traits.tags)
-        return JSONResponse({"count": len(ids), "max_model_len": traits.context, "tokens": ids})
+        reply = {"count": len(ids), "max_model_len": traits.context, "tokens": ids}
+        if body.get("return_token_strs"):
+            reply["token_strs"] = [VOCABULARY[i].decode(errors="replace") for i in ids]
+        return JSONResponse(reply)
 
     async def detokenize(request):
         body = await request.json()

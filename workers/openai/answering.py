@@ -254,7 +254,6 @@ class OpenAIRequest:
             self._readings = columns.readings_of(choice, self._can, wanted)
         else:
             is_foreign = await columns.is_prompt_foreign(self._calls, self._prompt)
-            self._absent |= columns.absent_beside_texts(self._can, wanted)
             if top and not choice.unsound and (tops := choice.likeliest(top)) is not None:
                 self._bounds = mean_bounds(tops, can.vocabulary_size)
         if is_foreign:

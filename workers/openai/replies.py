@@ -180,23 +180,6 @@ class Choice:
             raise Unreachable("its log-probs of a prompt make no sense") from None
         return np.array(logprobs, dtype=np.float64), tuple(texts)
 
-    def within(self, first: int, last: int) -> tuple[Array, tuple[str, ...]]:
-        """Log-probs (T,) and texts of the tokens that lie between two characters of its text.
-
-        Args:
-            first: characters before them; a token that reaches beyond them counts.
-            last: characters of prompt and answer; what was generated begins there.
-
-        Raises:
-            Unreachable: there are no log-probs.
-        """
-        if self.tokens is None or self.logprobs is None:
-            raise Unreachable("its log-probs of a prompt make no sense")
-        ends = np.cumsum([len(text) for text in self.tokens])
-        starts = np.concatenate([[0], ends[:-1]])
-        places = np.flatnonzero((starts < last) & (ends > first))
-        return self.logprobs[places], tuple(self.tokens[place] for place in places)
-
     def column(self, index: int) -> Array | None:
         """The plugin's column (T,) of this index; None where a token lacks it."""
         name = sentinel(index)

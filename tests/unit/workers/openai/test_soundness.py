@@ -231,19 +231,15 @@ async def test_a_stream_tells_no_log_prob_that_is_none():
     assert [one.logprob for one in told] == pytest.approx(whole.answer.token_logprobs)
 
 
-@pytest.mark.parametrize("scoring", ["prompt_logprobs", "echo"])
 @pytest.mark.parametrize("value", [-9999.0, None, 0.5])
-async def test_a_given_answer_with_a_log_prob_that_is_none_has_no_scores(scoring, value):
+async def test_a_given_answer_with_a_log_prob_that_is_none_has_no_scores(value):
     def of_prompt(choice, body):
         if choice.get("prompt_logprobs"):
             for one in choice["prompt_logprobs"][-1].values():
                 one["logprob"] = value
-        elif body.get("echo"):
-            choice["logprobs"]["token_logprobs"][-3] = value
 
-    traits = {} if scoring == "prompt_logprobs" else PLAIN
     request = replace(REQUEST, answer=GivenAnswer(" It is Paris."))
-    async with openai_server(**traits) as server, over(server) as generator:
+    async with openai_server() as server, over(server) as generator:
         sound = await generator.generate(request)
         server.alter = of_prompt
         generation = await generator.generate(request)
