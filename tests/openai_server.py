@@ -117,7 +117,6 @@ class Traits:
     probes: tuple[str, ...] | None = None
     prompts: str = ""
     prompt_percentile: float | None = 50.0
-    word: str | None = None
     budget: str | None = None
     num_thoughts: int = NUM_THOUGHTS
     tags: str = "halves"
@@ -698,7 +697,7 @@ def _answered(traits, body, sent):
     if traits.budget is not None and traits.parser is not None:
         told = {"reasoning_tokens": sum(map(_num_thoughts, rows))}
         usage["completion_tokens_details"] = told
-    head = {"id": "cmpl-1", "model": traits.model, "system_fingerprint": traits.word}
+    head = {"id": "cmpl-1", "model": traits.model}
     if body.get("stream"):
         return StreamingResponse(
             _events(traits, body, rows, head, usage), media_type="text/event-stream"

@@ -112,7 +112,6 @@ class OpenAIServer:
             tokens that the schema allows.
         no_images: why it reads no images in chats; "" where it does.
         fingerprint: see `Fingerprint`.
-        system_fingerprints: what it calls what it runs.
         probes: by the statistic that each predicts, those that its plugin reads.
         prompts: sha256 of the calibration's prompts with which its plugin compares others; "" for
             none that this deployment knows.
@@ -144,7 +143,6 @@ class OpenAIServer:
     unmasked: str | None = None
     no_images: str = ""
     fingerprint: Fingerprint = ()
-    system_fingerprints: frozenset[str] = frozenset()
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
     prompts: str = ""
     revision: str = ""

@@ -40,9 +40,6 @@ _FINISHED: Mapping[str, FinishReason] = {
 _CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 _BROKEN_OFF = frozenset({"abort", "error"})
 
-# Tokens beside those that show: of white space, of stop strings, and that end an answer.
-_SLACK = 16
-
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
 
@@ -219,7 +216,8 @@ def read_choices(
 
 def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Choice]:
     """Each choice of a call with its share of what `usage` counts; `most` tokens it may have."""
-    hidden, total = _num_hidden(usage, choices), count(usage, "completion_tokens")
+    total = count(usage, "completion_tokens")
+    hidden = -(-count(usage, "completion_tokens_details", "reasoning_tokens") // len(choices))
     told = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
     missing = 0
     if len(told) == len(choices):
@@ -304,22 +302,6 @@ def _shares(total: int, choices: Sequence[Choice], most: int) -> list[int]:
     for place, i in enumerate(ended):
         found[i] = min(most, rest // len(ended) + (place < rest % len(ended)))
     return found
-
-
-def _num_hidden(usage: Any, choices: Sequence[Choice]) -> int:
-    """Tokens of reasonings that are counted; at least so many for each text, on the average.
-
-    Where a server does not count them by themselves: those for which its texts have no room, as a
-    token has at least one byte.
-    """
-    if told := count(usage, "completion_tokens_details", "reasoning_tokens"):
-        return -(-told // len(choices))
-    room = 0
-    for choice in choices:
-        shown = len((choice.text + (choice.reasoning or "")).encode())
-        room += max(shown, choice.num_tokens or 0) + _SLACK
-    beyond = count(usage, "completion_tokens") - room
-    return -(-max(0, beyond) // len(choices))
 
 
 def _index(choice: _Choice) -> int:

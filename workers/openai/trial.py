@@ -84,9 +84,6 @@ _END_TAG_TOKENS = {HARMONY: 3}
 class GeneratorTrial:
     """How an OpenAI-compatible server is found out: see `workers.standing.Kind`.
 
-    Attributes:
-        unknown_fingerprints: `system_fingerprint`s of replies that nobody knows yet.
-
     Args:
         servers: what the deployment says of it; without a model the first that it lists is asked.
         probes: that this deployment knows, by the statistic that each predicts.
@@ -102,7 +99,6 @@ class GeneratorTrial:
         if servers.server and servers.server not in PROFILES:
             message = f"must be one of {', '.join(PROFILES)}"
             raise ModelNotLoaded(f"{variable('generation.server')} {message}")
-        self.unknown_fingerprints: frozenset[str] = frozenset()
         is_default = servers.model == EngineConfig().model
         self._model = "" if is_default else servers.model
         self._servers = servers
@@ -143,8 +139,7 @@ class GeneratorTrial:
         tried = _Trial(client, can)
         if not can.profile.is_hosted or can.logprobs is not None:
             await tried.all(settings.end_token)
-        can = replace(tried.can, system_fingerprints=frozenset(tried.calls.system_fingerprints))
-        can = with_known(can, self._probes, self._prompts)
+        can = with_known(tried.can, self._probes, self._prompts)
         price = kind, tried.calls.num_posts, tried.calls.num_tokens
         logger.info("the language model's server is %s: looked at by %d calls, %d tokens", *price)
         found = ", ".join(f"{name}={one}" for name, one in can.told.items() if one)
@@ -163,9 +158,7 @@ class GeneratorTrial:
             return None
         if known.columns and await read_columns(tried.calls, tried.prompts[0]) != known.columns:
             return None
-        words = self.unknown_fingerprints.union(tried.calls.system_fingerprints)
-        self.unknown_fingerprints = frozenset()
-        return replace(known, system_fingerprints=known.system_fingerprints | words)
+        return known
 
     def _dialect(self, kind: str) -> Dialect:
         dialect = Dialect.of(PROFILES[kind or GENERIC])
