@@ -84,13 +84,13 @@ class Traits:
         takes: the only parameters of a body that it takes; None for any.
         error_form: how it says which one it does not: by "param", in a list of "detail" as FastAPI
             does, in its "message", or "unnamed".
-        most_samples: of one call; more are refused.
+        most_samples, many_status: of one call; what more are refused with.
         owner: of its model, in its list; None tells none.
         looks: what it answers elsewhere, by path.
         prefix: of its paths.
         key_header: that carries the key.
         lists: whether it lists its models.
-        completion_logprobs: whether completions tell log-probs, too.
+        completion_logprobs: whether completions tell log-probs, too; None refuses them.
         denies_logprobs: whether they are 403.
         tool_form: how chats tell calls: not at all, "joined" to the log-probs of their tokens, or
             "apart" without any.
@@ -134,12 +134,13 @@ class Traits:
     takes: frozenset | None = None
     error_form: str = "param"
     most_samples: int = 0
+    many_status: int = 400
     owner: str | None = None
     looks: dict = field(default_factory=dict)
     prefix: str = "/v1"
     key_header: str = "authorization"
     lists: bool = True
-    completion_logprobs: bool = True
+    completion_logprobs: bool | None = True
     denies_logprobs: bool = False
     tool_form: str = ""
     tokenizes_otherwise: bool = False
@@ -519,7 +520,10 @@ def _refusal(traits, body, sent):
     if refused := sorted(unknown | set(traits.refuses) & sent):
         return _named_refusal(traits, refused[0])
     if traits.most_samples and body.get("n", 1) > traits.most_samples:
-        return _error(400, f"Field 'n': Value must be between 1 <= value <= {traits.most_samples}")
+        message = f"Field 'n': Value must be between 1 <= value <= {traits.most_samples}"
+        return _error(traits.many_status, message)
+    if traits.completion_logprobs is None and "messages" not in body and "logprobs" in body:
+        return _named_refusal(traits, "logprobs")
     if traits.denies_logprobs and "logprobs" in body:
         return _error(403, "You are not allowed to request logprobs from this model")
     if "response_format" in body and traits.formats == "refused":

@@ -292,7 +292,7 @@ class OpenAIRequest:
         try:
             found = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
-            if num == 1 or refusal.code in TOO_LONG or refusal.status not in (400, 422):
+            if num == 1 or refusal.code in TOO_LONG or refusal.status not in (400, 413, 422):
                 raise
             half = num // 2  # maybe they are too many for one call
             found = await self._drawn(body, half, seed, place)

@@ -73,7 +73,8 @@ def first_of_answer(
     Args:
         ids: of the tokens, as far as they are known.
         texts: of the tokens, likewise.
-        tag_ids, opened: as `behind_reasoning` has them.
+        tag_ids: as `behind_reasoning` has them.
+        opened: likewise.
     """
     for known in tag_ids:
         if (first := known.first_behind(ids)) is not None:

@@ -285,7 +285,9 @@ class _Trial:
         refusal: Exception | None = None
         best: tuple[OpenAIServer, list[Prompt], list[Choice]] | None = None
         for tokenizes, completes in ways:
-            self._set(tokenizes=tokenizes, completes=completes, logprobs=top)
+            # Log-probs that one endpoint refuses another may tell.
+            tongue = Tongue(replace(self.can.tongue.dialect, tops=top))
+            self._set(tokenizes=tokenizes, completes=completes, logprobs=top, tongue=tongue)
             try:
                 if tokenizes:
                     await self._look_at_tokens()
