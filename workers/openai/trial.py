@@ -56,9 +56,12 @@ _BEGINNING_TOKENS = 48
 _NOT_THERE = (404, 405)
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
-# Laws of draws, the narrowest first, whose log-probs are compared with a greedy answer's.
-_HOT: Mapping[str, Any] = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
-_NARROW, _WHOLE = {**_HOT, "temperature": 1.0}, {**_HOT, "temperature": 1.0, "top_k": 0}
+# Laws of draws, and of which samples log-probs are raw where they are a greedy answer's.
+_LAWS: Mapping[RawLogprobs, Mapping[str, Any]] = {
+    "always": {"temperature": 2.0, "top_p": 1.0, "top_k": 2},
+    "at_temperature_one": {"temperature": 1.0, "top_p": 1.0, "top_k": 2},
+    "never": {"temperature": 1.0, "top_p": 1.0, "top_k": 0},
+}
 # What of a model's entry says what it is; the rest is of the moment.
 _TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
 _NO_IMAGES = "the server of the model takes no images"
@@ -130,12 +133,10 @@ class GeneratorTrial:
         if type(slots := look.get("total_slots")) is int and slots > 0:
             dialect = replace(dialect, most_samples=slots)
         can = replace(
-            _as_said(said, kind, look, Tongue(dialect)),
+            _as_said({"context": settings.context, **said}, kind, look, Tongue(dialect)),
             revision=settings.revision,
             is_routed=settings.routing == "upstream",
         )
-        if settings.context:
-            can = replace(can, max_context_tokens=settings.context)
         tried = _Trial(client, can)
         if not can.profile.is_hosted or can.logprobs is not None:
             await tried.all(settings.end_token)
@@ -186,6 +187,7 @@ def _as_said(
     """What a server says of itself in the entry of its model, each in its own way."""
     meta, profile = _mapping(entry.get("meta")), PROFILES[kind]
     counts = (
+        entry.get("context"),  # that of the settings
         entry.get("max_model_len"),
         _mapping(look.get("default_generation_settings")).get("n_ctx"),
         meta.get("n_ctx"),
@@ -333,17 +335,10 @@ class _Trial:
 
         The first token's are compared: two laws that agree cannot both have changed them.
         """
-        raw_greedy = True
-        raw_samples: RawLogprobs = "always"
-        if not _agree(greedy, await self._first_logprobs(_HOT)):
-            raw_samples = "at_temperature_one"
-            narrow = await self._first_logprobs(_NARROW)
-            if not _agree(greedy, narrow):
-                whole = await self._first_logprobs(_WHOLE)
-                raw_greedy = _agree(whole, greedy)
-                if not _agree(whole, narrow):
-                    raw_samples = "never"
-        self._set(raw_greedy=raw_greedy, raw_samples=raw_samples)
+        for raw_samples, law in _LAWS.items():
+            if _agree(greedy, await self._first_logprobs(law)):
+                self._set(raw_greedy=True, raw_samples=raw_samples)
+                return
 
     async def _first_logprobs(self, law: Mapping[str, Any]) -> dict[str, float]:
         """Log-probs of first tokens that are drawn so, by names: each draw tells the likeliest."""
