@@ -83,6 +83,17 @@ def containment(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / min(len(a), len(b))
 
 
+def share_said(statement: frozenset[str], text: frozenset[str]) -> float:
+    """Share of a statement's words that a text has, too; of one without any, whether it has none.
+
+    >>> share_said(frozenset(("lima", "1535")), frozenset(("lima", "peru")))
+    0.5
+    """
+    if not statement:
+        return float(not text)
+    return len(statement & text) / len(statement)
+
+
 def word_set(text: str) -> frozenset[str]:
     """The distinct words of a text in lower case, without the 's of a possessive."""
     text = text.casefold().replace("\u2019", "'")
