@@ -215,15 +215,16 @@ def read_choices(
 
 
 def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Choice]:
-    """Each choice of a call with its share of what `usage` counts; `most` tokens it may have."""
-    total = count(usage, "completion_tokens")
-    hidden = -(-count(usage, "completion_tokens_details", "reasoning_tokens") // len(choices))
+    """Each choice of a call, which has at most `most` tokens, with its share of what `usage` counts."""
+    total, size = count(usage, "completion_tokens"), len(choices)
+    hidden = -(-count(usage, "completion_tokens_details", "reasoning_tokens") // size)
     told = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
     missing = 0
-    if len(told) == len(choices):
-        missing = max(0, -(-max(0, total - sum(told)) // len(choices)) - hidden)
+    if len(told) == size:
+        missing = max(0, -(-max(0, total - sum(told)) // size) - hidden)
     found = []
-    for choice, num in zip(choices, _shares(total, choices, most), strict=True):
+    for place, choice in enumerate(choices):
+        num = min(most, total // size + (place < total % size))
         found.append(replace(choice, num_written=num, num_hidden=hidden, num_missing=missing))
     return found
 
@@ -289,19 +290,6 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
         ranked = sorted((chosen | possible | chosen).items(), key=itemgetter(1), reverse=True)
         told.append(tuple(ranked[:num]))
     return tuple(told)
-
-
-def _shares(total: int, choices: Sequence[Choice], most: int) -> list[int]:
-    """How many tokens each of several texts has, where only their sum is told.
-
-    One that was cut has as many as it may have; the others share the rest evenly.
-    """
-    found = [most] * len(choices)
-    ended = [i for i, choice in enumerate(choices) if choice.finish_reason != "length"]
-    rest = max(0, total - (len(choices) - len(ended)) * most)
-    for place, i in enumerate(ended):
-        found[i] = min(most, rest // len(ended) + (place < rest % len(ended)))
-    return found
 
 
 def _index(choice: _Choice) -> int:
