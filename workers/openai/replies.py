@@ -215,7 +215,7 @@ def read_choices(
 
 
 def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Choice]:
-    """Each choice of a call, which has at most `most` tokens, with its share of what `usage` counts."""
+    """Each choice of a call, of at most `most` tokens, with its share of what `usage` counts."""
     total, size = count(usage, "completion_tokens"), len(choices)
     hidden = -(-count(usage, "completion_tokens_details", "reasoning_tokens") // size)
     told = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
