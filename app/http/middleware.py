@@ -68,7 +68,7 @@ def add_middleware(
 class RequestLog:
     """Gives each request an id, answers what ends it, and afterwards counts it and logs a line.
 
-    A slash at the end of a path changes nothing.
+    A slash at the end of a path changes nothing; HEAD is GET, whose body the server leaves out.
 
     A client's `X-Request-ID` of up to 128 printable characters is kept, else an id is made; every
     response carries it. The state of the scope has `request_id` and `started_at`, and from whoever
@@ -89,6 +89,8 @@ class RequestLog:
         started_at = time.perf_counter()
         if scope["path"].endswith("/") and scope["path"].strip("/"):
             scope["path"] = scope["path"].rstrip("/")
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
         request_id = dict(scope["headers"]).get(b"x-request-id", b"")
         if _REQUEST_ID.fullmatch(request_id) is None:
             request_id = secrets.token_hex(16).encode()

@@ -178,7 +178,7 @@ async def test_what_is_not_supported_is_refused_by_its_name(service, path, body,
     [
         ("max_new_tokens", "max_tokens"),
         ("num_samples", "uncertainty.num_samples"),
-        ("top_k", "uncertainty.top_k"),
+        ("stop_mass", "uncertainty.stop_mass"),
         ("max_completion_token", "max_completion_tokens"),
     ],
 )
@@ -260,6 +260,8 @@ async def test_a_deadline_of_its_own_ends_it(service):
         ({"seed": -1}, {}),
         ({"reasoning_effort": "none"}, {}),
         ({"repetition_penalty": 1.0, "min_p": 0}, {}),
+        ({"top_k": -1, "provider": {}, "transforms": [], "thinking": None}, {}),
+        ({"top_k": 0, "best_of": None, "images": []}, {}),
     ],
     ids=str,
 )
@@ -282,7 +284,14 @@ async def test_several_choices_without_a_temperature_are_drawn_at_1(service, pat
 
 @pytest.mark.parametrize(
     "body",
-    [{"repetition_penalty": 1.1}, {"min_p": 0.1}, {"seed": -2}],
+    [
+        {"repetition_penalty": 1.1},
+        {"min_p": 0.1},
+        {"seed": -2},
+        {"top_k": 40},
+        {"thinking": False},
+        {"best_of": 0},
+    ],
     ids=str,
 )
 async def test_what_asks_for_something_else_is_refused(service, body):
@@ -310,6 +319,7 @@ ECHOED = [
     {"provider_specific_fields": None, "thinking_blocks": None, "cache_control": None},
     {"provider_specific_fields": {"refusal": None}, "reasoning_details": [{"text": "…"}]},
     {"parsed": {"a": 1}, "uncertainty": {"value": 0.5}, "annotations": []},
+    {"images": [], "cache": {}, "audio": None},
 ]
 
 

@@ -260,6 +260,11 @@ async def test_what_asks_for_nothing_means_nothing(service):
         "service_tier": "auto",
         "max_tool_calls": 3,
         "prompt_cache_key": "x",
+        "presence_penalty": 0,
+        "frequency_penalty": 0.0,
+        "top_k": -1,
+        "plugins": [],
+        "best_of": None,
     }
     plain = await responded(service)
     body = await responded(service, **harmless)

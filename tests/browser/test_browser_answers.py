@@ -90,6 +90,118 @@ async def test_where_whole_answers_are_not_calibrated_their_verdict_does_not_den
         await expect(visit(".part .verdict h5")).to_contain_text("sentences may pass")
 
 
+TOOL = {
+    "name": "get_weather",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"enum": ["Lima", "Paris"]}},
+        "required": ["city"],
+    },
+}
+
+
+def sent_by(visit):
+    """Bodies of the requests that the page makes."""
+    sent = []
+
+    def hear(request):
+        if GENERATE in request.url:
+            sent.append(json.loads(request.post_data))
+
+    visit.page.on("request", hear)
+    return sent
+
+
+@pytest.mark.parametrize("written", [TOOL, [TOOL], [{"type": "function", "function": TOOL}]])
+async def test_the_arguments_of_a_call_are_fields(browser, long_url, written):
+    async with visiting(browser, long_url) as visit:
+        sent = sent_by(visit)
+        await visit.is_ready()
+        await visit.choose()
+        await visit.page.check("#must_call")
+        await visit.ask("The weather in Lima?", tools=json.dumps(written), num_samples=2, seed=1)
+        assert sent[-1]["tools"] == [{"type": "function", "function": TOOL}]
+        assert sent[-1]["tool_choice"] == "required"
+        paths = await visit.texts(".fields dt code")
+        assert sorted(paths) == ["/0/function/arguments/city", "/0/function/name"]
+        assert await visit("button:has-text('Go on with this chat')").count() == 0
+
+
+@pytest.mark.parametrize("written", ["[{", json.dumps([TOOL])], ids=["no JSON", "no template"])
+async def test_tools_that_cannot_be_had_lead_to_their_box(browser, url, written):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN, tools=written)
+        await expect(visit("#tools")).to_be_focused()
+        await expect(visit("#tools")).to_have_attribute("aria-invalid", "true")
+
+
+async def test_two_settings_stand_side_by_side(browser, url):
+    async with visiting(browser, url) as visit:
+        sent = sent_by(visit)
+        await visit.is_ready()
+        await expect(visit("#against")).to_be_hidden()
+        await visit.choose("two", other_temperature="0.5", other_estimator="consistency")
+        await visit.ask(MADE_UP, "two", seed=7, num_samples=4)
+        drawn = [(one["num_samples"], one["temperature"], one.get("estimator")) for one in sent]
+        # Some are sent again without what cannot be had: as text, or without a target error.
+        assert list(dict.fromkeys(drawn)) == [(4, 1, None), (3, 0.5, "consistency")]
+        assert {one["seed"] for one in sent} == {7}
+        assert await visit.texts("#comparison thead th") == ["Full", "Other settings"]
+        rows = visit("#comparison tbody tr")
+        await expect(rows.filter(has_text="Samples drawn")).to_contain_text(
+            "4\t3", use_inner_text=True
+        )
+        await expect(rows.filter(has_text="Uncertainty")).to_contain_text("(consistency)")
+        link = await visit.page.evaluate("localStorage['cocoa-questions']")
+        assert "other_temperature=0.5" in link
+
+
+async def test_a_verdict_says_that_the_slider_has_moved_since(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN, seed=7)
+        moved = visit(".judged .note:has-text('The slider has moved since')")
+        await expect(moved).to_be_hidden()
+        await visit("#target-step").press("ArrowLeft")
+        await expect(moved).to_be_visible()
+        await visit("#target-step").press("ArrowRight")
+        await expect(moved).to_be_hidden()
+
+
+async def test_the_verdict_on_the_whole_says_that_parts_are_of_another_promise(browser, url):
+    accepted = {"accept": True, "threshold": 9.0, "target_error": 0.1, "guarantee": "so it is"}
+    parts = [
+        {"kind": "field", "path": f"/{name}", "text": "1", "uncertainty": 0.1, "decision": decision}
+        for name, decision in {
+            "a": {"accept": True},
+            "b": {"accept": False, "reason": "no"},
+        }.items()
+    ]
+
+    async def answer(route):
+        served = await (await route.fetch()).text()
+        result = json.loads(served.rpartition("event: result\ndata: ")[2])
+        units = [{"kind": "answer", "text": "{}"}, *parts]
+        result |= {"decision": accepted, "units": units}
+        event = f"event: result\ndata: {json.dumps(result)}\n\n"
+        await route.fulfill(content_type="text/event-stream", body=event)
+
+    async with visiting(browser, url, route=(f"**{GENERATE}", answer)) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN)
+        whole = visit(".judged .verdict")
+        await expect(whole).to_contain_text("May pass")
+        await expect(whole).to_contain_text("Of its 2 parts 1 may pass by a promise about parts")
+
+
+async def test_the_examples_fit_the_model(browser, url, long_url):
+    for served, example in ((url, "What is 17 + 25?"), (long_url, "Tell me about Lima.")):
+        async with visiting(browser, served) as visit:
+            await visit.is_ready()
+            await expect(visit(f".example:text-is('{example}')")).to_have_count(1)
+
+
 async def test_scores_say_from_where_to_where_they_run(browser, url):
     async with visiting(browser, url) as visit:
         await visit.is_ready()

@@ -43,6 +43,12 @@ class Client:
             body = await self._reader.readexactly(int(length.split()[1]))
         return int(head.split()[1]), json.loads(body)
 
+    async def status(self):
+        """Of the next response, which has no body."""
+        async with asyncio.timeout(WITHIN_S):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+        return int(head.split()[1])
+
     async def error(self):
         """Status and code of the next response, which has the one shape."""
         status, content = await self.answer()
@@ -113,6 +119,15 @@ async def test_empty_lines_do_not_keep_a_connection_after_its_answer():
         assert await client.answer() == (200, {"status": "alive"})
         await client.send(b"\r\n")
         await client.closed()
+
+
+@pytest.mark.parametrize("path", ["/livez", "/", "/version", GENERATE])
+async def test_head_is_answered_without_a_body(path):
+    async with listening() as (_, port, _), connected(port) as client:
+        await client.send(f"HEAD {path} HTTP/1.1\r\nHost: cocoa\r\n\r\n".encode())
+        assert await client.status() == (405 if path == GENERATE else 200)
+        await client.send(LIVEZ)
+        assert (await client.answer())[0] == 200, "nothing else came before it"
 
 
 async def test_a_client_may_wait_as_long_as_its_answer_takes():

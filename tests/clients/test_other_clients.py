@@ -46,6 +46,14 @@ def told_to_python(program, url):
     return printed(command, **offline, PYTHONPATH=str(HERE.parents[1] / "clients/python"))
 
 
+def told_to_javascript(program, url):
+    node = binary("node")
+    if not is_current("package.json", "installed.json"):
+        missing("the clients for JavaScript are not installed: run tests/clients/install")
+    modules = str(INSTALLED / "node_modules")
+    return printed([node, HERE / "programs" / program, url], NODE_PATH=modules)
+
+
 def is_full(uncertainty):
     provenance = uncertainty["provenance"]
     return provenance["mode"] == "full" and provenance["num_samples"] == 4
@@ -57,11 +65,7 @@ def is_light(uncertainty):
 
 
 def test_openais_client_for_javascript(url):
-    node = binary("node")
-    if not is_current("package.json", "installed.json"):
-        missing("the client for JavaScript is not installed: run tests/clients/install")
-    program = HERE / "programs" / "openai_javascript.cjs"
-    told = printed([node, program, url], NODE_PATH=str(INSTALLED / "node_modules"))
+    told = told_to_javascript("openai_javascript.cjs", url)
 
     assert "Paris" in told["text"]
     assert is_full(told["uncertainty"])
@@ -77,6 +81,22 @@ def test_openais_client_for_javascript(url):
     named = {"code": "model_not_found", "param": "model"}
     assert told["unknown"] == {"type": "NotFoundError", "status": 404} | named
     assert (told["late"]["status"], told["late"]["code"]) == (504, "deadline_exceeded")
+
+
+def test_the_ai_sdk(url):
+    told = told_to_javascript("ai_sdk.cjs", url)
+
+    for door in ("responses", "stored", "chat"):
+        assert "Paris" in told[door]["text"]
+        assert told[door]["streamed"] == told[door]["text"]
+        assert told[door]["parsed"]["city"] in ("Paris", "Rome")
+        assert told[door]["usage"]["outputTokens"] > 0
+        body = told[door]["body"]
+        uncertainty = body.get("uncertainty") or body["choices"][0]["uncertainty"]
+        assert 0 <= uncertainty["value"] < 1
+    for door in ("responses", "chat"):
+        assert "chat template" in told[door]["again"], "it takes one message; no item is refused"
+    assert "store false" in told["stored"]["again"], "by default it refers to what it sent"
 
 
 def test_langchains_chat_model(url):

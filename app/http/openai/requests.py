@@ -36,6 +36,7 @@ from app.http.requests.neutral import (
     Label,
     No,
     NoBias,
+    NoCut,
     NoFactor,
     NoFunctions,
     NoModeration,
@@ -89,6 +90,7 @@ class UncertaintyWanted(ScoresWanted, ReasoningBounds):
 class SharedRequest(NullIsDefault):
     """What all bodies take."""
 
+    ignores_empty = True
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
@@ -103,6 +105,12 @@ class SharedRequest(NullIsDefault):
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
     user: Label | None = None
+    frequency_penalty: NoPenalty = 0
+    presence_penalty: NoPenalty = 0
+    repetition_penalty: NoFactor = 1
+    min_p: NoPenalty = 0
+    top_k: NoCut = -1
+    logit_bias: NoBias = None
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
@@ -150,12 +158,6 @@ class _OpenAIRequest(SharedRequest):
     n: Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole] = 1
     """Choices: the scored answer first, then others of its samples. Above 1 not with a
     `temperature` below 0.05."""
-
-    frequency_penalty: NoPenalty = 0
-    presence_penalty: NoPenalty = 0
-    repetition_penalty: NoFactor = 1
-    min_p: NoPenalty = 0
-    logit_bias: NoBias = None
 
     @model_validator(mode="after")
     def _check_drawn(self) -> Self:

@@ -31,7 +31,7 @@ _LOGPROBS = "message.output_text.logprobs"
 class _Sent(NullIsDefault):
     """What is sent back of an answer, with what clients keep beside it."""
 
-    ignores_nulls = True
+    ignores_empty = True
 
     id: Echoed = None
     """Accepted and left out."""
@@ -158,7 +158,7 @@ Item = Annotated[
         _item_kind,
         custom_error_type="not_supported",
         custom_error_message=f"Input should be an item whose type is {', '.join(_ITEMS)}: "
-        "no other tools are here, and nothing is stored to refer to",
+        "nothing is stored to refer to (clients that are told store false send items whole)",
     ),
 ]
 Input = Annotated[

@@ -4,7 +4,7 @@
 import { el, part, percent } from "./dom.js";
 import { facts, shade, verdict } from "./units.js";
 
-export function fields({ units, units_decision: decision }) {
+export function fields({ units, units_decision: decision, reasons }) {
   const told = (units ?? []).filter(({ kind }) => kind === "field");
   if (told.length === 0) return null;
   told.sort((a, b) => (b.uncertainty ?? Infinity) - (a.uncertainty ?? Infinity));
@@ -13,6 +13,7 @@ export function fields({ units, units_decision: decision }) {
     "Its fields",
     el("p", { class: "hint" }, "The least sure first; the darker, the less sure."),
     decision && decided(decision, told),
+    reasons["units.confidence"] && el("p", { class: "note" }, `No verdict on fields: ${reasons["units.confidence"]}.`),
     el("dl", { class: "fields" }, told.map(field)),
     missing &&
       el("p", { class: "note" }, "Only samples have ", missing.map(({ path, share }) => `${path} (${percent(share)})`).join(", "), "."),
@@ -35,6 +36,7 @@ function field(unit) {
     el("dt", {}, el("code", {}, path || "(all of it)")),
     el("dd", {}, value, el("p", { class: "note" }, facts(unit)), others(unit)),
   );
+  if (decision?.accept) row.querySelector("dd").append(el("p", { class: "passed" }, "✓ May pass"));
   if (rejected) {
     const what = decision.removed ? "Held back" : "Does not pass";
     row.querySelector("dd").append(el("p", { class: "reason" }, `✕ ${what}: ${decision.reason}.`));

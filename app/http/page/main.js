@@ -15,6 +15,10 @@ const EXAMPLES = {
   Arithmetic: ["What is 17 + 25?", "What is 12 * 15?"],
   Translation: ["Write 2880 in words in German.", "How do you say 41 in French?"],
 };
+const EXAMPLES_OF_PARAGRAPHS = {
+  Paragraphs: ["Tell me about Lima.", "Tell me about Nairobi."],
+  Facts: ["What is the capital of France?", "Which country is Pirot in?"],
+};
 const AGAIN_MS = 1000;
 const byId = (id) => document.getElementById(id);
 const form = byId("form");
@@ -36,6 +40,9 @@ async function look() {
     estimators = { all: new Map(list.estimators.map((one) => [one.name, one])), light: list.light };
     targets.offer(version.calibrator);
     chat.takesTurns = version.model_takes_turns;
+    const here = list.estimators.filter((one) => one.available);
+    byId("estimators").replaceChildren(...here.map(({ name }) => el("option", { value: name })));
+    offerExamples(version.model.id.startsWith("embedded-long") ? EXAMPLES_OF_PARAGRAPHS : EXAMPLES);
     state("ready", `Ready: ${version.model.id}`);
     if (byId("notice").dataset.code === "not_ready") clear(byId("notice"));
   } catch (error) {
@@ -64,13 +71,18 @@ function state(name, words) {
 
 /** The body of a request in a mode; what is left empty is left to the service. */
 function bodyOf(mode, isCompared) {
-  const field = (name) => form.elements[name].value.trim();
+  const other = (name) => (mode === "other" && form.elements[`other_${name}`]?.value.trim()) || "";
+  const field = (name) => other(name) || form.elements[name].value.trim();
   const body = chat.input();
   const schema = form.elements.schema.value.trim();
   if (schema && mode === "given") Object.assign(body, { json_schema: parsed(schema), units: "fields" });
   else if (schema) body.response_format = { type: "json_schema", json_schema: { name: "answer", schema: parsed(schema) } };
+  if (field("tools") && mode !== "given") {
+    body.tools = toolsOf(parsed(field("tools")));
+    if (form.elements.must_call.checked) body.tool_choice = "required";
+  }
   if (mode === "given") body.answer = form.elements.answer.value;
-  else body.mode = mode;
+  else body.mode = mode === "other" ? "full" : mode;
   for (const name of ["max_new_tokens", "seed", "target_error"]) {
     if (field(name)) body[name] = given(field(name));
   }
@@ -82,6 +94,7 @@ function bodyOf(mode, isCompared) {
   }
   if (form.elements.units.value) body.units = form.elements.units.value;
   if (form.elements.all.checked) body.estimators = everyEstimator(mode);
+  if (field("estimator")) body.estimator = field("estimator");
   if (isCompared || !form.elements.cache.checked) body.cache = false;
   body.return_tokens = true;
   return body;
@@ -94,6 +107,12 @@ function parsed(text) {
   } catch {
     return text;
   }
+}
+
+/** Tools as the service takes them: a function may stand alone, and without a list. */
+function toolsOf(told) {
+  if (told === null || typeof told !== "object") return told;
+  return [told].flat().map((one) => (one?.name ? { type: "function", function: one } : one));
 }
 
 /** A number where it is one; else what was typed, so that the service says what is wrong. */
@@ -112,7 +131,7 @@ async function submit() {
   stop();
   const mine = (controller = new AbortController());
   const wanted = form.elements.mode.value;
-  const modes = wanted === "both" ? ["full", "light"] : [wanted];
+  const modes = { both: ["full", "light"], two: ["full", "other"] }[wanted] ?? [wanted];
   if (form.elements.answer.value) modes.splice(0, 2, "given");
   chat.begin();
   for (const id of ["notice", "comparison", "runs"]) clear(byId(id));
@@ -162,7 +181,7 @@ async function answer(run, isCompared, mine, question) {
       refusal,
       acts: {
         key,
-        goOn: body.messages && chat.takesTurns && (() => goOn(body.messages, result.text)),
+        goOn: body.messages && chat.takesTurns && !result.tool_calls?.length && (() => goOn(body.messages, result.text)),
         link: new URL(`#${question}`, location.href).href,
       },
     });
@@ -221,6 +240,7 @@ function fillForm(question) {
   targets.expect(Number(new URLSearchParams(question).get("target_error")));
   chat.turns = restore(question, form.elements);
   targets.show();
+  offerAgainst();
   setAnswer(form.elements.answer.value);
   byId("given").open = form.elements.answer.value !== "";
   form.elements.prompt.focus();
@@ -284,7 +304,10 @@ function fail(error) {
 /** Lead to the field at fault. */
 function point(name) {
   if (!name) return;
-  const places = { messages: "prompt", target_error: "target-step", response_format: "schema", json_schema: "schema" };
+  const places = {
+    messages: "prompt", target_error: "target-step", response_format: "schema", json_schema: "schema",
+    tool_choice: "tools", estimators: "estimator",
+  };
   const place = places[name.split(".")[0]] ?? name;
   const field = byId(place);
   if (!field || !form.contains(field)) return;
@@ -295,25 +318,37 @@ function point(name) {
   field.focus();
 }
 
-for (const [topic, prompts] of Object.entries(EXAMPLES)) {
-  const buttons = prompts.map((prompt) => {
-    const button = el("button", { type: "button", class: "example" }, prompt);
-    button.addEventListener("click", () => {
-      chat.turns = [];
-      form.elements.prompt.value = prompt;
-      setAnswer("");
-      submit();
-    });
-    return button;
+/** Questions that the model can be asked, by topic; they are there before the service is. */
+function offerExamples(topics) {
+  const rows = Object.entries(topics).map(([topic, prompts]) => {
+    const row = el("div", { class: "example-row", role: "group", "aria-label": topic }, prompts.map(example));
+    return [el("p", { class: "topic", "aria-hidden": "true" }, topic), row];
   });
-  const row = el("div", { class: "example-row", role: "group", "aria-label": topic }, buttons);
-  byId("examples").append(el("p", { class: "topic", "aria-hidden": "true" }, topic), row);
+  byId("examples").replaceChildren(...rows.flat());
 }
+
+function example(prompt) {
+  const button = el("button", { type: "button", class: "example" }, prompt);
+  button.addEventListener("click", () => {
+    chat.turns = [];
+    form.elements.prompt.value = prompt;
+    setAnswer("");
+    submit();
+  });
+  return button;
+}
+
+function offerAgainst() {
+  byId("against").hidden = form.elements.mode.value !== "two";
+}
+
 function setAnswer(text) {
   form.elements.answer.value = text;
   byId("ask").textContent = text ? "Score the answer" : "Ask";
 }
 
+offerExamples(EXAMPLES);
+form.addEventListener("change", offerAgainst);
 form.elements.answer.addEventListener("input", (event) => setAnswer(event.target.value));
 form.addEventListener("submit", (event) => {
   event.preventDefault();

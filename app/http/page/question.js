@@ -5,9 +5,10 @@ const MAX_QUESTIONS = 20;
 const MAX_CHARACTERS = 20_000;
 const FIELDS = [
   "prompt", "system", "answer", "mode", "input", "target_error",
-  "num_samples", "max_new_tokens", "temperature", "seed", "units", "schema",
+  "num_samples", "max_new_tokens", "temperature", "seed", "units", "schema", "tools", "estimator",
+  "other_num_samples", "other_temperature", "other_estimator",
 ];
-const TICKS = ["all", "cache"];
+const TICKS = ["all", "cache", "must_call"];
 
 /** All that the form asks, and the chat before it. */
 export function written(fields, turns) {

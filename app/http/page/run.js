@@ -10,7 +10,13 @@ import { Tokens } from "./tokens.js";
 import { extent, gauge, verdict } from "./verdict.js";
 import { factors, word } from "./words.js";
 
-export const TITLES = { full: "Full", light: "Light", given: "Your answer", example: "A recorded example: Which country is Pirot in?" };
+export const TITLES = {
+  full: "Full",
+  light: "Light",
+  other: "Other settings",
+  given: "Your answer",
+  example: "A recorded example: Which country is Pirot in?",
+};
 const STAGES = {
   queue: "waiting for a place",
   generate: "answer and samples",
@@ -51,7 +57,10 @@ const LOST_MS = 20_000;
 
 /** The card of one request. */
 export class Run {
-  /** `question` stands on the card; `mode` is "full", "light", "given" for an answer that somebody brings, or "example". */
+  /**
+   * `question` stands on the card; `mode` is "full", "light", "other" for full with the second settings,
+   * "given" for an answer that somebody brings, or "example".
+   */
   constructor(mode, cancel, question = "") {
     this.mode = mode;
     this.began = performance.now();
@@ -106,15 +115,20 @@ export class Run {
     this.total = performance.now() - this.began;
     this.#end(request ? time(this.total) : "");
     this.result = result;
+    this.request = request;
     this.thought.textContent = result.reasoning ?? "";
     this.reasoning.hidden = !result.reasoning;
     if (result.refusal) this.tokens.root.after(el("p", { class: "stopped" }, result.refusal));
     const isStopped = result.finish_reason !== "length";
     if (result.tokens) this.tokens.finish(result.tokens, isStopped);
     const statements = new Statements(result);
-    targets.watch(statements.kind, (chosen) => statements.show(chosen));
+    const moved = el("p", { class: "note" }, "The slider has moved since: ask again for a verdict on the whole answer.");
+    targets.watch(statements.kind, (chosen, target) => {
+      statements.show(chosen);
+      moved.hidden = !result.decision || target === result.decision.target_error;
+    });
     this.body.replaceChildren(
-      el("div", { class: "judged" }, gauge(result, estimators), verdict(result, refusal)),
+      el("div", { class: "judged" }, gauge(result, estimators), verdict(result, refusal, moved)),
       ...[
         acts && rating(result, acts, request),
         warnings(result),

@@ -52,9 +52,10 @@ export class Targets {
   /**
    * Tell now and with each change up to which uncertainty parts of this kind pass: `target_error`
    * and `uncertainty`, as in "version"; null where there is no target, or no promise of such parts.
+   * The chosen target itself comes second.
    */
   watch(kind, tell) {
-    const watcher = () => tell(this.#promised(this.#calibrator?.units[kind]));
+    const watcher = () => tell(this.#promised(this.#calibrator?.units[kind]), Number(this.#select.value));
     this.#watchers.push(watcher);
     watcher();
   }

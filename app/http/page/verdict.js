@@ -84,7 +84,7 @@ function tick(share) {
 }
 
 /** Whether the answer may pass, how far it is from the threshold, and what would change that. */
-export function verdict(result, refusal) {
+export function verdict(result, refusal, ...notes) {
   const { decision } = result;
   const reason = result.reasons.confidence;
   // No answer can pass where nothing is known of whole ones; of parts there is more to say.
@@ -113,7 +113,18 @@ export function verdict(result, refusal) {
     distance(result.uncertainty, threshold),
     el("p", {}, isUnlike(result) ? `Not for its uncertainty. ${guarantee}.` : change(result)),
     isUnlike(result) ? null : el("p", { class: "note" }, `The promise: ${guarantee}.`),
+    partsBeside(result),
+    ...notes,
   );
+}
+
+/** That verdicts of parts, below, are of another promise than that of the whole; null where they are one. */
+function partsBeside({ decision, units }) {
+  const judged = (units ?? []).filter((unit) => unit.kind !== "answer" && unit.decision);
+  const passing = judged.filter((unit) => unit.decision.accept).length;
+  if (judged.length === 0 || (decision.accept && passing === judged.length)) return null;
+  const words = `That is of the answer as a whole. Of its ${judged.length} parts ${passing} may pass by a promise about parts, below.`;
+  return el("p", { class: "note" }, words);
 }
 
 /** Whether it does not pass though it is sure enough, as it is unlike the calibrated answers. */

@@ -158,8 +158,8 @@ class Body(Described):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     null_is_default: ClassVar[bool] = False
-    # Whether clients send fields of others, too, which say nothing where they are null.
-    ignores_nulls: ClassVar[bool] = False
+    # Whether clients send fields of others, too, which say nothing where they are null or empty.
+    ignores_empty: ClassVar[bool] = False
     # Names that others have for these fields.
     other_names: ClassVar[Mapping[str, str]] = {}
     # Optional fields that nearly every body has, which an example shows besides the required ones.
@@ -184,7 +184,7 @@ class Body(Described):
         for name, value in body.items():
             field = cls.model_fields.get(name)
             if field is None:
-                is_said = value is not None or not cls.ignores_nulls
+                is_said = not cls.ignores_empty or value not in (None, [], {})
             else:
                 is_said = value is not None or field.is_required()
             if is_said:
@@ -206,6 +206,8 @@ class NullIsDefault(Body):
         for name, field in properties.items():
             if "default" in field:
                 properties[name] = _or_null(field)
+        if cls.ignores_empty:
+            schema["additionalProperties"] = {"enum": [None, [], {}]}
         return schema
 
 

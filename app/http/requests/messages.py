@@ -20,7 +20,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.fields import NULL, NullIsDefault, encodable, few_values, refuse_if
-from app.http.requests.neutral import EmptyList, NoFunctions, NoSound
+from app.http.requests.neutral import EmptyList, NoFunctions, NoSound, Platform
 from app.http.requests.tools import ToolName
 from models.images import PARTS
 
@@ -45,6 +45,7 @@ class TextPart(NullIsDefault):
 
     type: Annotated[Literal["text"], BeforeValidator(_only_text)]
     text: Text
+    cache_control: Platform | None = None
 
 
 def _shown(url: str) -> str:
@@ -126,7 +127,7 @@ Echoed = Annotated[JsonValue, BeforeValidator(few_values)]
 class FunctionCalled(NullIsDefault):
     """A tool, and what it was called with."""
 
-    ignores_nulls = True
+    ignores_empty = True
 
     name: ToolName
     arguments: Annotated[
@@ -143,7 +144,7 @@ class FunctionCalled(NullIsDefault):
 class ToolCalled(NullIsDefault):
     """A call of an earlier answer, sent back."""
 
-    ignores_nulls = True
+    ignores_empty = True
 
     index: Echoed = None
     """Accepted and left out, as pieces of a stream have it."""
@@ -193,7 +194,7 @@ class ChatMessage(NullIsDefault):
     )
 
     usual = frozenset({"content"})
-    ignores_nulls = True
+    ignores_empty = True
 
     role: Annotated[str, Field(min_length=1, max_length=32)]
     """`developer` is read as `system`."""

@@ -46,6 +46,7 @@ NoTool = Annotated[Any, only("none", "auto", why="is the former name of tool_cho
 EmptyList = Annotated[Any, empty(list)]
 NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
 NoFactor = Annotated[Any, only(1, why=_ANOTHER_LAW)]
+NoCut = Annotated[Any, only(-1, 0, why="is that of samples: uncertainty.top_k")]
 NoBias = Annotated[Any, empty(dict, _ANOTHER_LAW)]
 NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
 NoTruncation = Annotated[Any, only("disabled", why="no input is cut here")]

@@ -34,7 +34,6 @@ from workers.protocol import GeneratorInfo
 router = APIRouter(tags=["operation"])
 
 
-@router.head("/livez", include_in_schema=False)
 @router.get("/livez")
 async def livez(request: Request) -> Status:
     """200 while the process can still become or be ready."""
@@ -44,7 +43,7 @@ async def livez(request: Request) -> Status:
     return Status(status="alive")
 
 
-@router.head("/readyz", include_in_schema=False)
+@router.get("/health", include_in_schema=False)  # as servers of models are asked
 @router.get("/readyz")
 async def readyz(request: Request) -> Status:
     """200 while requests are accepted."""
@@ -55,13 +54,6 @@ async def readyz(request: Request) -> Status:
     return Status(status="ready")
 
 
-@router.api_route("/health", methods=["GET", "HEAD"], include_in_schema=False)
-async def health(request: Request) -> Status:
-    """What /readyz says, where servers of models are asked."""
-    return await readyz(request)
-
-
-@router.head("/version", include_in_schema=False)
 @router.get("/version", name="version")
 async def get_version(request: Request) -> Version:
     """Version, models and limits; the models are null until they are loaded."""

@@ -152,6 +152,7 @@ class TextPart(TypedDict, total=False):
 
     type: Required[Literal["text"]]
     text: Required[str]
+    cache_control: dict[str, JsonValue] | None
 
 
 class Tool(TypedDict, total=False):
