@@ -65,12 +65,13 @@ def greedy_generate(
     max_new_tokens: int,
     threads: int,
     num_samples: int = 0,
+    dtype: str = "float32",
     clock: Callable[[], float] = time.perf_counter,
 ) -> Measure:
-    """Hugging Face's greedy `generate` in fp32; `num_samples` > 0 adds a call that draws."""
+    """Hugging Face's greedy `generate`; `num_samples` > 0 adds a call that draws."""
     torch.set_num_threads(threads)
     tokenizer = AutoTokenizer.from_pretrained(path)
-    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype)).eval()
     options = {"max_new_tokens": max_new_tokens, "pad_token_id": tokenizer.pad_token_id or 0}
 
     def measure(prompt: str) -> float:
@@ -90,11 +91,12 @@ def engine_alone(
     max_new_tokens: int,
     threads: int,
     num_samples: int,
+    dtype: str = "float32",
     clock: Callable[[], float] = time.perf_counter,
 ) -> Measure:
     """The engine in a tight loop: prompt to texts and statistics."""
     torch.set_num_threads(threads)
-    engine = TransformersEngine.load(EngineConfig(model=model))
+    engine = TransformersEngine.load(EngineConfig(model=model, dtype=dtype))
 
     def measure(prompt: str) -> float:
         began_at = clock()

@@ -1,15 +1,19 @@
-"""A language model of 160 million parameters with random weights: the engine beside `generate`.
+"""Larger language models: the engine beside Hugging Face's `generate`, M = 10.
 
     python benchmarks/larger.py
+    python benchmarks/larger.py --model FOLDER --prompts 40 --new-tokens 16 --dtype bfloat16
 
 The embedded models are so small that a step costs the same whatever rows it has. Here arithmetic
-and memory decide: prompts of 64 and 512 tokens, 32 new ones, M = 10, fp32. Nothing ends a sequence.
+and memory decide. Without `--model` it is a Llama of 160 million parameters with random weights.
+Nothing ends a sequence: what a checkpoint says of its end is left out.
 """
 
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import torch
@@ -21,37 +25,55 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from models.embedded import LANGUAGE_MODELS
 
 M = 10
-NEW_TOKENS = 32
 PROMPT_TOKENS = (64, 512)
-GREEDY, BOTH, ENGINE = "greedy generate", "greedy and samples by generate", "M = 10"
+GREEDY, BOTH = "greedy generate", "greedy and samples by generate"
+LIGHT, ENGINE = "light", "M = 10"
+# Files of a checkpoint that may say what ends a text.
+_SAY_ENDS = ("config.json", "generation_config.json", "tokenizer_config.json")
 
 
 def main(
+    model: Annotated[Path | None, typer.Option(help="Folder of a checkpoint.")] = None,
+    prompts: Annotated[str, typer.Option(help="Tokens of each prompt, commas between.")] = "64,512",
+    new_tokens: Annotated[int, typer.Option(min=2, help="Of each text.")] = 32,
+    dtype: Annotated[str, typer.Option(help="Precision of all sides.")] = "float32",
     cores: Annotated[int, typer.Option(min=1, help="Cores for everything.")] = 2,
     rounds: Annotated[int, typer.Option(min=1, help="Times that each side is measured.")] = 3,
 ) -> None:
     """Measure, print and store; the exit code is 0 whatever the figures."""
-    with reporting("larger", cores=cores) as report:
-        measure_larger(report, cores, rounds)
+    counts = [int(count) for count in prompts.split(",")]
+    asked = {"model": str(model), "new_tokens": new_tokens, "dtype": dtype, "prompts": prompts}
+    name = "160 M" if model is None else model.name
+    with reporting("larger", cores=cores, **asked) as report:
+        sides = partial(_sides, model, counts, new_tokens, dtype, cores)
+        report.measure(name, rounds, sides, partial(_figures, name, counts, None))
 
 
 def measure_larger(report: Report, cores: int, num_rounds: int) -> None:
-    """The sides in turn, each in a process of its own, after one request that warms up."""
-    report.measure("160 M", num_rounds, partial(_sides, cores), _figures)
+    """The 160 M model's sides in turn, each in a process of its own, after one that warms up."""
+    sides = partial(_sides, None, PROMPT_TOKENS, 32, "float32", cores)
+    report.measure("160 M", num_rounds, sides, partial(_figures, "160 M", PROMPT_TOKENS, 2.3))
 
 
 @contextmanager
-def _sides(cores: int) -> Iterator[Round]:
+def _sides(
+    model: Path | None, counts: Sequence[int], new_tokens: int, dtype: str, cores: int
+) -> Iterator[Round]:
     with tempfile.TemporaryDirectory() as folder:
-        save_model(folder)
+        if model is None:
+            save_model(folder)
+        else:
+            link_without_ends(model, Path(folder))
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        prompts = [prompt_of(tokenizer, count) for count in PROMPT_TOKENS]
+        prompts = [prompt_of(tokenizer, count) for count in counts]
+        of = folder, new_tokens, cores
         with (
-            in_own_process(greedy_generate, folder, NEW_TOKENS, cores) as greedy,
-            in_own_process(greedy_generate, folder, NEW_TOKENS, cores, M) as both,
-            in_own_process(engine_alone, folder, NEW_TOKENS, cores, M) as engine,
+            in_own_process(greedy_generate, *of, 0, dtype) as greedy,
+            in_own_process(greedy_generate, *of, M, dtype) as both,
+            in_own_process(engine_alone, *of, 0, dtype) as light,
+            in_own_process(engine_alone, *of, M, dtype) as engine,
         ):
-            sides = {GREEDY: greedy, BOTH: both, ENGINE: engine}
+            sides = {GREEDY: greedy, BOTH: both, LIGHT: light, ENGINE: engine}
             for side in sides.values():
                 side(prompts[:1])
 
@@ -59,25 +81,40 @@ def _sides(cores: int) -> Iterator[Round]:
                 found = in_turn({name: partial(sides[name], prompts) for name in sides}, number)
                 seconds: Values = {}
                 for name, elapsed_ms in found.items():
-                    for count, ms in zip(PROMPT_TOKENS, elapsed_ms, strict=True):
+                    for count, ms in zip(counts, elapsed_ms, strict=True):
                         seconds[f"{count}: {name}"] = ms / 1000
                 return seconds
 
             yield measure
 
 
-def _figures(rounds: Sequence[Values]) -> list[Figure]:
+def _figures(
+    name: str, counts: Sequence[int], limit: float | None, rounds: Sequence[Values]
+) -> list[Figure]:
     figures = []
-    for count in PROMPT_TOKENS:
-        of, limit = f"160 M, {count} tokens", 2.3 if count == max(PROMPT_TOKENS) else None
-        ours = f"{count}: {ENGINE}"
-        for other, bound in ((GREEDY, limit), (BOTH, None)):
-            name = f"{of}: {ENGINE} / {other}"
-            figures.append(ratio(rounds, ours, f"{count}: {other}", bound, name=name))
-        for side in (ENGINE, GREEDY):
+    for count in counts:
+        of = f"{name}, {count} tokens"
+        for ours, other in ((ENGINE, GREEDY), (ENGINE, BOTH), (LIGHT, GREEDY)):
+            sides = f"{count}: {ours}", f"{count}: {other}"
+            bound = limit if (ours, other) == (ENGINE, GREEDY) else None
+            figures.append(ratio(rounds, *sides, bound, name=f"{of}: {ours} / {other}"))
+        for side in (ENGINE, LIGHT, GREEDY):
             seconds = [values[f"{count}: {side}"] for values in rounds]
             figures.append(figure(f"{of}: {side}", seconds, "s"))
     return figures
+
+
+def link_without_ends(model: Path, folder: Path) -> None:
+    """A checkpoint in `folder` that is the one at `model` but for what ends its texts."""
+    for file in model.iterdir():
+        if file.name not in _SAY_ENDS:
+            (folder / file.name).symlink_to(file.resolve())
+            continue
+        said = json.loads(file.read_text())
+        for key in ("eos_token", "eos_token_id"):
+            if key in said:
+                said[key] = None
+        (folder / file.name).write_text(json.dumps(said))
 
 
 def save_model(folder: str) -> None:

@@ -200,10 +200,11 @@ def measure_processor_time(
     @contextmanager
     def start() -> Iterator[Round]:
         path, common = embedded_or(model, LANGUAGE_MODELS), (max_new_tokens, 1)
+        clock = "float32", time.thread_time
         with (
-            in_own_process(greedy_generate, path, *common, 0, time.thread_time) as greedy,
-            in_own_process(engine_alone, model, *common, 0, time.thread_time) as light,
-            in_own_process(engine_alone, model, *common, M, time.thread_time) as full,
+            in_own_process(greedy_generate, path, *common, 0, *clock) as greedy,
+            in_own_process(engine_alone, model, *common, 0, *clock) as light,
+            in_own_process(engine_alone, model, *common, M, *clock) as full,
         ):
             sides = {GREEDY: greedy, ENGINE_LIGHT: light, ENGINE_FULL: full}
             for side in sides.values():

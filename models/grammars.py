@@ -49,7 +49,7 @@ _WRITTEN = {
 # Keywords with any value: those that say nothing of what is valid.
 _SAYING_NOTHING = frozenset({"title", "description", "default", "examples", "deprecated"})
 _SAYING_NOTHING |= {"readOnly", "writeOnly", "contentMediaType", "contentEncoding", "discriminator"}
-_SAYING_NOTHING |= {"$comment", "$schema", "additionalItems"}
+_SAYING_NOTHING |= {"$comment", "$schema", "additionalItems", "example", "optional"}
 # Of a pattern: what engines ignore or refuse, or an escaped sign, a class or a sign.
 _PIECES = re.compile(r"(\\[1-9]|\\k<|\(\?<?[=!])|\\.|\[(?:\\.|[^]\\])*\]?|.", re.DOTALL)
 # A pattern that is a name.

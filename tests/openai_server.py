@@ -84,13 +84,13 @@ class Traits:
         takes: the only parameters of a body that it takes; None for any.
         error_form: how it says which one it does not: by "param", in a list of "detail" as FastAPI
             does, in its "message", or "unnamed".
-        most_samples: of one call; more are refused.
+        most_samples, many_status: of one call; what more are refused with.
         owner: of its model, in its list; None tells none.
         looks: what it answers elsewhere, by path.
         prefix: of its paths.
         key_header: that carries the key.
         lists: whether it lists its models.
-        completion_logprobs: whether completions tell log-probs, too.
+        completion_logprobs: whether completions tell log-probs, too; None refuses them.
         denies_logprobs: whether they are 403.
         tool_form: how chats tell calls: not at all, "joined" to the log-probs of their tokens, or
             "apart" without any.
@@ -117,7 +117,6 @@ class Traits:
     probes: tuple[str, ...] | None = None
     prompts: str = ""
     prompt_percentile: float | None = 50.0
-    word: str | None = None
     budget: str | None = None
     num_thoughts: int = NUM_THOUGHTS
     tags: str = "halves"
@@ -135,12 +134,13 @@ class Traits:
     takes: frozenset | None = None
     error_form: str = "param"
     most_samples: int = 0
+    many_status: int = 400
     owner: str | None = None
     looks: dict = field(default_factory=dict)
     prefix: str = "/v1"
     key_header: str = "authorization"
     lists: bool = True
-    completion_logprobs: bool = True
+    completion_logprobs: bool | None = True
     denies_logprobs: bool = False
     tool_form: str = ""
     tokenizes_otherwise: bool = False
@@ -479,8 +479,6 @@ def _choice(traits, body, row, index):
             answer = answer[: answer.index(row.stop_reason)]
         message = {"role": "assistant", **_message(traits, thoughts, answer, body)}
         return choice | {"message": message}
-    if body.get("echo"):
-        return choice | _echoed(traits, body, row)
     return choice | {"text": row.text}
 
 
@@ -495,19 +493,6 @@ def _prompt_logprobs(traits, prompt):
         )
         told.append({str(token): {"logprob": logprob, "rank": 1, "decoded_token": text}})
     return told
-
-
-def _echoed(traits, body, row):
-    shown = [
-        None,
-        *(next(iter(one.values()))["logprob"] for one in _prompt_logprobs(traits, row.prompt)[1:]),
-    ]
-    told = _logprobs(traits, body, row, 0, len(row.ids))
-    if told is not None:
-        told["tokens"] = ["", *(decode([i], special=True) for i in row.prompt[1:]), *told["tokens"]]
-        told["token_logprobs"] = [*shown, *told["token_logprobs"]]
-        told["top_logprobs"] = None
-    return {"text": decode(row.prompt) + row.text, "logprobs": told}
 
 
 def _error(status, message, code=None, param=None):
@@ -535,7 +520,10 @@ def _refusal(traits, body, sent):
     if refused := sorted(unknown | set(traits.refuses) & sent):
         return _named_refusal(traits, refused[0])
     if traits.most_samples and body.get("n", 1) > traits.most_samples:
-        return _error(400, f"Field 'n': Value must be between 1 <= value <= {traits.most_samples}")
+        message = f"Field 'n': Value must be between 1 <= value <= {traits.most_samples}"
+        return _error(traits.many_status, message)
+    if traits.completion_logprobs is None and "messages" not in body and "logprobs" in body:
+        return _named_refusal(traits, "logprobs")
     if traits.denies_logprobs and "logprobs" in body:
         return _error(403, "You are not allowed to request logprobs from this model")
     if "response_format" in body and traits.formats == "refused":
@@ -640,7 +628,10 @@ def openai_app(traits):
         else:
             special = body.get("add_special_tokens", True)
             ids = encode(body["prompt"], special=special, tags=traits.tags)
-        return JSONResponse({"count": len(ids), "max_model_len": traits.context, "tokens": ids})
+        reply = {"count": len(ids), "max_model_len": traits.context, "tokens": ids}
+        if body.get("return_token_strs"):
+            reply["token_strs"] = [VOCABULARY[i].decode(errors="replace") for i in ids]
+        return JSONResponse(reply)
 
     async def detokenize(request):
         body = await request.json()
@@ -710,7 +701,7 @@ def _answered(traits, body, sent):
     if traits.budget is not None and traits.parser is not None:
         told = {"reasoning_tokens": sum(map(_num_thoughts, rows))}
         usage["completion_tokens_details"] = told
-    head = {"id": "cmpl-1", "model": traits.model, "system_fingerprint": traits.word}
+    head = {"id": "cmpl-1", "model": traits.model}
     if body.get("stream"):
         return StreamingResponse(
             _events(traits, body, rows, head, usage), media_type="text/event-stream"

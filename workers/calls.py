@@ -102,7 +102,6 @@ class Calls:
         Overloaded: it asks for more patience than the deadline has.
 
     Attributes:
-        system_fingerprints: that replies carried.
         num_posts, num_tokens: calls that were sent, and the tokens that replies said they cost.
 
     Args:
@@ -126,7 +125,6 @@ class Calls:
         said: Sequence[Any] = (),
         is_trial: bool = False,
     ) -> None:
-        self.system_fingerprints: set[str] = set()
         self.num_posts = self.num_tokens = 0
         self._client = client
         self._model = {"model": model} if model else {}
@@ -252,8 +250,6 @@ class Calls:
     def _look_at(self, reply: Any) -> None:
         if not isinstance(reply, Mapping):
             return
-        if isinstance(told := reply.get("system_fingerprint"), str) and told:
-            self.system_fingerprints.add(told)
         usage = reply.get("usage")
         if isinstance(usage, Mapping):
             counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))

@@ -130,9 +130,6 @@ def _of_units(plan: Plan, models: Models) -> Faults:
     ask, available = plan.ask, plan.available
     if ask.splits_claims and not ask.has_prompt:
         yield "units", "no model splits the answer: send a prompt, or claims"
-    if plan.parts_compared_by == "nli" and models.nli is None and "sample_texts" in available:
-        message = f"{ask.units} need an NLI model, and none is loaded: see COCOA_NLI__MODEL"
-        yield StatisticUnavailable(message, field="units")
     if available.isdisjoint({"sample_texts", "answer_token_texts"}):
         yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
 

@@ -187,8 +187,8 @@ class Computation:
             contexts = await self._comparer.fit_contexts(followed)
             check_relevance(contexts, by_token, self._limits)
         asked = questions(plan, subject, contexts, rules)
-        pairs = {"similarity": list(asked.similarity), "nli": list(asked.nli)}
-        # Pairs of parts go in one batch with the others.
+        # Pairs of parts go in one batch with the others; by their words none is asked.
+        pairs = {"similarity": list(asked.similarity), "nli": list(asked.nli), "words": []}
         if self.parts is not None and plan.parts_compared_by is not None:
             pairs[plan.parts_compared_by] += await self.parts.pairs(subject)
         if generation is None:

@@ -18,7 +18,9 @@ def shaky_units(units: ScoredUnits) -> str:
         num_compared += 1
         if mean < SAME:
             num_samples = len(one.unit.supports)
-            denied = f"denied by {len(denied_by(one.unit))} of {num_samples} samples"
+            denied = f"support {mean:.2f}"
+            if one.unit.contradictions is not None:
+                denied = f"denied by {len(denied_by(one.unit))} of {num_samples} samples"
             for said, share in list(one.unit.alternatives.items())[:1]:
                 denied += f': "{short(said or "")}" ({round(share * num_samples)})'
             shaky.append((mean, f'"{short(one.unit.text)}" ({denied})'))

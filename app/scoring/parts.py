@@ -136,7 +136,6 @@ class PartsOfAnswer:
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
             ends = dict(zip(read, await self._nli.token_ends(read), strict=True))
         made = await self.aside(Statements, stated, samples, spans, ends, question_of(ask))
-        if self._nli is not None:
-            check_pairs(ask, made.num_pairs, self._limits)
-            self._scores.num_tokens |= made.num_tokens
+        check_pairs(ask, made.num_pairs, self._limits)
+        self._scores.num_tokens |= made.num_tokens
         return made

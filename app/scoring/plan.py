@@ -57,8 +57,9 @@ _EXPLAINED = frozenset(
         "similarity_matrix",
     }
 )
-# What compares a part with what the samples have in its place.
-_COMPARED_BY: dict[Kind, Literal["similarity", "nli"]] = {
+# What compares a part with what the samples have in its place; "words" asks no model.
+Comparing = Literal["similarity", "nli", "words"]
+_COMPARED_BY: dict[Kind, Comparing] = {
     "field": "similarity",
     "sentence": "nli",
     "claim": "nli",
@@ -103,7 +104,7 @@ class Plan:
     is_reasoned: bool = False
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
-    parts_compared_by: Literal["similarity", "nli"] | None = None
+    parts_compared_by: Comparing | None = None
     calibrator: Calibrator | None = None
 
     @property
@@ -191,11 +192,11 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     of_given = models.similarity_of_given if ask.samples is not None else ""
     similarity = ask.similarity or of_given or models.default_similarity
     shown = _shown(ask)
-    compared_by: Literal["similarity", "nli"] | None = None
+    compared_by: Comparing | None = None
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
     if ask.units not in (None, "answer"):
-        compared_by = _comparer_of_parts(ask, read)
+        compared_by = _comparer_of_parts(ask, read, has_nli=models.nli is not None)
         unit_estimators, unit_primary = _of_parts(ask, estimators, of_parts, of_anything)
         shown |= {"answer_token_texts"}
     if compared_by is not None:
@@ -308,13 +309,14 @@ def _of_parts(
     return tuple(defined), next(iter(defined), None)
 
 
-def _comparer_of_parts(ask: Ask, read: frozenset[str]) -> Literal["similarity", "nli"] | None:
+def _comparer_of_parts(ask: Ask, read: frozenset[str], *, has_nli: bool) -> Comparing | None:
     """The comparer of the parts of an answer with its samples; None where there is none."""
     if ask.light:
         return None
     if ask.of_tokens and ask.samples is None and not reads_samples(read):
         return None  # none are drawn for the parts alone
-    return _COMPARED_BY[PARTS[ask.units]]
+    comparing = _COMPARED_BY[PARTS[ask.units]]
+    return "words" if comparing == "nli" and not has_nli else comparing
 
 
 def calibration_of(plan: Plan, part: Part | str, primary: str | None) -> Calibration | None:
@@ -380,6 +382,8 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         }
     if read & supplied_by("similarity"):
         compared["similarity"] = (binding.similarity, plan.similarity)
+    if plan.parts_compared_by == "words" and binding.unit != "answer":
+        compared["compared by"] = "nli" if binding.nli else "words", "words"
     schema_use = ask.schema_use
     if binding.unit != "answer" or "followed" in f"{binding.schema_use} {schema_use}":
         compared["json_schema"] = binding.schema_use, schema_use

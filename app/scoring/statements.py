@@ -1,6 +1,7 @@
 """Pure: what an answer states, what an NLI model is asked about it, and its support.
 
 Sentences of an answer and claims are both statements; they differ in where they come from only.
+Without an NLI model they are compared by their words, as `added` compares answers.
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from app.scoring.claims import Split
 from app.scoring.questions import Subject
 from app.scoring.units import Parts
 from models.records import Array, Pair, Span
+from models.similarity.added import added, share_said, word_set
 from models.similarity.lexical import jaccard
 from models.similarity.pairs import PairTable
 from models.similarity.sameness import covers, reading, relation_of_words
@@ -39,8 +41,9 @@ class Statements:
         stated: by the answer; they are not compared yet.
         samples: that the answer is none of. Equal ones are read once.
         spans: of the sentences of each distinct sample.
-        token_ends: of the NLI model, of each distinct statement and sample; None compares none.
-        question: that answer and samples answer; a statement may repeat its numbers.
+        token_ends: of the NLI model, of each distinct statement and sample; None compares words.
+        question: that answer and samples answer; a statement may repeat its numbers, and its words
+            say nothing.
 
     Attributes:
         num_pairs: of a chunk of a distinct sample and a statement, without looking whether they are
@@ -57,26 +60,18 @@ class Statements:
         question: str = "",
     ) -> None:
         self._stated = stated
-        self._is_compared = token_ends is not None and bool(samples)
+        self._is_by_words = token_ends is None
         self._samples = samples
         self._shortened: tuple[str, ...] = ()
         self._hypotheses: list[str] = []
         self._chunks: dict[str, list[str]] = {}
         self._sentences: dict[str, list[str]] = {}  # by the chunk that has them
         self.num_tokens: dict[str, int] = {}
-        if token_ends is not None:
-            for unit in stated.units:
-                read = beginning((0, len(unit.text)), token_ends[unit.text])
-                self._hypotheses.append(self._read(unit.text, read, token_ends))
-                _, end = read
-                if end < len(unit.text):
-                    self._shortened = (f"{unit.kind}s_shortened",)
-            for sample in dict.fromkeys(samples):
-                self._chunks[sample] = []
-                for chunk in chunk_spans(spans[sample], token_ends[sample]):
-                    premise = self._read(sample, chunk, token_ends)
-                    self._chunks[sample].append(premise)
-                    self._sentences[premise] = _within(sample, chunk, spans[sample])
+        self._added: dict[str, frozenset[str]] = {}
+        if token_ends is None:
+            self._read_words(spans, word_set(question))
+        else:
+            self._read_chunks(spans, token_ends)
         self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, question)
         self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
 
@@ -84,6 +79,8 @@ class Statements:
     def pairs(self) -> list[Pair]:
         """Premise and hypothesis, of each chunk of each distinct sample and each statement."""
         pairs: list[Pair] = []
+        if self._is_by_words:
+            return pairs
         for chunks in self._chunks.values():
             for chunk in chunks:
                 for hypothesis in self._hypotheses:
@@ -95,16 +92,45 @@ class Statements:
         """The statements with their support."""
         table = replace(table, rules=table.rules.of_texts_alone())
         units, warnings = self._stated.units, self._stated.warnings + self._shortened
-        if self._is_compared:
-            says = {}
-            for label in _LABELS:
-                of_sample = {}
-                for sample, chunks in self._chunks.items():
-                    of_sample[sample] = self._values(chunks, table, label)
-                says[label] = [of_sample[sample] for sample in self._samples]
-            compared = supported(units, says["entailment"], says["contradiction"])
-            units = tuple(self._with_alternatives(compared, says["contradiction"]))
-        return replace(self._stated, units=units, warnings=warnings, num_pairs=self.num_pairs)
+        if self._samples and self._is_by_words:
+            units = tuple(supported(units, self._said(table, "entailment"), None))
+        elif self._samples:
+            denies = self._said(table, "contradiction")
+            compared = supported(units, self._said(table, "entailment"), denies)
+            units = tuple(self._with_alternatives(compared, denies))
+        num_asked = 0 if self._is_by_words else self.num_pairs
+        return replace(self._stated, units=units, warnings=warnings, num_pairs=num_asked)
+
+    def _read_chunks(self, spans: SentenceSpans, token_ends: TokenEnds) -> None:
+        """Chunks of samples are premises, statements hypotheses, as long as the model may read."""
+        for unit in self._stated.units:
+            read = beginning((0, len(unit.text)), token_ends[unit.text])
+            self._hypotheses.append(self._read(unit.text, read, token_ends))
+            _, end = read
+            if end < len(unit.text):
+                self._shortened = (f"{unit.kind}s_shortened",)
+        for sample in dict.fromkeys(self._samples):
+            self._chunks[sample] = []
+            for chunk in chunk_spans(spans[sample], token_ends[sample]):
+                premise = self._read(sample, chunk, token_ends)
+                self._chunks[sample].append(premise)
+                self._sentences[premise] = _within(sample, chunk, spans[sample])
+
+    def _read_words(self, spans: SentenceSpans, asked: frozenset[str]) -> None:
+        """Each sentence of a sample is a chunk of its own."""
+        self._hypotheses = [unit.text for unit in self._stated.units]
+        for sample in dict.fromkeys(self._samples):
+            self._chunks[sample] = _within(sample, (0, len(sample)), spans[sample])
+            self._sentences |= {one: [one] for one in self._chunks[sample]}
+        for text in (*self._hypotheses, *self._sentences):
+            self._added[text] = word_set(added(text, asked))
+
+    def _said(self, table: PairTable, label: str) -> list[Array]:
+        """Of each sample (C_m, U), the scores of its chunks for each statement."""
+        of_sample = {}
+        for sample, chunks in self._chunks.items():
+            of_sample[sample] = self._values(chunks, table, label)
+        return [of_sample[sample] for sample in self._samples]
 
     def _with_alternatives(self, units: Sequence[Unit], denies: Sequence[Array]) -> list[Unit]:
         """The statements with what samples that deny them say instead.
@@ -139,7 +165,9 @@ class Statements:
         for row, chunk in zip(values, chunks, strict=True):
             for column, hypothesis in enumerate(self._hypotheses):
                 value = self._by_rule.get((chunk, hypothesis), {}).get(label)
-                if value is None:
+                if value is None and self._is_by_words:
+                    value = share_said(self._added[hypothesis], self._added[chunk])
+                elif value is None:
                     value = table.value(chunk, hypothesis, label)
                 row[column] = value
         return values

@@ -7,15 +7,18 @@ from itertools import product
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265#{_MONEY}"
+# Of scripts without blanks each character is a word.
+_NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 # A number is one word, with sign, decimals and grouping commas: "3.5" does not contain "5". Another
 # word keeps the plus signs and hashes behind it, and the minus of a mark or a blood group.
 _WORD = re.compile(
     rf"""
     (?:(?<!\w)(?<![-+{_BEFORE}])(?P<before>[-+{_BEFORE}]*))?
-    (?P<number>(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)
+    (?P<number>\d+(?:[:/]\d+)+|(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)
     (?!\w)(?:\s?(?P<behind>[%\u2030\u00b0{_MONEY}])(?!\w))?
     | (?<!\w)[^\W\d_]{{1,2}}-(?![\w-])
-    | \w+(?:[+#]+(?!\w))?
+    | [{_NO_BLANKS}]
+    | (?:(?![{_NO_BLANKS}])\w)+(?:&\w+)*(?:[+#]+(?!\w))?
     """,
     re.VERBOSE,
 )

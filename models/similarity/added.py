@@ -5,6 +5,8 @@ Sentences about one subject are alike whatever they say of it.
 
 import re
 
+from models.similarity.numbers import value_of
+
 # Words that say nothing by themselves, in the languages of `models.similarity.numbers`.
 FUNCTION_WORDS = frozenset(
     word
@@ -32,20 +34,50 @@ FUNCTION_WORDS = frozenset(
     for word in words.split()
 )
 _SHORT_NOT = re.compile(r"n['\u2019]t$|^cannot$", re.IGNORECASE)
-# Of scripts without blanks each character is a word.
+# Function words that are a month and a half of the day beside a number.
+_OF_NUMBERS = frozenset(("may", "am"))
+# Scripts without blanks, what stands between words there, and what negates.
+_NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_BETWEEN = "です|ます|でした|ました|[的是在了和与與のはがをにでともへや]"
+_NOT = "不|没|沒|無|无|非|未|ない|なかった|なく|ません"
+# Letters and digits with the signs of vowels that belong to them.
+_VOWELS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
+_LETTER = rf"(?:(?![{_NO_BLANKS}])[^\W_]|[{_VOWELS}])"
 _WORD = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-    r"|[^\W_]+(?:['\u2019.,:-][^\W_]+)*[+#%]*"
+    rf"""
+    (?P<run>[{_NO_BLANKS}]+)
+    | (?<=\w)\s*[+*^=<>\u2264\u2265\u00d7\u00f7]\s*(?=\w) | (?<=\d)\s+-\s+(?=\d)
+    | [<>\u2264\u2265\u00b1]\s?(?=\d)
+    # a word or number with what belongs to it: -5, $5, 5 %, C++, A-
+    | (?:(?<![\w)\]%°])[-\u2212](?=[\d$€£]))? (?:[$€£]\s?(?=\d))?
+      {_LETTER}+ (?:(?:['\u2019.,:-]|(?<=\d)/(?=\d)){_LETTER}+)*
+      (?:[+\#]+|(?<=\d)\s?(?:[%€£]|\$(?![\w\\])|°\s?[CF]\b)|(?<=[A-Z])[-\u2212](?!\w))*
+    """,
+    re.VERBOSE,
 )
 
 
 def words(text: str) -> list[str]:
-    """The words of a text as they are written.
+    """The words of a text as they are written; of a script without blanks, pairs of characters.
 
-    >>> words("It's C++ (10%), 東京.")
-    ["It's", 'C++', '10%', '東', '京']
+    >>> words("It's C++ (-10 %), 東京.")
+    ["It's", 'C++', '-10 %', '東京']
     """
-    return _WORD.findall(text)
+    found = []
+    for match in _WORD.finditer(text):
+        found += _pairs(match[0]) if match["run"] else [match[0].strip()]
+    return found
+
+
+def _pairs(run: str) -> list[str]:
+    """Each two neighbours of what stands between particles; what negates by itself."""
+    found = []
+    for part in filter(None, re.split(f"({_NOT})|{_BETWEEN}", run)):
+        if re.fullmatch(_NOT, part):
+            found.append("不")
+        else:
+            found += [part[i : i + 2] for i in range(max(1, len(part) - 1))]
+    return found
 
 
 def added(text: str, asked: frozenset[str]) -> str:
@@ -61,15 +93,30 @@ def added(text: str, asked: frozenset[str]) -> str:
     >>> added("The capital of Peru is Lima.", frozenset(("capital", "peru")))
     'Lima'
     """
-    said = []
-    for number, word in enumerate(words(text)):
-        is_name = number > 0 and word[0].isupper() and len(word) > 1
+    every, said = words(text), []
+    for i, word in enumerate(every):
         if _SHORT_NOT.search(word):
             said.append("not")  # the verb before it says nothing
-        elif is_name or word.casefold() not in FUNCTION_WORDS:
+        elif word.casefold() not in FUNCTION_WORDS or _is_telling(every, i, text):
             said.append(word)
-    new = [word for word in said if word[0].isdigit() or word_set(word).isdisjoint(asked)]
+    new = [word for word in said if _has_digit(word) or word_set(word).isdisjoint(asked)]
     return " ".join(new) or " ".join(said) or text
+
+
+def _is_telling(every: list[str], i: int, text: str) -> bool:
+    """Whether a function word is a name ("The Who", "Vitamin A"), or says how numbers relate."""
+    word, before, behind = every[i], "".join(every[i - 1 : i]), "".join(every[i + 1 : i + 2])
+    beside = _has_digit(before), _has_digit(behind)
+    if all(beside) or (any(beside) and word.casefold() in _OF_NUMBERS):
+        return True
+    if len(word) > 1 or word == "I":
+        is_behind_name = before[:1].isupper() and before.casefold() not in FUNCTION_WORDS
+        return i > 0 and word[0].isupper() and (len(word) > 1 or is_behind_name)
+    return word.isupper() and f"{before} {word}" in text
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
 
 
 def containment(a: frozenset[str], b: frozenset[str]) -> float:
@@ -83,7 +130,22 @@ def containment(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / min(len(a), len(b))
 
 
+def share_said(statement: frozenset[str], text: frozenset[str]) -> float:
+    """Share of a statement's words that a text has, too; of one without any, whether it has none.
+
+    >>> share_said(frozenset(("lima", "1535")), frozenset(("lima", "peru")))
+    0.5
+    """
+    if not statement:
+        return float(not text)
+    return len(statement & text) / len(statement)
+
+
 def word_set(text: str) -> frozenset[str]:
-    """The distinct words of a text in lower case, without the 's of a possessive."""
-    text = text.casefold().replace("\u2019", "'")
-    return frozenset(word.removesuffix("'s") for word in words(text))
+    """The distinct words of a text in lower case, without the 's of a possessive; numbers by value.
+
+    >>> sorted(word_set("Peru's twelve")), word_set("12") <= word_set("the 12th")
+    (['12', 'peru'], True)
+    """
+    every = words(text.casefold().replace("\u2019", "'"))
+    return frozenset(value_of(word) or word.removesuffix("'s") for word in every)

@@ -4,10 +4,10 @@ Digits are read as people write them, words in English, German, French, Spanish,
 Portuguese. A word that also means something else ("once", "due") is no number.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Number:
         factor: of the unit, in the base unit of its dimension.
     """
 
-    values: tuple[float, ...]
+    values: tuple[Fraction, ...]
     dimension: str = ""
-    factor: float = 1.0
+    factor: Fraction = Fraction(1)
 
     def may_be(self, other: "Number") -> bool:
         """Whether both can mean one value; one without a unit may have that of the other."""
@@ -31,14 +31,16 @@ class Number:
             if self.dimension != other.dimension:
                 return False
             ours, theirs = self._in_base_unit(), other._in_base_unit()
-        return any(math.isclose(one, two, rel_tol=1e-9) for one in ours for two in theirs)
+        elif "clock" in (self.dimension, other.dimension):  # "at 5" may be 5 pm
+            ours, theirs = (tuple(hour % 12 for hour in one) for one in (ours, theirs))
+        return not set(ours).isdisjoint(theirs)
 
     def is_same(self, other: "Number") -> bool:
         """Whether both mean one value, read in the usual way, in one dimension."""
         ours, theirs = self._in_base_unit()[0], other._in_base_unit()[0]
-        return self.dimension == other.dimension and math.isclose(ours, theirs, rel_tol=1e-9)
+        return self.dimension == other.dimension and ours == theirs
 
-    def _in_base_unit(self) -> tuple[float, ...]:
+    def _in_base_unit(self) -> tuple[Fraction, ...]:
         return tuple(self.factor * value for value in self.values)
 
 
@@ -83,6 +85,8 @@ _UNITS = (  # dimension, factor, how people write it
     ("volume", 3.785411784, "gallon gallons"),
     ("volume", 1.0, "l liter liters litre litres litro litros litri"),
     ("share", 0.01, "% percent prozent"),
+    ("year before Christ", 1.0, "bc bce"),
+    ("year after Christ", 1.0, "ad ce"),
     ("temperature C", 1.0, "°c celsius"),
     ("temperature F", 1.0, "°f fahrenheit"),
     ("dollar", 1.0, "$ usd dollar dollars"),
@@ -90,8 +94,10 @@ _UNITS = (  # dimension, factor, how people write it
     ("pound sterling", 1.0, "£ gbp"),
 )
 _DEGREES = frozenset(("degree", "degrees", "grad", "degrés", "grados", "gradi", "graus"))
-_UNIT_OF: Mapping[str, tuple[str, float]] = {
-    word: (dimension, factor) for dimension, factor, words in _UNITS for word in words.split()
+_UNIT_OF: Mapping[str, tuple[str, Fraction]] = {
+    word: (dimension, Fraction(str(factor)))
+    for dimension, factor, words in _UNITS
+    for word in words.split()
 }
 
 _MONTHS = (
@@ -129,120 +135,167 @@ veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa
 venti trenta quaranta cinquanta sessanta settanta ottanta novanta
 vinte trinta quarenta cinquenta sessenta setenta oitenta noventa"""
 _HUNDREDS = frozenset(("hundred", "hundert", "cento", "cents"))
-_SCALES: Mapping[str, tuple[float, ...]] = {
-    **dict.fromkeys(("thousand", "tausend", "mille", "mil", "mila"), (1e3,)),
-    **dict.fromkeys(("million", "millions", "millionen", "millón", "millones", "milione"), (1e6,)),
-    **dict.fromkeys(("milioni", "milhão", "milhões"), (1e6,)),
+_SCALES: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("thousand", "tausend", "mille", "mil", "mila"), (10**3,)),
     **dict.fromkeys(
-        ("milliarde", "milliarden", "milliard", "milliards", "miliardo", "miliardi"), (1e9,)
+        ("million", "millions", "millionen", "millón", "millones", "milione"), (10**6,)
     ),
-    **dict.fromkeys(("billion", "billions"), (1e9, 1e12)),
-    **dict.fromkeys(("trillion", "trillions"), (1e12, 1e18)),
+    **dict.fromkeys(("milioni", "milhão", "milhões"), (10**6,)),
+    **dict.fromkeys(
+        ("milliarde", "milliarden", "milliard", "milliards", "miliardo", "miliardi"), (10**9,)
+    ),
+    **dict.fromkeys(("billion", "billions"), (10**9, 10**12)),
+    **dict.fromkeys(("trillion", "trillions"), (10**12, 10**18)),
 }
 
 
-def _words() -> dict[str, float]:
+# Of a number; Python reads no more of them than some thousands.
+_MAX_DIGITS = 400
+# Behind a name; that "I" is a number shows what follows it.
+_ROMANS = "I II III IV V VI VII VIII IX X XI XII"
+_ROMAN = {one: number for number, one in enumerate(_ROMANS.split(), 1)}
+_BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
+
+
+def _words() -> dict[str, int]:
     """Words of whole numbers below 100."""
-    words: dict[str, float] = {}
+    words: dict[str, int] = {}
     for language in (_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE):
-        words |= {word: float(value) for value, word in enumerate(language.split())}
+        words |= {word: value for value, word in enumerate(language.split())}
     for line in _TENS.splitlines():
-        words |= {word: 10.0 * ten for ten, word in enumerate(line.split(), 2)}
+        words |= {word: 10 * ten for ten, word in enumerate(line.split(), 2)}
     german = ("ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
     for ten, word in enumerate(_TENS.splitlines()[1].split(), 2):
-        words |= {f"{one}und{word}": 10.0 * ten + value for value, one in enumerate(german, 1)}
+        words |= {f"{one}und{word}": 10 * ten + value for value, one in enumerate(german, 1)}
     spanish = ("uno", "dós", "trés", "cuatro", "cinco", "séis", "siete", "ocho", "nueve")
-    words |= {f"veinti{one}": 20.0 + value for value, one in enumerate(spanish, 1)}
+    words |= {f"veinti{one}": 20 + value for value, one in enumerate(spanish, 1)}
     italian = ("uno", "due", "tre", "quattro", "cinque", "sei", "sette", "otto", "nove")
     for ten, word in enumerate(_TENS.splitlines()[4].split(), 2):
         for value, one in enumerate(italian, 1):
             stem = word[:-1] if one[0] in "uo" else word
-            words[f"{stem}{one}"] = 10.0 * ten + value
-    words |= {"quatre-vingts": 80.0, "quatre-vingt-dix": 90.0, "soixante-dix": 70.0}
+            words[f"{stem}{one}"] = 10 * ten + value
+    words |= {"quatre-vingts": 80, "quatre-vingt-dix": 90, "soixante-dix": 70}
     del words["."]
     return words
 
 
 _WORDS = _words()
 # Behind tens alone: "twenty-one".
-_ONES = dict.fromkeys(("one", "un", "une", "uno", "um", "uma"), 1.0)
+_ONES = dict.fromkeys(("one", "un", "une", "uno", "um", "uma"), 1)
 # Between words of one number: "two hundred and five", "treinta y uno"; between numbers of a list.
 JOINING = frozenset(("and", "und", "et", "y", "e"))
+_MINUS = frozenset(("minus", "moins", "menos", "meno"))
 _ORDINAL_ENDS = frozenset(("st", "nd", "rd", "th", "er", "ère", "ème", "e"))
 
 _TOKEN = re.compile(
     r"""
     (?P<sign>(?<![\w)\]%°])[-\u2212](?=[\d$€£]))?(?P<money>[$€£]\s?(?=\d))?(?:
         (?P<iso>\d{4}-\d\d-\d\d(?!\d))
-      | (?P<clock>\d{1,2}:\d\d(?::\d\d)?(?!\d))(?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
+      | (?P<clock>\d{1,2}(?::\d\d(?::\d\d)?(?!\d)|(?=\s?(?:[ap]\.?m\b|[AP]M\b))(?!\s?am\s+[^\W\d])))
+        (?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
       | (?P<date>\d{1,2}\.\d{1,2}\.\d{4}(?!\d))
       | (?P<grouped>\d{1,3}(?P<comma>[,.'\u2019\u00a0\u202f])\d{3}(?:(?P=comma)\d{3})*(?!\d))
         (?P<decimals>[.,]\d+)?
       | (?P<version>\d+(?:\.\d+){2,})
+      | (?P<fraction>(?<![\d/])[1-7]/[2-8](?![\d/]))
       | (?P<plain>\d+(?:[.,]\d+)?)
     )
-    | (?P<word>°\s?[CF]\b|[^\W\d_]+(?:['\u2019-][^\W\d_]+)*[+#]*)
+    | (?P<word>°\s?[CF]\b|[AB]\.C\.(?:E\.)?|A\.D\.
+        |[^\W\d_]+(?:['\u2019-][^\W\d_]+)*(?:[+#]+|(?<=[A-Z])[-\u2212](?!\w))?)
     | (?P<symbol>[^\w\s])
     """,
     re.VERBOSE,
 )
-# Between two digits these say something: a score, a ratio, a fraction.
-_TELLING = frozenset("-\u2013:/*\u00d7^")
+# What says something between two digits: a score, a ratio; between words, too; before a digit.
+_BETWEEN_DIGITS = frozenset("-\u2013:/")
+_BETWEEN_WORDS = frozenset("+*^=<>\u2264\u2265\u00d7\u00f7")
+_BEFORE_DIGITS = frozenset("<>\u2264\u2265\u00b1")
 
 
 def read(text: str) -> list[str | Number]:
     """The words of a text as they are written, and its numbers, in their order.
 
     >>> read("Take 15 mg of C++, twenty-one times.")[1]
-    Number(values=(15.0,), dimension='mass', factor=1e-06)
+    Number(values=(Fraction(15, 1),), dimension='mass', factor=Fraction(1, 1000000))
     """
     items: list[str | Number] = []
     for match in _TOKEN.finditer(text):
         if match["word"]:
-            is_end = items and text[match.start() - 1 : match.start()].isdigit()
-            if not (is_end and match["word"] in _ORDINAL_ENDS):
-                items.append(match["word"])
+            word, is_end = match["word"], items and text[match.start() - 1].isdigit()
+            if word in _ROMAN and items and str(items[-1])[:1].isupper():
+                is_number = word != "I" or _BEHIND_FIRST.match(text, match.end())
+                items.append(Number((Fraction(_ROMAN[word]),)) if is_number else word)
+            elif not (is_end and word in _ORDINAL_ENDS):
+                items.append(word)
         elif match["symbol"]:
-            around = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-            is_telling = match["symbol"] in _TELLING and all(map(str.isdigit, around))
-            if is_telling or match["symbol"] in _UNIT_OF:
-                items.append(match["symbol"])
+            around = text[: match.start()].rstrip()[-1:], text[match.end() :].lstrip()[:1]
+            if match["symbol"] in _UNIT_OF or _is_telling(match["symbol"], *around):
+                items.append(match["symbol"].replace("\u2013", "-"))
         else:
             items += _in_digits(match)
-    return list(_with_months(list(_joined(items))))
+    return list(_with_months(list(_signed(list(_joined(items))))))
+
+
+def value_of(word: str) -> str | None:
+    """The number that a word in lower case is, in a form of its own; None for other words.
+
+    >>> value_of("twelve"), value_of("12th"), value_of("5 km"), value_of("lima")
+    ('12', '12', '5000length', None)
+    """
+    if not any(map(str.isdigit, word)) and word.split("-")[0] not in _WORDS:
+        return None
+    match read(word):
+        case [Number() as number]:
+            return f"{number.values[0] * number.factor}{number.dimension}"
+    return None
+
+
+def _is_telling(symbol: str, before: str, behind: str) -> bool:
+    """Whether a sign between these characters, blanks left out, says something."""
+    if symbol in _BEFORE_DIGITS and behind.isdigit():
+        return True
+    if symbol in _BETWEEN_WORDS:
+        return before.isalnum() and behind.isalnum()
+    return symbol in _BETWEEN_DIGITS and before.isdigit() and behind.isdigit()
 
 
 def _in_digits(match: re.Match[str]) -> list[str | Number]:
     """The numbers of a token of digits; a version has one for each of its parts."""
     if match["iso"]:
-        year, month, day = map(float, match["iso"].split("-"))
+        year, month, day = map(Fraction, match["iso"].split("-"))
         return [Number((year,)), Number((month,), "month"), Number((day,))]
     if match["date"]:
-        day, month, year = map(float, match["date"].split("."))
+        day, month, year = map(Fraction, match["date"].split("."))
         return [Number((day,)), Number((month,), "month"), Number((year,))]
     if match["clock"]:
-        parts = list(map(float, match["clock"].split(":")))
+        parts = list(map(Fraction, match["clock"].split(":")))
         if match["half"]:
             parts[0] = parts[0] % 12 + 12 * (match["half"] in "pP")
-        return [Number((sum(60.0 ** (2 - i) * part for i, part in enumerate(parts)),), "clock")]
+        return [Number((sum((part / 60**i for i, part in enumerate(parts)), Fraction()),), "clock")]
+    if match["fraction"]:
+        return [Number((Fraction(match["fraction"]),))]
     if match["version"]:
         found: list[str | Number] = []
         for part in match["version"].split("."):
-            found += [Number((float(part),)), "."]
+            found += [Number((_exact(part),)), "."]
         return found[:-1]
-    unit = _UNIT_OF.get((match["money"] or "").strip(), ("", 1.0))
-    sign = -1.0 if match["sign"] else 1.0
+    unit = _UNIT_OF.get((match["money"] or "").strip(), ("", Fraction(1)))
+    sign = -1 if match["sign"] else 1
     return [Number(tuple(sign * value for value in _values(match)), *unit)]
 
 
-def _values(match: re.Match[str]) -> list[float]:
+def _exact(digits: str) -> Fraction:
+    return Fraction(digits[:_MAX_DIGITS])
+
+
+def _values(match: re.Match[str]) -> list[Fraction]:
     if match["plain"]:
-        return [float(match["plain"].replace(",", "."))]
+        return [_exact(match["plain"].replace(",", "."))]
     groups = match["grouped"].split(match["comma"])
     decimals = (match["decimals"] or "").replace(",", ".")
-    values = [float("".join(groups) + decimals)]
+    values = [_exact("".join(groups) + decimals)]
     if len(groups) == 2 and not decimals and match["comma"] in ",.":
-        values.append(float(".".join(groups)))  # 1,000 is one where commas begin decimals
+        values.append(_exact(".".join(groups)))  # 1,000 is one where commas begin decimals
     return values
 
 
@@ -257,7 +310,7 @@ def _joined(items: Sequence[str | Number]) -> Iterator[str | Number]:
                 yield item
                 i += 1
                 continue
-            item = Number((value,))
+            item = Number((Fraction(value),))
         else:
             i += 1
         while i < len(items) and (scales := _SCALES.get(_word(items[i]))):
@@ -276,15 +329,15 @@ def _joined(items: Sequence[str | Number]) -> Iterator[str | Number]:
         yield item
 
 
-def _in_words(items: Sequence[str | Number], start: int) -> tuple[float | None, int]:
+def _in_words(items: Sequence[str | Number], start: int) -> tuple[int | None, int]:
     """The number below 1,000 whose words begin here, and where it ends; None without one."""
-    total: float | None = None
+    total: int | None = None
     end = i = start
     while i < len(items) and (word := _word(items[i])):
         i += 1
         if total is not None and word in JOINING:
             continue
-        longer: float | None
+        longer: int | None
         if total is not None and total < 10 and word in _HUNDREDS:
             longer = 100 * total
         elif word in _WORDS:
@@ -301,18 +354,38 @@ def _in_words(items: Sequence[str | Number], start: int) -> tuple[float | None, 
     return total, end
 
 
-def _sum(total: float | None, part: float | None) -> float | None:
+def _sum(total: int | None, part: int | None) -> int | None:
     """Of two words of one number; None where they are not."""
     if total is None or part is None:
         return part
     if total == 4 and part == 20:  # quatre-vingt
-        return 80.0
+        return 80
     if total % 100 == 0 and total:
         return total + part
-    is_french = total in (60.0, 80.0) and 10 <= part < 20
+    is_french = total in (60, 80) and 10 <= part < 20
     if is_french or (total >= 20 and total % 10 == 0 and part < 10):
         return total + part
     return None
+
+
+def _signed(items: Sequence[str | Number]) -> Iterator[str | Number]:
+    """Items with numbers behind "minus" as negative ones, but for what is taken from another."""
+    for i, item in enumerate(items):
+        if _is_sign(items, i):
+            continue
+        if isinstance(item, Number) and _is_sign(items, i - 1):
+            item = replace(item, values=tuple(-value for value in item.values))
+        yield item
+
+
+def _is_sign(items: Sequence[str | Number], i: int) -> bool:
+    """Whether an item is the minus of the number behind it."""
+    if i < 0 or _word(items[i]) not in _MINUS:
+        return False
+    before, behind = items[max(0, i - 1) : i], items[i + 1 : i + 2]
+    return any(isinstance(one, Number) for one in behind) and not any(
+        isinstance(one, Number) for one in before
+    )
 
 
 def _with_months(items: Sequence[str | Number]) -> Iterator[str | Number]:
@@ -321,7 +394,7 @@ def _with_months(items: Sequence[str | Number]) -> Iterator[str | Number]:
         month = _MONTH_OF.get(_word(item))
         beside = (*items[max(0, i - 1) : i], *items[i + 1 : i + 2])
         if month and any(isinstance(one, Number) for one in beside):
-            yield Number((float(month),), "month")
+            yield Number((Fraction(month),), "month")
         else:
             yield item
 
@@ -330,4 +403,4 @@ def _word(item: str | Number) -> str:
     """In lower case; "" of a number."""
     if isinstance(item, Number):
         return ""
-    return item.casefold().replace("° ", "°")
+    return item.casefold().replace("° ", "°").replace(".", "")

@@ -4,8 +4,10 @@ Models read digits as a bag and overlook negations, so the rules stand in front 
 They are for short texts: long ones have many numbers, and a model judges them as a whole.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from models.similarity.added import FUNCTION_WORDS
@@ -14,7 +16,7 @@ from models.similarity.numbers import JOINING, Number, read
 Relation = Literal["same", "different"]
 
 # Of these rules, in the names of what is remembered.
-VERSION = 2
+VERSION = 3
 # Of a text that they are for.
 MAX_CHARACTERS = 400
 
@@ -39,12 +41,18 @@ _NEGATIONS = frozenset(
         "nunca sin",
         "mai senza",
         "não nem sem",
+        "не нет никогда nie niet geen inte ikke değil δεν μη नहीं لا ليس لم לא không",
+        "不 没 沒 無 无 非 未",
     )
     for word in words.split()
 )
 _AFFIRMATIONS = frozenset(("yes", "yeah", "ja", "oui", "sí", "sì", "sim"))
 # What is left of a word before "n't" where that is not the word itself.
 _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
+# "n'est", "c'est".
+_ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
+# What tells vitamins, options and blood groups apart, and stays in capitals.
+_LABEL = re.compile("[A-Z][+-]?|AB[+-]?")
 _NUMBER = "#"
 
 
@@ -101,13 +109,15 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
     """How two texts of nearly the same words are related; None for others.
 
     - The same: equal up to case, articles, punctuation and the form of numbers.
-    - Different: the same words around other numbers, or with a negation more; or one negates what
-      the other says among other things.
+    - Different: the same words around other numbers, labels ("Vitamin A") or signs, or with a
+      negation more; or one negates what the other says among other things.
     """
     if not a.frame or not b.frame:
         return None
     if a.frame == b.frame:
         return _in_one_frame(a.numbers, b.numbers)
+    if len(a.frame) == len(b.frame) and all(map(_are_marks_or_same, a.frame, b.frame)):
+        return "different"
     if a.is_negated and not b.is_negated and _denies(a, b):
         return "different"
     if b.is_negated and not a.is_negated and _denies(b, a):
@@ -128,6 +138,11 @@ def _denies(negated: Reading, other: Reading) -> bool:
     if not denied - FUNCTION_WORDS or not denied <= frozenset(other.affirmed):
         return False
     return covers(other.numbers, negated.numbers)
+
+
+def _are_marks_or_same(word: str, other: str) -> bool:
+    are_signs = not (word[0].isalnum() or other[0].isalnum() or _NUMBER in (word, other))
+    return word == other or are_signs or (word.isupper() and other.isupper())
 
 
 def _in_one_frame(ours: Sequence[Number], theirs: Sequence[Number]) -> Relation | None:
@@ -179,8 +194,12 @@ def _words(item: str, *, is_first: bool, following: str | Number) -> list[str]:
     if word.endswith("n't"):
         verb = word.removesuffix("n't")
         return [_BEFORE_NOT.get(verb, verb), "not"]
+    if _LABEL.fullmatch(item):
+        return [item]
+    if elided := _ELIDED.fullmatch(word):
+        return [f"{elided[1]}e", elided[2]]
     return [word.removeprefix("l'").removesuffix("'s")]
 
 
-def _order(number: Number) -> tuple[str, float]:
+def _order(number: Number) -> tuple[str, Fraction]:
     return number.dimension, max(number.values) * number.factor

@@ -9,11 +9,11 @@ from models.units.json_values import escaped
 TYPES = ("null", "boolean", "object", "array", "number", "integer", "string")
 # What programs and other APIs call them, in lower case; "any" is no type at all.
 _OTHER_TYPES = {
-    **dict.fromkeys(("str", "text"), "string"),
-    **dict.fromkeys(("int", "long"), "integer"),
+    **dict.fromkeys(("str", "text", "char"), "string"),
+    **dict.fromkeys(("int", "long", "short", "byte"), "integer"),
     **dict.fromkeys(("float", "double", "decimal"), "number"),
-    **dict.fromkeys(("dict", "map"), "object"),
-    **dict.fromkeys(("list", "tuple", "set"), "array"),
+    **dict.fromkeys(("dict", "map", "hashmap"), "object"),
+    **dict.fromkeys(("list", "tuple", "set", "arraylist"), "array"),
     **{"bool": "boolean", "none": "null", "any": "any"},
 }
 # Of arrays and objects within each other, the schema's own among them.

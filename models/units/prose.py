@@ -60,7 +60,7 @@ def claim(statement: str, quotes: Iterable[str], text: str, tokens: TokenSpans) 
 
 
 def supported(
-    units: Sequence[Unit], entailment: Sequence[Array], contradiction: Sequence[Array]
+    units: Sequence[Unit], entailment: Sequence[Array], contradiction: Sequence[Array] | None
 ) -> list[Unit]:
     """Sentences or claims with what each of M samples says of them, by its strongest chunk.
 
@@ -68,13 +68,14 @@ def supported(
         units: U of them.
         entailment: of each sample (C_m, U), P(entail) with a chunk of it as the premise and a unit
             as the hypothesis. A sample without text has no chunk and supports nothing.
-        contradiction: likewise, P(contradict).
+        contradiction: likewise, P(contradict); None where nobody asks.
     """
-    supports = _strongest(entailment, len(units))
-    contradictions = _strongest(contradiction, len(units))
     changed = []
-    for unit, says, denies in zip(units, supports.T, contradictions.T, strict=True):
-        changed.append(replace(unit, supports=says, contradictions=denies))
+    for unit, says in zip(units, _strongest(entailment, len(units)).T, strict=True):
+        changed.append(replace(unit, supports=says))
+    if contradiction is not None:
+        for row, denies in enumerate(_strongest(contradiction, len(units)).T):
+            changed[row] = replace(changed[row], contradictions=denies)
     return changed
 
 

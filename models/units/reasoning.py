@@ -9,10 +9,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from models.units.unit import Indices
-
 State = Literal["none", "finished", "unfinished"]
 
 
@@ -63,11 +59,6 @@ class Reasoning:
     num_tokens: int
     text: str | None
     answer: str
-
-    def tokens_behind(self, num_tokens: int) -> Indices:
-        """Those of the answer among all of a generation's; none where the reasoning has no end."""
-        first = num_tokens if self.state == "unfinished" else self.num_tokens
-        return np.arange(first, num_tokens)
 
 
 def recognise(chat_template: str | None, vocabulary: Collection[str]) -> Tags | None:

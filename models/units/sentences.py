@@ -1,7 +1,8 @@
 """Where the sentences of a text stand, and the text without some of them."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 from sentencex import get_sentence_boundaries
 
@@ -24,11 +25,14 @@ _MAX_WORDS_READ = 1000
 _WORD = re.compile(r"[^\W\d_]{2,}")  # a letter alone is often an initial
 # A number of a list that is written inline, which the splitter takes for a sentence.
 _NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
+# A line of a list without markers: "Capital: Lima".
+_LABELLED = re.compile(r"(?:^|(?<=\n))[^\W\d_a-z][^\n:.!?]{0,40}:[ \t]+\S")
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 # Abbreviations that the splitter does not know to go on: with whatever comes, and with a number, a
 # letter or a Roman numeral.
 _GOES_ON = re.compile(
-    r"(?:^|[^\w.])(?:approx|vs|v|cf|ca|incl|excl|esp|resp|viz|dept|eds?|[a-z]\.k\.a)\.$",
+    r"(?:^|[^\w.])(?:approx|vs|v|cf|ca|incl|excl|esp|resp|viz|dept|eds?|[a-z]\.k\.a|mmes?|mlles?"
+    r"|(?-i:MM?|Mgr))\.$",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(
@@ -79,7 +83,7 @@ def sentence_spans(text: str) -> list[Span]:
     """
     language = language_of(text)
     spans = []
-    for block in blocks(text):
+    for block in _blocks(text):
         spans += _spans_in(text, block, language)
     return spans
 
@@ -92,7 +96,7 @@ def without_sentences(text: str, removed: Collection[Span]) -> str:
     """
     language, gone = language_of(text), frozenset(removed)
     kept, position = [], 0
-    for block in blocks(text):
+    for block in _blocks(text):
         spans = _spans_in(text, block, language)
         if spans and gone.issuperset(spans):
             cuts = [(block.line, block.end)]
@@ -117,6 +121,18 @@ def language_of(text: str) -> str:
     for language, frequent in _LANGUAGE_OF.items():
         counts[language] = sum(word in frequent for word in words)
     return max(counts, key=counts.__getitem__)
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    """The blocks of a text; of a list without markers each line is one."""
+    for block in blocks(text):
+        starts = [line.start() for line in _LABELLED.finditer(text, block.start, block.end)]
+        if block.is_row or block.start not in starts:
+            yield block
+            continue
+        for start, end in pairwise([*starts, block.end]):
+            line = block.line if start == block.start else start
+            yield Block(line, start, end)
 
 
 def _spans_in(text: str, block: Block, language: str) -> list[Span]:

@@ -1,6 +1,7 @@
 """`units`: the parts of an answer, through every door."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -155,6 +156,20 @@ async def test_units_that_cannot_be_told_are_refused_by_name(service, asked, fie
     error = response.json()["error"]
     assert (response.status_code, error["field"]) == (422, field)
     assert said in error["message"]
+
+
+async def test_sentences_need_no_nli_model(service):
+    service.core.scorer.workers = replace(service.workers, nli=None)
+    body = await scored(
+        service,
+        answer="Lima is in Peru. It is dry.",
+        samples=[{"text": "Lima lies in Peru."}, {"text": "Lima is in Peru. It rains."}],
+        units="sentences",
+    )
+
+    told = [(unit["support"], unit.get("contradiction")) for unit in body["units"][1:]]
+    assert told == [(1.0, None), (0.0, None)]
+    assert "nli_model" not in body["provenance"]
 
 
 HOSTILE = {

@@ -10,7 +10,7 @@ _OPENAI = _CHAT | _LOGPROBS | _PENALTIES | {"n", "seed", "reasoning_effort"}
 _REASONING = _OPENAI | {"max_completion_tokens"}
 _REASONING -= {"max_tokens", "temperature", "top_p", "stop", "seed", *_LOGPROBS, *_PENALTIES}
 _LAW = {"top_k", "min_p"}
-_VLLM = _OPENAI | _LAW | {"prompt", "repetition_penalty", "echo", "chat_template_kwargs"}
+_VLLM = _OPENAI | _LAW | {"prompt", "repetition_penalty", "chat_template_kwargs"}
 _VLLM |= {
     "skip_special_tokens",
     "return_token_ids",

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_given_answer_is_scored_and_samples_still_come(generator):
-    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
+    needs_of_server(generator, scoring_of_given_answers=(True,))
     whole = await generator.generate(asked(generator))
     scored = await generator.generate(asked(generator, answer=GivenAnswer(" It is Rome.")))
 
@@ -41,7 +41,7 @@ async def test_a_given_answer_is_scored_and_samples_still_come(generator):
 
 
 async def test_a_stripped_answer_is_scored_as_it_stands_or_as_the_same_one_after_a_blank(generator):
-    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
+    needs_of_server(generator, scoring_of_given_answers=(True,))
     led, stripped, after_blank = [
         await generator.generate(asked(generator, answer=GivenAnswer(text), prompt=prompt))
         for text, prompt in (
@@ -61,7 +61,7 @@ async def test_a_stripped_answer_is_scored_as_it_stands_or_as_the_same_one_after
 
 
 async def test_the_end_of_a_given_answer_counts_where_it_ends(generator):
-    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs",))
+    needs_of_server(generator, scoring_of_given_answers=(True,))
     ended = await generator.generate(asked(generator, answer=GivenAnswer(" Paris")))
     open_ended = await generator.generate(
         asked(generator, answer=GivenAnswer(" Paris", append_eos=False))
@@ -74,7 +74,7 @@ async def test_the_end_of_a_given_answer_counts_where_it_ends(generator):
 
 
 async def test_a_given_empty_answer_has_no_tokens(generator):
-    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
+    needs_of_server(generator, scoring_of_given_answers=(True,))
     empty = GivenAnswer("", append_eos=False)
     scored = await generator.generate(asked(generator, answer=empty))
 

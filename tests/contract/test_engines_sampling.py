@@ -146,7 +146,7 @@ async def test_waves_go_without_the_answer_where_its_log_probs_are_not_wanted(ge
 
 
 async def test_a_given_answer_counts_to_the_mass(generator):
-    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
+    needs_of_server(generator, scoring_of_given_answers=(True,))
     whole = (await generator.generate(asked(generator))).answer
     given = GivenAnswer(whole.text)
     sampling = {"num_samples": 12, "stop_mass": 1e-30}

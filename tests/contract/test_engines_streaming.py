@@ -71,7 +71,7 @@ async def test_every_token_of_the_streamed_sequence_is_told_once_with_its_statis
 
 
 async def test_a_given_answer_is_told_too(generator):
-    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
+    needs_of_server(generator, scoring_of_given_answers=(True,))
     tokens = []
     request = asked(generator, answer=GivenAnswer(" It is Rome."))
     generation = await generator.generate(request, tokens.append)

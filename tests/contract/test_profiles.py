@@ -29,6 +29,7 @@ CHAT = GenerationRequest(
     statistics=frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"}),
     timeout_s=60.0,
 )
+REQUEST_OF_TEXT = replace(CHAT, messages=None, prompt="What is the capital of France?")
 CITIES = {"type": "string", "enum": ["Paris", "Rome"]}
 TOOLS = tuple(
     {
@@ -150,8 +151,9 @@ async def test_more_samples_than_a_call_may_draw_are_those_of_one_call():
     seeded = {"tokenizes": False, "owner": "llamacpp"}
     async with over("generic", **seeded) as (_, generator):
         whole = await generator.generate(CHAT)
-    for most in (1, 3, 4):
-        async with over("generic", **seeded, most_samples=most) as (server, generator):
+    for most, status in ((1, 400), (3, 413), (4, 422)):
+        several = {"most_samples": most, "many_status": status}
+        async with over("generic", **seeded, **several) as (server, generator):
             found = await generator.generate(CHAT)
             num_refused = server.num_refused
             await generator.generate(CHAT)
@@ -185,6 +187,14 @@ async def test_log_probs_that_are_denied_are_none_and_all_else_is_served(complet
         assert generator.info.capabilities["max_logprobs"] is None
     assert len(found.samples) == LAW.num_samples
     assert found.absent["answer_token_logprobs"]
+
+
+@pytest.mark.parametrize("tells", [False, None], ids=["without them", "refusing them"])
+async def test_log_probs_that_completions_do_not_tell_come_from_chats(tells):
+    async with over("generic", completion_logprobs=tells) as (_, generator):
+        found = await generator.generate(REQUEST_OF_TEXT)
+    assert found.answer.token_logprobs is not None
+    assert "prompt_as_message" in found.warnings
 
 
 async def test_a_server_without_temperature_answers_by_draws_and_says_so():

@@ -37,7 +37,8 @@ def test_a_reasoned_answer_is_scored_by_the_tokens_behind_its_reasoning(case):
     found = part(case["token_texts"], tags, opened=case["opened"], ended=case["ends_with_eos"])
     expected = case["expected"]
     num_tokens = len(case["token_logprobs"])
-    answer = Unit("answer", found.answer, found.tokens_behind(num_tokens))
+    begins = num_tokens if found.state == "unfinished" else found.num_tokens
+    answer = Unit("answer", found.answer, np.arange(begins, num_tokens))
 
     scores, _ = score(["sp", "ppl", "mte"], *cut(answer, statistics(case)))
 

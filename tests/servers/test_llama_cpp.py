@@ -118,7 +118,7 @@ async def test_what_it_has_and_what_it_lacks_is_told(generator):
         "raw_logprobs_of_answers": True,
         "raw_logprobs_of_samples": "always",
         "samples_a_call": 4,
-        "scoring_of_given_answers": "none",
+        "scoring_of_given_answers": False,
         "entropy_method": "topk_bounds",
     }.items():
         assert info.capabilities[name] == value, name

@@ -28,12 +28,6 @@ CPU = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
-# The second model runner without a GPU.
-INTERPRETED = {
-    "VLLM_USE_V2_MODEL_RUNNER": "1",
-    "TRITON_INTERPRET": "1",
-    "PYTHONPATH": str(Path(__file__).parent / "interpreted"),
-}
 
 
 class DidNotStart(AssertionError):
@@ -115,7 +109,6 @@ async def serving(
     probes: Any = PROBES,
     prompts: Path | str = "",
     plugin: bool = True,
-    second_runner: bool = False,
     host: str = "127.0.0.1",
     port: int | None = None,
 ):
@@ -128,7 +121,6 @@ async def serving(
         probes: folders of the deployment's probes.
         prompts: of a calibration, with which others are compared; "" for none.
         plugin: whether the plugin is loaded at all.
-        second_runner: whether vLLM takes its second model runner, by Triton's interpreter.
         host, port: where it listens; None for a free port.
     """
     port = port or free_port()
@@ -142,7 +134,7 @@ async def serving(
     ]  # fmt: skip
     log, began = folder / f"{name}.log", time.monotonic()
     print(f"\n[{name}] starting vLLM on port {port}, log {log}", flush=True)
-    process = _started(command, log, plugin=plugin, second_runner=second_runner)
+    process = _started(command, log, plugin=plugin)
     # The server closes a connection that rests for 5 s, perhaps just as it is used again.
     limits = httpx.Limits(max_connections=None, keepalive_expiry=1)
     url = f"http://{host}:{port}"
@@ -156,9 +148,7 @@ async def serving(
         _end(process)
 
 
-def _started(
-    command: list[str], log: Path, *, plugin: bool, second_runner: bool
-) -> subprocess.Popen:
+def _started(command: list[str], log: Path, *, plugin: bool) -> subprocess.Popen:
     cores = sorted(os.sched_getaffinity(0))[:2]
     environment = (
         os.environ
@@ -170,8 +160,6 @@ def _started(
         }
     )
     environment.pop("PYTHONPATH", None)
-    if second_runner:
-        environment |= INTERPRETED
     with log.open("w") as out:
         return subprocess.Popen(
             ["nice", "-n", "5", *command],

@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from cocoa_vllm.touched import CHECKED, FUNCTIONS, METHODS, NAMES, SECOND_SAMPLED
+from cocoa_vllm.touched import CHECKED, FUNCTIONS, METHODS, NAMES, SAMPLED
 
 from tests.vllm.sources import installed, released, releases
 
@@ -31,8 +31,10 @@ def test_the_installed_vllm_has_all_that_the_plugin_touches():
 
 
 def test_what_is_gone_or_takes_other_parameters_is_found():
-    gone = absent(lambda module: ast.parse("class Sampler:\n  def __call__(self, logits): ..."))
-    assert f"{SECOND_SAMPLED} takes ('self', 'logits')" in gone
+    gone = absent(
+        lambda module: ast.parse("class GPUModelRunner:\n  def _sample(self, logits): ...")
+    )
+    assert f"{SAMPLED} takes ('self', 'logits')" in gone
     assert str(CHECKED) in gone
     assert "vllm.v1.outputs.LogprobsTensors.logprobs" in gone
     assert FUNCTIONS[0] in gone

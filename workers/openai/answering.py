@@ -59,7 +59,7 @@ from workers.openai.requests import (
     under_grammar,
     within_budget,
 )
-from workers.openai.soundness import ALL_ZERO, UNCOVERED, are_of, contradict
+from workers.openai.soundness import UNCOVERED, are_of
 from workers.openai.streaming import Teller, merged
 
 # Tokens of a reasoning's tags, at most.
@@ -138,10 +138,8 @@ class OpenAIRequest:
             answer = samples[0]
         else:
             answer, samples = await together(self._answer(forms), self._draw(num, asked.num_drawn))
-        answer, samples = self._without_zeros(answer, samples)
         while num := num_further(self._request, answer, samples):
             samples += await self._draw(num, asked.num_drawn + len(samples))
-            answer, samples = self._without_zeros(answer, samples)
         self._listener.tell_rest((answer, *samples)[asked.streamed])
         if asked.answer is None and self._can.no_greedy:
             self._warn("answer_is_drawn")
@@ -237,28 +235,20 @@ class OpenAIRequest:
 
     async def _greedy(self) -> records.Sequence:
         can, wanted = self._can, self._request.statistics
-        mode, num_columns = columns.mode_of(self._can, wanted)
+        mode, num_columns = columns.mode_of(can, wanted)
         top: int | None = None
         if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS):
             top = max(num_columns, min(can.logprobs or 0, 1))
             if "answer_token_logprobs" in wanted and not mode:
                 top = can.tops(BOUNDS_TOP)
-        num_tops = self._request.num_tops_of(0)
-        if num_tops and top is not None:
-            top = max(top, num_tops)
-        by_text = not mode and ("answer_token_texts" in wanted or num_tops > 0)
-        body = self._body(0, top=top, mode=mode, by_text=by_text)
+        body = self._body("answer", top, mode)
         [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
         if mode:
-            is_foreign = columns.is_foreign(choice, self._can)
-            self._readings = columns.readings_of(choice, self._can, wanted)
-        else:
-            is_foreign = await columns.is_prompt_foreign(self._calls, self._prompt)
-            self._absent |= columns.absent_beside_texts(self._can, wanted)
-            if top and not choice.unsound and (tops := choice.likeliest(top)) is not None:
-                self._bounds = mean_bounds(tops, can.vocabulary_size)
-        if is_foreign:
-            self._warn(PROMPT_OUT_OF_DOMAIN)
+            if columns.is_foreign(choice, can):
+                self._warn(PROMPT_OUT_OF_DOMAIN)
+            self._readings = columns.readings_of(choice, can, wanted)
+        elif top and not choice.unsound and (tops := choice.likeliest(top)) is not None:
+            self._bounds = mean_bounds(tops, can.vocabulary_size)
         return await self._sequence(choice, 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
@@ -266,18 +256,13 @@ class OpenAIRequest:
         if not num:
             return []
         request, can = self._request, self._can
-        wanted = request.statistics
+        wanted, mode = request.statistics & SAMPLE_STATISTICS, ""
         top: int | None = None
-        mode = ""
         if "sample_token_entropies" in wanted and can.columns is not None:
             top, mode = 2, "entropy"
-        elif wanted & (SAMPLE_STATISTICS - {"sample_texts"}) and can.logprobs is not None:
+        elif wanted - {"sample_texts"} and can.logprobs is not None:
             top = 0 if can.tokenizes else min(can.logprobs, 1)
-        num_tops = request.num_tops * any(request.tops_of)
-        if num_tops and top is not None:
-            top = max(top, num_tops)
-        by_text = not mode and ("sample_token_texts" in wanted or num_tops > 0)
-        body = self._body(1, top=top, mode=mode, by_text=by_text)
+        body = self._body("samples", top, mode)
         seed = first_seed(self._seed) + num_drawn
         drawn_choices = await self._drawn(body, num, seed, request.streamed - 1 - num_drawn)
         samples: list[records.Sequence] = []
@@ -307,7 +292,7 @@ class OpenAIRequest:
         try:
             found = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
-            if num == 1 or refusal.code in TOO_LONG or refusal.status not in (400, 422):
+            if num == 1 or refusal.code in TOO_LONG or refusal.status not in (400, 413, 422):
                 raise
             half = num // 2  # maybe they are too many for one call
             found = await self._drawn(body, half, seed, place)
@@ -318,24 +303,28 @@ class OpenAIRequest:
             found += await self._drawn(body, num - num_found, seed + num_found, place - num_found)
         return found
 
-    def _body(self, index: int, *, top: int | None, mode: str, by_text: bool) -> dict[str, Any]:
-        """Of the answer, 0, or of samples."""
-        sampling = self._request.sampling
+    def _body(self, source: Source, top: int | None, mode: str) -> dict[str, Any]:
+        """Of the answer, or of samples; `top` and `mode` as `completion` has them."""
+        request, sampling = self._request, self._request.sampling
+        index = int(source == "samples")
+        num_tops = request.num_tops * any(bool(one) == bool(index) for one in request.tops_of)
+        if top is not None:
+            top = max(top, num_tops)
+        shows_texts = num_tops > 0 or "token_texts" in fields_of(request.statistics, source)
         body = completion(
             self._can,
             self._prompt,
-            max_tokens=sampling.max_new_tokens or 1,
+            max_tokens=self._most or 1,
             stop=sampling.stop,
             top=top,
             mode=mode,
-            by_text=by_text,
+            by_text=shows_texts and not mode,
         )
         if (most := sampling.most_thoughts(index)) is not None:
             body[BUDGET] = most
-        grammar = self._request.grammar
-        if grammar is None or self._holds_calls:
+        if request.grammar is None or self._holds_calls:
             return body
-        return body | under_grammar(self._can, self._prompt, grammar)
+        return body | under_grammar(self._can, self._prompt, request.grammar)
 
     @property
     def _holds_calls(self) -> bool:
@@ -426,17 +415,6 @@ class OpenAIRequest:
         if lost & SAMPLE_STATISTICS:
             kept |= {"sample_texts"}
         return replace(asked, statistics=kept, num_tops=0)
-
-    def _without_zeros(
-        self, answer: records.Sequence, samples: list[records.Sequence]
-    ) -> tuple[records.Sequence, list[records.Sequence]]:
-        """The same without log-probs that cannot be where texts differ: all of them are 0."""
-        written = [one for one in samples if not one.is_withheld]
-        if not contradict([answer, *written]):
-            return answer, samples
-        self._bounds = None
-        kept = [self._without_logprobs(one, "samples", ALL_ZERO) for one in samples]
-        return self._without_logprobs(answer, "answer", ALL_ZERO), kept
 
     def _without_logprobs(
         self, sequence: records.Sequence, source: Source, reason: str

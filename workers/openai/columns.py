@@ -17,7 +17,7 @@ from workers.openai.replies import (
     Choice,
     sentinel,
 )
-from workers.openai.requests import COMPLETIONS, Prompt
+from workers.openai.requests import Prompt
 from workers.probe_reading import is_sound
 from workers.protocol import ProbeInfo
 from workers.standing import ChangedModel
@@ -29,18 +29,12 @@ _FORMAT, _LIGHT, _NUM_PROBES, _REVISION, _PROBES = 1, 2, 3, 4, 7
 _REVISION_SIZE, _PROBE_SIZE, _PROMPTS_SIZE = 3, 4, 4
 _MOST_PROBES = 8
 _LEAST_TOP = 4
-# vLLM's own `--max-logprobs`: a server told fewer where several tokens have one text.
-_USUAL_TOP = 20
 # Where the prompt is to be compared a mode's name ends so, and has further columns: a mark of what
 # it is compared with, and its percentile.
 _WITH_PROMPT, _PROMPT_COLUMNS = "+prompt", 2
 _PROMPTS_MARK_DIGITS = 6
 # A number that was not finite.
 _NO_NUMBER = -9998.0
-_TEXTS_INSTEAD = (
-    "a server that takes no prompts of token ids tells the texts of tokens, which were asked for, "
-    "or what its plugin reads of them"
-)
 _NO_LIGHT = {
     0: "",
     1: "its plugin has no probes",
@@ -53,10 +47,7 @@ _NO_LIGHT = {
 
 async def read_columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     """What the plugin says of itself; None where there is none, or one of another format."""
-    top = calls.can.logprobs or 0
-    if not calls.can.tokenizes:  # several tokens may have had one text, which was told once
-        top = _USUAL_TOP
-    told = await _identity(calls, prompt, top)
+    told = await _identity(calls, prompt, calls.can.logprobs or 0)
     needed = _columns_of(_number(told, _NUM_PROBES))
     if told and needed > len(told):
         told = await _identity(calls, prompt, needed) or told
@@ -75,14 +66,8 @@ async def read_columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
 
 
 async def _identity(calls: ModelCalls, prompt: Prompt, top: int) -> Mapping[str, float]:
-    """The columns of the mode "identity", as far as so many likeliest tokens hold them.
-
-    None without the plugin. A prompt may be a text: columns need no token ids of it.
-    """
-    can = calls.can
-    if not can.tells_logprobs or prompt.path != COMPLETIONS or top < _PROBES:
-        return {}
-    if not can.tokenizes and can.reasons:  # the texts that end its reasoning are not told then
+    """The columns of the mode "identity", as far as so many likeliest tokens hold them."""
+    if not calls.can.reads_given or top < _PROBES:
         return {}
     top = min(top, _columns_of(_MOST_PROBES))
     choices = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
@@ -139,10 +124,9 @@ def _place_of(columns: Columns, probe: ProbeInfo) -> int | None:
 def mode_of(can: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
     """The plugin's mode for an answer of which these are wanted, and how many columns it has.
 
-    Every answer has at least its mark and entropies, by which other weights are noticed, but one
-    whose tokens' texts are wanted of a server that tells no texts beside columns.
+    Every answer has at least its mark and entropies, by which other weights are noticed.
     """
-    if can.columns is None or _exclude_texts(can, statistics):
+    if can.columns is None:
         return "", 0
     mode, num_columns = "entropy", FIRST_FURTHER_COLUMN
     if statistics & can.probes.keys():
@@ -150,21 +134,6 @@ def mode_of(can: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
     if can.prompts:
         return mode + _WITH_PROMPT, num_columns + _PROMPT_COLUMNS
     return mode, num_columns
-
-
-def absent_beside_texts(can: OpenAIServer, statistics: frozenset[str]) -> dict[str, str]:
-    """What columns would tell, and why they do not where the texts of tokens are wanted."""
-    if can.columns is None or not _exclude_texts(can, statistics):
-        return {}
-    return dict.fromkeys(statistics & {"answer_token_entropies", *can.probes}, _TEXTS_INSTEAD)
-
-
-def _exclude_texts(can: OpenAIServer, statistics: frozenset[str]) -> bool:
-    """Whether columns would keep the server from telling the texts that are wanted.
-
-    Columns need tokens called by their ids, whose texts a server that takes ids tells afterwards.
-    """
-    return not can.tokenizes and "answer_token_texts" in statistics
 
 
 async def is_prompt_foreign(calls: ModelCalls, prompt: Prompt) -> bool:

@@ -14,7 +14,7 @@ from models.records import MAX_TOPS, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from models.units.reasoning import Tags
 from workers.openai.dialect import Tongue
-from workers.openai.profiles import GENERIC, PROFILES, Profile, Scoring
+from workers.openai.profiles import GENERIC, PROFILES, Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
 
 # Whether a sample's log-probs are those of the untouched distribution: always, only where the
@@ -68,13 +68,11 @@ class TagIds:
     Attributes:
         tags: around a reasoning.
         start, end: their token ids.
-        are_special: whether texts show them only where special tokens are asked for.
     """
 
     tags: Tags
     start: int
     end: tuple[int, ...]
-    are_special: bool
 
     def first_behind(self, ids: Sequence[int]) -> int | None:
         """Index of the first token behind the end tag; None where it does not occur."""
@@ -104,7 +102,6 @@ class OpenAIServer:
         unsound: why those that it told when it was tried out were none; "" otherwise.
         raw_samples: see `RawLogprobs`.
         raw_greedy: whether a greedy answer's log-probs are those of the untouched distribution.
-        scoring: see `Scoring`.
         special_prefix: ids that every prompt begins with.
         eos_id: of the token that ends an answer; None where none was seen.
         tag_ids: of reasonings, where its tokenizer has tokens for them.
@@ -115,7 +112,6 @@ class OpenAIServer:
             tokens that the schema allows.
         no_images: why it reads no images in chats; "" where it does.
         fingerprint: see `Fingerprint`.
-        system_fingerprints: what it calls what it runs.
         probes: by the statistic that each predicts, those that its plugin reads.
         prompts: sha256 of the calibration's prompts with which its plugin compares others; "" for
             none that this deployment knows.
@@ -138,7 +134,6 @@ class OpenAIServer:
     unsound: str = ""
     raw_samples: RawLogprobs = "never"
     raw_greedy: bool = False
-    scoring: Scoring = "none"
     special_prefix: tuple[int, ...] = ()
     eos_id: int | None = None
     tag_ids: tuple[TagIds, ...] = ()
@@ -148,7 +143,6 @@ class OpenAIServer:
     unmasked: str | None = None
     no_images: str = ""
     fingerprint: Fingerprint = ()
-    system_fingerprints: frozenset[str] = frozenset()
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
     prompts: str = ""
     revision: str = ""
@@ -158,6 +152,11 @@ class OpenAIServer:
     def profile(self) -> Profile:
         """What is known of its kind."""
         return PROFILES[self.kind]
+
+    @property
+    def reads_given(self) -> bool:
+        """Whether it tells log-probs of a text that exists already."""
+        return self.tokenizes and self.tells_logprobs
 
     @property
     def calls_tools(self) -> bool:
@@ -231,11 +230,11 @@ class OpenAIServer:
             weights = self.columns or _digest(self.fingerprint[:_LEAST_ANSWERS])
             return digest_of(
                 "routed", self.model_id, self.revision, weights, probes, self.raw_samples,
-                self.raw_greedy, self.scoring != "none",
+                self.raw_greedy,
             )  # fmt: skip
         parts: list[Any] = [self.model_id, self.root, self.max_context_tokens, self.revision]
         parts += [self.completes, self.tokenizes, self.logprobs, self.raw_samples, self.raw_greedy]
-        parts += [self.scoring, self.eos_id, self.columns, probes, _digest(self.fingerprint)]
+        parts += [self.eos_id, self.columns, probes, _digest(self.fingerprint)]
         return digest_of(*parts)
 
     @property
@@ -260,7 +259,7 @@ class OpenAIServer:
             no_grammar=self.no_grammar or "",
             no_images=self.no_images,
             no_greedy=self.no_greedy,
-            no_given=NOT_READ if self.scoring == "none" else "",
+            no_given="" if self.reads_given else NOT_READ,
             parts_calls=self.calls_tools,
         )
 
@@ -273,19 +272,18 @@ class OpenAIServer:
         elif not self.raw_greedy:
             unread = ("answer_token_logprobs", "answer_token_texts", "p_true_logprob")
             absent = dict.fromkeys(unread, _SCALED)
-        elif not self.profile.tells_chosen_ids and self.logprobs < LEAST_FIRST_TOKENS:
+        elif not self.tokenizes and self.logprobs < LEAST_FIRST_TOKENS:
             absent["p_true_logprob"] = "the server tells too few likeliest tokens"
         if self.logprobs is not None and self.raw_samples == "never":
             absent["sample_token_logprobs"] = _SCALED
-        needs_ids = _NEEDS_IDS if self.reasons and not self.tokenizes else ""
         no_probes = ""
         if self.columns is None:
             no_entropies = self.unsound or _NO_LOGPROBS
             if self.tells_logprobs:
-                no_entropies = _NO_ENTROPIES + needs_ids
+                no_entropies = _NO_ENTROPIES
             entropies = ("answer_token_entropies", "sample_token_entropies")
             absent |= dict.fromkeys(entropies, no_entropies)
-            no_probes = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm{needs_ids}"
+            no_probes = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_ASKED_BY_IDS}"
         elif self.columns.no_light:
             no_probes = f"{_NO_HIDDEN_STATES}: {self.columns.no_light}"
         elif self.columns.probes and not self.probes:
@@ -316,7 +314,7 @@ class OpenAIServer:
             "top_k": _NOT_KNOWN if (heeded := self.heeds("top_k")) is None else heeded,
             "seed": _NOT_KNOWN if (heeded := self.heeds("seed")) is None else heeded,
             "end_of_answer_token": self.eos_id,
-            "scoring_of_given_answers": self.scoring,
+            "scoring_of_given_answers": self.reads_given,
             "entropy_method": method if columns is None else "exact",
             "plugin_probes": 0 if columns is None else len(columns.probes),
             "max_reasoning_tokens": not self.no_reasoning_limit,
@@ -366,6 +364,8 @@ _LOGPROBS = (
 )  # fmt: skip
 _NO_LOGPROBS = "the server of the model tells no log-probs"
 _SCALED = "the server's log-probs may be those after temperature or truncation"
-_NO_ENTROPIES = "the server of the model tells no entropies: they need the plugin cocoa-vllm"
+_ASKED_BY_IDS = "which prompts of token ids alone reach"
+_NO_ENTROPIES = (
+    f"the server of the model tells no entropies: they need the plugin cocoa-vllm, {_ASKED_BY_IDS}"
+)
 _NO_HIDDEN_STATES = "the server of the model shows no hidden states to probes"
-_NEEDS_IDS = "; of a model that reasons also that prompts of token ids are taken"

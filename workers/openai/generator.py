@@ -140,15 +140,9 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                     headers=headers,
                     said=said,
                 )
-
-                try:
-                    if known.needs_schema(request):
-                        calls.can = await server.extended(partial(under_schema, calls, request))
-                    return await ask(calls)
-                finally:
-                    if unknown := calls.system_fingerprints - known.system_fingerprints:
-                        self._trial.unknown_fingerprints |= unknown
-                        server.doubt()
+                if known.needs_schema(request):
+                    calls.can = await server.extended(partial(under_schema, calls, request))
+                return await ask(calls)
 
             return await unchanged(server, ask_it, may_repeat)
 
@@ -171,20 +165,20 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         if BUDGET in error.named:
             message = f"the server of the model refuses {BUDGET}: vLLM needs --reasoning-parser"
             return InvalidRequest(message, field="max_reasoning_tokens")
-        is_refused = error.status in (400, 422)
-        if is_refused and (image := next(images_of(request.messages or ()), None)) is not None:
+        refuses = "the server of the model refuses"
+        if error.status not in (400, 422):
+            return GenerationUnavailable(f"{refuses} the request ({error})")
+        if (image := next(images_of(request.messages or ()), None)) is not None:
             message = f"the server of the model takes no images, or not these messages ({error})"
             return InvalidRequest(message, field=image[0])
-        if EFFORT in request.chat_template_kwargs and is_refused:
-            message = f"the server of the model refuses this {EFFORT}, or the messages ({error})"
+        if EFFORT in request.chat_template_kwargs:
+            message = f"{refuses} this {EFFORT}, or the messages ({error})"
             return InvalidRequest(message, field=EFFORT)
-        if request.grammar is not None and is_refused:
-            message = f"the server of the model refuses it, or the prompt ({error})"
-            return InvalidRequest(message, field="grammar")
-        if field == "messages" and is_refused:
-            message = f"the server of the model refuses the messages ({error})"
-            return ChatTemplateError(message, field=field)
-        return GenerationUnavailable(f"the server of the model refuses the request ({error})")
+        if request.grammar is not None:
+            return InvalidRequest(f"{refuses} it, or the prompt ({error})", field="grammar")
+        if field == "messages":
+            return ChatTemplateError(f"{refuses} the messages ({error})", field=field)
+        return GenerationUnavailable(f"{refuses} the request ({error})")
 
 
 def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:

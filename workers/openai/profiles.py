@@ -7,11 +7,8 @@ refusal (`workers.openai.dialect`), and what numbers stand on is tried out (`wor
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
-
-# How a text that exists already can be scored.
-Scoring = Literal["prompt_logprobs", "echo", "none"]
 
 # Likeliest tokens that most servers tell at most.
 _TOPS = 20
@@ -49,8 +46,6 @@ class Profile:
         max_samples: of one call; 0 for any number.
         logprobs: the most likeliest tokens that it tells; None for no log-probs.
         heeds_top_k, heeds_seed: whether these do what they say; None where nobody knows.
-        scoring: of texts that exist already.
-        tells_chosen_ids: whether it tells the log-probs of ids that a request names.
         schema_of_texts: what completions call a schema; "" for `response_format`, as in chats.
         formats, tools, images: whether it takes `response_format`, `tools`, images in chats.
         is_hosted: whether calls cost money: it is asked as little as can be.
@@ -72,8 +67,6 @@ class Profile:
     logprobs: int | None = _TOPS
     heeds_top_k: bool | None = False
     heeds_seed: bool | None = False
-    scoring: Scoring = "none"
-    tells_chosen_ids: bool = False
     schema_of_texts: str = ""
     formats: bool = True
     tools: bool = True
@@ -97,18 +90,12 @@ _REASONING_MODELS = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {
         "vllm": Profile(
-            owners=("vllm",),
-            look=("/version", "version"),
-            tokenizes=True,
-            neutral=_OF_VLLM,
-            heeds_top_k=True,
-            heeds_seed=True,
-            scoring="prompt_logprobs",
-            tells_chosen_ids=True,
+            owners=("vllm",), look=("/version", "version"), tokenizes=True, neutral=_OF_VLLM,
+            heeds_top_k=True, heeds_seed=True,
         ),
         "sglang": Profile(
             owners=("sglang",), look=("/get_server_info", "version"), neutral=_OF_VLLM,
-            heeds_top_k=True, heeds_seed=None, scoring="echo",
+            heeds_top_k=True, heeds_seed=None,
         ),
         "llama.cpp": Profile(
             owners=("llamacpp",), look=("/props", "build_info"), neutral=_OF_LLAMA,
@@ -149,9 +136,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             "api.groq.com", refused=("top_k", *_PENALTIES), max_samples=1, logprobs=None
         ),
         "openrouter": _hosted("openrouter.ai", names={"top_k": "top_k"}, max_samples=1),
-        "generic": Profile(
-            neutral=frozenset(NEUTRAL), heeds_top_k=None, heeds_seed=None, scoring="echo"
-        ),
+        "generic": Profile(neutral=frozenset(NEUTRAL), heeds_top_k=None, heeds_seed=None),
     }
 )  # fmt: skip
 GENERIC = "generic"

@@ -27,8 +27,6 @@ _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is
 _MOST_PREFIX_TOKENS = 200_000
 
 Forms = Mapping[AnswerForm, tuple[int, ...]]
-# Log-probs (T,) of the tokens of a text, and their texts.
-_Read = tuple[Array, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,8 @@ class Given:
 
 
 async def forms_of(calls: ModelCalls, prompt: Prompt, answer: GivenAnswer | None) -> Forms:
-    """Token ids of a given answer in each of its forms; empty where nobody can tokenize it."""
-    if answer is None or prompt.ids is None or calls.can.scoring != "prompt_logprobs":
+    """Token ids of a given answer in each of its forms; empty where the server reads none."""
+    if answer is None or prompt.ids is None or not calls.can.reads_given:
         return {}
     return await answer_forms(calls, prompt, answer.text, append_eos=answer.append_eos)
 
@@ -73,27 +71,22 @@ async def score_given(
     """
     can, text = calls.can, answer.text
     sequence = records.Sequence(text, text.strip(), 0, "given")
-    read: Mapping[AnswerForm, _Read] = {}
-    if forms:
-        found = await together(*(_by_ids(calls, prompt, ids) for ids in forms.values()))
-        read = dict(zip(forms, found, strict=True))
-    elif can.scoring == "echo" and prompt.text is not None:
-        read = await _by_echo(calls, prompt.text, text)
-    if not read:  # where a server reads log-probs of prompts, all but images is asked by ids
-        reason = _BEHIND_IMAGES if can.scoring == "prompt_logprobs" else NOT_READ
-        return Given(parted(sequence), absent=dict.fromkeys(statistics & ANSWER_STATISTICS, reason))
+    wanted = statistics & ANSWER_STATISTICS
+    if not forms:  # where a server reads log-probs of prompts, all but images is asked by ids
+        reason = _BEHIND_IMAGES if can.reads_given else NOT_READ
+        return Given(parted(sequence), absent=dict.fromkeys(wanted, reason))
+    found = await together(*(_read(calls, prompt, ids) for ids in forms.values()))
     # The first of equally likely ones, which is the literal one.
-    form = max(read, key=lambda one: float(np.nan_to_num(read[one][0], nan=-np.inf).sum()))
-    logprobs, texts = read[form]
-    ids = forms.get(form)
+    likelihoods = [float(np.nan_to_num(one, nan=-np.inf).sum()) for one, _ in found]
+    best = int(np.argmax(likelihoods))
+    (form, ids), (logprobs, texts) = list(forms.items())[best], found[best]
     reason = unsound(logprobs)
     if are_of(texts, text, is_cut=False) is False:
         reason = UNCOVERED
     if reason:
-        absent = dict.fromkeys(statistics & ANSWER_STATISTICS, reason)
-        return Given(parted(sequence), form, absent=absent)
+        return Given(parted(sequence), form, absent=dict.fromkeys(wanted, reason))
     absent, entropies = {}, None
-    if "answer_token_entropies" in statistics:
+    if "answer_token_entropies" in wanted:
         entropies = await _entropies(calls, prompt, ids)
         if entropies is None:
             absent["answer_token_entropies"] = _NO_ENTROPIES
@@ -101,22 +94,22 @@ async def score_given(
         sequence,
         num_tokens=len(logprobs),
         token_ids=ids,
-        token_logprobs=logprobs if "answer_token_logprobs" in statistics else None,
-        token_texts=texts if "answer_token_texts" in statistics else None,
+        token_logprobs=logprobs if "answer_token_logprobs" in wanted else None,
+        token_texts=texts if "answer_token_texts" in wanted else None,
         token_entropies=entropies,
     )
-    counts_its_end = not answer.append_eos or (bool(forms) and can.eos_id is not None)
+    counts_its_end = not answer.append_eos or can.eos_id is not None
     return Given(parted(sequence, texts), form, counts_its_end, absent)
 
 
 async def texts_of(calls: ModelCalls, prompt: Prompt, choice: Choice) -> tuple[str, ...] | None:
     """Texts of an answer's tokens that came as ids: one more prefill tells them."""
     ids, before, can = choice.token_ids, prompt.ids, calls.can
-    if ids is None or before is None or can.scoring != "prompt_logprobs":
+    if ids is None or before is None or not can.reads_given:
         return None
     if len(before) + len(ids) >= can.max_context_tokens:
         return None
-    _, texts = await _by_ids(calls, prompt, ids)
+    _, texts = await _read(calls, prompt, ids)
     return token_texts(replace(choice, tokens=texts))
 
 
@@ -135,16 +128,11 @@ async def first_tokens(
     prompt = await render(calls, request)
     fitted(prompt.num_tokens or 0, 0, request, {"the model's context": can.max_context_tokens})
     names: Sequence[Iterable[str]] = groups  # where nobody tokenizes, a token is a whole spelling
-    wanted: set[int] = set()
-    if prompt.ids is not None:
-        names = found = [list[str]() for _ in groups]
-        for spellings, tokens in zip(groups, found, strict=True):
-            for text in spellings:
-                for token in (await tokenize(calls, text))[:1]:
-                    tokens.append(f"token_id:{token}")
-                    wanted.add(token)
     further = {}
-    if wanted and can.profile.tells_chosen_ids:
+    if prompt.ids is not None:
+        ids = [[(await tokenize(calls, text))[:1] for text in group] for group in groups]
+        names = [[f"token_id:{one}" for found in group for one in found] for group in ids]
+        wanted = {one for group in ids for found in group for one in found}
         further = {"logprobs": 1, "logprob_token_ids": sorted(wanted)}
     [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.logprobs)
     if not choice.tops:
@@ -159,7 +147,10 @@ def _sum(logprobs: Mapping[str, float], names: Iterable[str]) -> float | None:
     return math.log(mass) if mass > 0.0 else None
 
 
-async def _by_ids(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) -> _Read:
+async def _read(
+    calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]
+) -> tuple[Array, tuple[str, ...]]:
+    """Log-probs (T,) and texts of the tokens of a continuation."""
     if not ids:
         return np.zeros(0), ()
     longer = replace(prompt, ids=(*(prompt.ids or ()), *ids))
@@ -170,35 +161,21 @@ async def _by_ids(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) -> _R
     return logprobs, texts
 
 
-async def _by_echo(calls: ModelCalls, prompt: str, text: str) -> Mapping[AnswerForm, _Read]:
-    texts: dict[AnswerForm, str] = {"literal": text}
-    if text[:1].strip() and prompt[-1:].strip():
-        texts["blank_led"] = f" {text}"
-    read = {}
-    for form, continued in texts.items():
-        longer, top = Prompt(text=prompt + continued), calls.can.logprobs
-        [choice] = await calls.complete(longer, further={"echo": True}, max_tokens=1, top=top)
-        read[form] = choice.within(len(prompt), len(prompt + continued))
-    return read
-
-
-async def _entropies(
-    calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...] | None
-) -> Array | None:
+async def _entropies(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) -> Array | None:
     """Exact entropies (T,) at each token of an answer, each asked of what comes before it.
 
     The prompts share their beginnings with each other, and so the server's cache.
     """
-    if calls.can.columns is None or prompt.ids is None or ids is None:
-        return None
-    if len(ids) * (len(prompt.ids) + len(ids)) > _MOST_PREFIX_TOKENS:
+    before = prompt.ids or ()
+    if calls.can.columns is None or len(ids) * (len(before) + len(ids)) > _MOST_PREFIX_TOKENS:
         return None
     if not ids:
         return np.zeros(0)
-    further = {"prompt": [[*prompt.ids, *ids[:end]] for end in range(len(ids))]}
-    asked = {"max_tokens": 1, "top": 2, "mode": "entropy"}
+    further = {"prompt": [[*before, *ids[:end]] for end in range(len(ids))]}
     columns = []
-    for choice in await calls.complete(prompt, len(ids), further, **asked):
+    for choice in await calls.complete(
+        prompt, len(ids), further, max_tokens=1, top=2, mode="entropy"
+    ):
         check_entropies(choice)
         column = choice.column(ENTROPY_COLUMN)
         if column is None:

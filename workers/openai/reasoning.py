@@ -44,7 +44,7 @@ def behind_reasoning(
     else:
         return replace(sequence, token_texts=texts)
     if is_finished and thoughts is not None:
-        first = _first_of_answer(choice, texts, opened=opened, tag_ids=tag_ids)
+        first = first_of_answer(choice.token_ids or (), texts or (), tag_ids, opened=opened)
     if first is not None and num_tokens is not None:
         is_finished = first < num_tokens
     num_thoughts = first or choice.num_hidden
@@ -58,19 +58,33 @@ def behind_reasoning(
 def needs_texts(choice: Choice, tag_ids: Sequence[TagIds], *, opened: bool) -> bool:
     """Whether only the texts of its tokens tell where the reasoning of a choice ends."""
     is_reasoned = _parted(choice, opened=opened).state == "finished"
-    return is_reasoned and _first_by_ids(choice, tag_ids) is None
+    return is_reasoned and first_of_answer(choice.token_ids or (), (), tag_ids) is None
+
+
+def first_of_answer(
+    ids: Sequence[int],
+    texts: Sequence[str],
+    tag_ids: Sequence[TagIds] = (),
+    *,
+    opened: bool = False,
+) -> int | None:
+    """Index of the first token behind a reasoning; None where it has none, or nobody knows it.
+
+    Args:
+        ids: of the tokens, as far as they are known.
+        texts: of the tokens, likewise.
+        tag_ids: as `behind_reasoning` has them.
+        opened: likewise.
+    """
+    for known in tag_ids:
+        if (first := known.first_behind(ids)) is not None:
+            return first
+    found = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
+    return found.num_tokens if found.state == "finished" else None
 
 
 def _parted(choice: Choice, *, opened: bool) -> Reasoning:
     return part([choice.text], tags_in(choice.text, opened=opened), opened=opened)
-
-
-def _first_by_ids(choice: Choice, tag_ids: Sequence[TagIds]) -> int | None:
-    for known in tag_ids:
-        first = known.first_behind(choice.token_ids or ())
-        if first is not None:
-            return first
-    return None
 
 
 def _with_thoughts(choice: Choice, *, opened: bool) -> Choice:
@@ -84,17 +98,6 @@ def _with_thoughts(choice: Choice, *, opened: bool) -> Choice:
     if tags.end in choice.text or not (is_begun or found.state == "finished"):
         return choice
     return replace(choice, reasoning=found.text)
-
-
-def _first_of_answer(
-    choice: Choice, texts: Sequence[str] | None, *, opened: bool, tag_ids: Sequence[TagIds]
-) -> int | None:
-    first = _first_by_ids(choice, tag_ids)
-    if first is None and texts:
-        found = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
-        if found.state == "finished":
-            first = found.num_tokens
-    return first
 
 
 def _without_end(sequence: records.Sequence) -> tuple[str, ...] | None:

@@ -40,9 +40,6 @@ _FINISHED: Mapping[str, FinishReason] = {
 _CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 _BROKEN_OFF = frozenset({"abort", "error"})
 
-# Tokens beside those that show: of white space, of stop strings, and that end an answer.
-_SLACK = 16
-
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
 
@@ -180,23 +177,6 @@ class Choice:
             raise Unreachable("its log-probs of a prompt make no sense") from None
         return np.array(logprobs, dtype=np.float64), tuple(texts)
 
-    def within(self, first: int, last: int) -> tuple[Array, tuple[str, ...]]:
-        """Log-probs (T,) and texts of the tokens that lie between two characters of its text.
-
-        Args:
-            first: characters before them; a token that reaches beyond them counts.
-            last: characters of prompt and answer; what was generated begins there.
-
-        Raises:
-            Unreachable: there are no log-probs.
-        """
-        if self.tokens is None or self.logprobs is None:
-            raise Unreachable("its log-probs of a prompt make no sense")
-        ends = np.cumsum([len(text) for text in self.tokens])
-        starts = np.concatenate([[0], ends[:-1]])
-        places = np.flatnonzero((starts < last) & (ends > first))
-        return self.logprobs[places], tuple(self.tokens[place] for place in places)
-
     def column(self, index: int) -> Array | None:
         """The plugin's column (T,) of this index; None where a token lacks it."""
         name = sentinel(index)
@@ -235,14 +215,16 @@ def read_choices(
 
 
 def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Choice]:
-    """Each choice of a call with its share of what `usage` counts; `most` tokens it may have."""
-    hidden, total = _num_hidden(usage, choices), count(usage, "completion_tokens")
+    """Each choice of a call, of at most `most` tokens, with its share of what `usage` counts."""
+    total, size = count(usage, "completion_tokens"), len(choices)
+    hidden = -(-count(usage, "completion_tokens_details", "reasoning_tokens") // size)
     told = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
     missing = 0
-    if len(told) == len(choices):
-        missing = max(0, -(-max(0, total - sum(told)) // len(choices)) - hidden)
+    if len(told) == size:
+        missing = max(0, -(-max(0, total - sum(told)) // size) - hidden)
     found = []
-    for choice, num in zip(choices, _shares(total, choices, most), strict=True):
+    for place, choice in enumerate(choices):
+        num = min(most, total // size + (place < total % size))
         found.append(replace(choice, num_written=num, num_hidden=hidden, num_missing=missing))
     return found
 
@@ -308,35 +290,6 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
         ranked = sorted((chosen | possible | chosen).items(), key=itemgetter(1), reverse=True)
         told.append(tuple(ranked[:num]))
     return tuple(told)
-
-
-def _shares(total: int, choices: Sequence[Choice], most: int) -> list[int]:
-    """How many tokens each of several texts has, where only their sum is told.
-
-    One that was cut has as many as it may have; the others share the rest evenly.
-    """
-    found = [most] * len(choices)
-    ended = [i for i, choice in enumerate(choices) if choice.finish_reason != "length"]
-    rest = max(0, total - (len(choices) - len(ended)) * most)
-    for place, i in enumerate(ended):
-        found[i] = min(most, rest // len(ended) + (place < rest % len(ended)))
-    return found
-
-
-def _num_hidden(usage: Any, choices: Sequence[Choice]) -> int:
-    """Tokens of reasonings that are counted; at least so many for each text, on the average.
-
-    Where a server does not count them by themselves: those for which its texts have no room, as a
-    token has at least one byte.
-    """
-    if told := count(usage, "completion_tokens_details", "reasoning_tokens"):
-        return -(-told // len(choices))
-    room = 0
-    for choice in choices:
-        shown = len((choice.text + (choice.reasoning or "")).encode())
-        room += max(shown, choice.num_tokens or 0) + _SLACK
-    beyond = count(usage, "completion_tokens") - room
-    return -(-max(0, beyond) // len(choices))
 
 
 def _index(choice: _Choice) -> int:

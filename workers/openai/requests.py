@@ -104,7 +104,7 @@ def completion(
         body["stop"] = list(stop)
     if can.tokenizes:
         body |= {"return_token_ids": True, "return_tokens_as_token_ids": not by_text}
-    if any(known.are_special for known in can.tag_ids):
+    if can.tag_ids:  # which may be special tokens
         body["skip_special_tokens"] = False
     if mode:
         body |= {"vllm_xargs": {"cocoa": mode}, "return_tokens_as_token_ids": True}

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from models import records
 from models.ranges import LOGPROBS
 from models.records import Array
 
@@ -75,17 +74,6 @@ def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | No
     if is_cut:
         return shown == wanted
     return shown.startswith(wanted)
-
-
-def contradict(answers: Sequence[records.Sequence]) -> bool:
-    """Whether one is said to be certain, token by token, where the model wrote another, too."""
-    certain, written = set(), set()
-    for one in answers:
-        if one.finish_reason != "given":
-            written.add(one.compared_text)
-        if one.token_logprobs is not None and one.num_tokens and not one.token_logprobs.any():
-            certain.add(one.compared_text)
-    return any(written - {text} for text in certain)
 
 
 def _without_blanks(text: str) -> str:

@@ -11,6 +11,7 @@ from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
 from workers.openai.found import TagIds
+from workers.openai.reasoning import first_of_answer
 from workers.openai.replies import (
     ENTROPY_COLUMN,
     TOO_MANY,
@@ -35,9 +36,8 @@ def merged(events: Sequence[Any]) -> dict[str, Any]:
     rest: dict[str, Any] = {}
     try:
         for event in events:
-            for name in ("usage", "system_fingerprint"):
-                if event.get(name):
-                    rest[name] = event[name]
+            if event.get("usage"):
+                rest["usage"] = event["usage"]
             for piece in event.get("choices") or ():
                 index = piece.get("index", 0)
                 _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
@@ -222,14 +222,10 @@ class Teller:
 
     def _first(self) -> int | None:
         """Index of the answer's first token; None where it has not come, or nobody knows it."""
-        for known in self._tag_ids:
-            if (first := known.first_behind(self._ids)) is not None:
-                return first
-        found = part(self._shown, tags_in("".join(self._shown), opened=True), opened=True)
-        if found.state == "finished":
-            return found.num_tokens
-        # Of tokens without texts, a chat that tells them apart has held the answer's alone.
-        return None if self._shown or not self._is_apart or not self._held else 0
+        first = first_of_answer(self._ids, self._shown, self._tag_ids, opened=True)
+        if first is None and self._is_apart and self._held and not self._shown:
+            return 0  # of tokens without texts, such a chat has held the answer's alone
+        return first
 
 
 def _may_reason(text: str) -> bool:

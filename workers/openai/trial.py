@@ -6,13 +6,13 @@ how a text that exists can be read; and, once a request needs it, what a schema 
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from models.engines.protocol import EngineConfig
-from models.errors import ModelNotLoaded
+from models.errors import ChatTemplateError, ModelNotLoaded
 from models.grammars import grammar_of
 from models.records import GenerationRequest
 from models.units.reasoning import HARMONY, KNOWN_TAGS
@@ -32,7 +32,7 @@ from workers.openai.found import (
 )
 from workers.openai.model_calls import ModelCalls
 from workers.openai.profiles import GENERIC, PROFILES, Profile, by_entry, by_host
-from workers.openai.prompts import detokenize, render, token_ids, tokenize
+from workers.openai.prompts import render, token_ids, tokenize
 from workers.openai.reasoning import behind_reasoning
 from workers.openai.replies import Choice, to_sequence
 from workers.openai.requests import Prompt, under_grammar
@@ -51,12 +51,17 @@ _PROMPTS = (
 )
 _SUM, _SHORT = "What is 12 + 5 + 7?", "Reply with one word: yes or no?"
 _FINGERPRINT_TOKENS = 12
-_END_TOKENS = 48
+_BEGINNING_TOKENS = 48
+# Statuses of an endpoint that there is not.
+_NOT_THERE = (404, 405)
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
-# Laws of draws, the narrowest first, whose log-probs are compared with a greedy answer's.
-_HOT: Mapping[str, Any] = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
-_NARROW, _WHOLE = {**_HOT, "temperature": 1.0}, {**_HOT, "temperature": 1.0, "top_k": 0}
+# Laws of draws, and of which samples log-probs are raw where they are a greedy answer's.
+_LAWS: Mapping[RawLogprobs, Mapping[str, Any]] = {
+    "always": {"temperature": 2.0, "top_p": 1.0, "top_k": 2},
+    "at_temperature_one": {"temperature": 1.0, "top_p": 1.0, "top_k": 2},
+    "never": {"temperature": 1.0, "top_p": 1.0, "top_k": 0},
+}
 # What of a model's entry says what it is; the rest is of the moment.
 _TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
 _NO_IMAGES = "the server of the model takes no images"
@@ -82,9 +87,6 @@ _END_TAG_TOKENS = {HARMONY: 3}
 class GeneratorTrial:
     """How an OpenAI-compatible server is found out: see `workers.standing.Kind`.
 
-    Attributes:
-        unknown_fingerprints: `system_fingerprint`s of replies that nobody knows yet.
-
     Args:
         servers: what the deployment says of it; without a model the first that it lists is asked.
         probes: that this deployment knows, by the statistic that each predicts.
@@ -100,7 +102,6 @@ class GeneratorTrial:
         if servers.server and servers.server not in PROFILES:
             message = f"must be one of {', '.join(PROFILES)}"
             raise ModelNotLoaded(f"{variable('generation.server')} {message}")
-        self.unknown_fingerprints: frozenset[str] = frozenset()
         is_default = servers.model == EngineConfig().model
         self._model = "" if is_default else servers.model
         self._servers = servers
@@ -132,17 +133,14 @@ class GeneratorTrial:
         if type(slots := look.get("total_slots")) is int and slots > 0:
             dialect = replace(dialect, most_samples=slots)
         can = replace(
-            _as_said(said, kind, look, Tongue(dialect)),
+            _as_said({"context": settings.context, **said}, kind, look, Tongue(dialect)),
             revision=settings.revision,
             is_routed=settings.routing == "upstream",
         )
-        if settings.context:
-            can = replace(can, max_context_tokens=settings.context)
         tried = _Trial(client, can)
         if not can.profile.is_hosted or can.logprobs is not None:
             await tried.all(settings.end_token)
-        can = replace(tried.can, system_fingerprints=frozenset(tried.calls.system_fingerprints))
-        can = with_known(can, self._probes, self._prompts)
+        can = with_known(tried.can, self._probes, self._prompts)
         price = kind, tried.calls.num_posts, tried.calls.num_tokens
         logger.info("the language model's server is %s: looked at by %d calls, %d tokens", *price)
         found = ", ".join(f"{name}={one}" for name, one in can.told.items() if one)
@@ -157,14 +155,11 @@ class GeneratorTrial:
             return known
         tongue = Tongue(known.tongue.dialect)
         tried = _Trial(client, replace(known, tongue=tongue), is_trial=True)
-        await tried.set_prompts()
         if common(known.fingerprint, await tried.fingerprint()) != known.fingerprint:
             return None
-        if known.columns and await read_columns(tried.calls, tried.prompt) != known.columns:
+        if known.columns and await read_columns(tried.calls, tried.prompts[0]) != known.columns:
             return None
-        words = self.unknown_fingerprints.union(tried.calls.system_fingerprints)
-        self.unknown_fingerprints = frozenset()
-        return replace(known, system_fingerprints=known.system_fingerprints | words)
+        return known
 
     def _dialect(self, kind: str) -> Dialect:
         dialect = Dialect.of(PROFILES[kind or GENERIC])
@@ -192,6 +187,7 @@ def _as_said(
     """What a server says of itself in the entry of its model, each in its own way."""
     meta, profile = _mapping(entry.get("meta")), PROFILES[kind]
     counts = (
+        entry.get("context"),  # that of the settings
         entry.get("max_model_len"),
         _mapping(look.get("default_generation_settings")).get("n_ctx"),
         meta.get("n_ctx"),
@@ -235,59 +231,9 @@ class _Trial:
     """One server while it is tried out; each step adds to what it is known to do."""
 
     def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
-        self.calls = ModelCalls(client, can, said=_PROMPTS, **options)
-        self.prompt = Prompt()
-        self._fixed: list[Prompt] = []
-        self._greedy: list[Choice] = []
-
-    async def all(self, end_token: str) -> None:
-        """Try it out; its fingerprint is what it answers to the fixed prompts."""
-        fingerprint, hosted = await self._endpoints(), self.can.profile.is_hosted
-        self._set(tag_ids=await self._tag_ids() if self.can.tokenizes else ())
-        asked, free = (self.prompt, None) if hosted else await self._sum_answer()
-        if not self.can.no_greedy:
-            await self._raw_logprobs()
-        scoring = self.can.profile.scoring if self.can.tells_logprobs else "none"
-        if scoring == "prompt_logprobs" and not self.can.tokenizes:
-            scoring = "echo"
-        if scoring == "echo" and not (self.can.completes and await self._echoes()):
-            scoring = "none"
-        self._set(scoring=scoring)
-        if self.can.tokenizes:
-            self._set(eos_id=await self._eos_id(free, end_token))
-        if free is not None:
-            whole = behind_reasoning(to_sequence(free), free, None, opened=asked.opened)
-            self._set(reasons=whole.reasoning is not None)
-        if self.can.profile.tokenizes:
-            self._set(columns=await read_columns(self.calls, self.prompt))
-        if hosted or self.can.no_greedy:  # the same weights answer now so, now otherwise
-            return
-        if self.can.columns is None:  # as they do at some other servers to some prompts
-            fingerprint = common(fingerprint, await self.fingerprint())
-        self._set(fingerprint=fingerprint)
-
-    async def set_prompts(self) -> None:
-        """Render the fixed prompts."""
-        num = len(_PROMPTS) if self.can.tokenizes else 1
-        self._fixed = []
-        for text in _PROMPTS[:num]:
-            self._fixed.append(await render(self.calls, GenerationRequest(text)))
-        self.prompt = self._fixed[0]
-
-    async def fingerprint(self) -> Fingerprint:
-        """Greedy answers to the fixed prompts, by one call."""
-        asked = {"max_tokens": _FINGERPRINT_TOKENS, "top": self.can.logprobs}
-        further = {}
-        if self.can.tokenizes:
-            further = {"prompt": [list(prompt.ids or ()) for prompt in self._fixed]}
-        self._greedy = await self.calls.complete(self.prompt, len(self._fixed), further, **asked)
-        found: list[tuple[str, float | None]] = []
-        for choice in self._greedy:
-            logprobs, mean = choice.logprobs, None
-            if self.can.logprobs is not None and logprobs is not None and len(logprobs):
-                mean = float(logprobs.mean())
-            found.append((choice.text, mean))
-        return tuple(found)
+        self.calls = ModelCalls(client, can, said=(*_PROMPTS, _SUM, _SHORT), **options)
+        # The fixed ones, as they were last asked.
+        self.prompts: list[Prompt] = []
 
     @property
     def can(self) -> OpenAIServer:
@@ -297,142 +243,102 @@ class _Trial:
     def _set(self, **found: Any) -> None:
         self.calls.can = replace(self.can, **found)
 
-    async def _endpoints(self) -> Fingerprint:
-        """Find the way that answers, and tells log-probs if one does: the first answers show it."""
+    async def all(self, end_token: str) -> None:
+        """Try it out; its fingerprint is what it answers to the fixed prompts."""
+        greedy = await self._endpoint()
+        if self.can.logprobs is not None and not self.can.no_greedy:
+            await self._raw_logprobs(_first(greedy[:1]))
+        if self.can.profile.is_hosted:  # the same weights answer now so, now otherwise
+            return
+        await self._beginnings(end_token)
+        if self.can.tokenizes:
+            self._set(columns=await read_columns(self.calls, self.prompts[0]))
+        if self.can.no_greedy:
+            return
+        fingerprint = fingerprint_of(greedy, self.can)
+        if self.can.columns is None:  # as they do at some other servers to some prompts
+            fingerprint = common(fingerprint, await self.fingerprint())
+        self._set(fingerprint=fingerprint)
+
+    async def fingerprint(self) -> Fingerprint:
+        """What it answers to the fixed prompts."""
+        return fingerprint_of(await self._greedy(), self.can)
+
+    async def _greedy(self) -> list[Choice]:
+        """Greedy answers to the fixed prompts, by one call."""
+        num = len(_PROMPTS) if self.can.tokenizes else 1
+        self.prompts = [await render(self.calls, GenerationRequest(one)) for one in _PROMPTS[:num]]
+        asked = {"max_tokens": _FINGERPRINT_TOKENS, "top": self.can.logprobs}
+        return await self._complete(self.prompts, **asked)
+
+    async def _complete(self, prompts: Sequence[Prompt], **asked: Any) -> list[Choice]:
+        """A choice of each prompt, by one call."""
+        further = {}
+        if self.can.tokenizes:
+            further = {"prompt": [list(one.ids or ()) for one in prompts]}
+        return await self.calls.complete(prompts[0], len(prompts), further, **asked)
+
+    async def _endpoint(self) -> list[Choice]:
+        """Find the endpoint that answers, and tells log-probs if one does, by its first answers."""
+        profile, top = self.can.profile, self.can.tongue.dialect.tops
+        ways = [(False, True)] * profile.completes + [(False, False)]
+        if profile.tokenizes:
+            ways.insert(0, (True, True))
         refusal: Exception | None = None
-        found: tuple[OpenAIServer, list[Prompt], Fingerprint] | None = None
-        for way in self._ways():
-            self._set(tokenizes=way == "ids", completes=way != "chats")
-            self._set(logprobs=self.can.tongue.dialect.tops)
+        best: tuple[OpenAIServer, list[Prompt], list[Choice]] | None = None
+        for tokenizes, completes in ways:
+            # Log-probs that one endpoint refuses another may tell.
+            tongue = Tongue(replace(self.can.tongue.dialect, tops=top))
+            self._set(tokenizes=tokenizes, completes=completes, logprobs=top, tongue=tongue)
             try:
-                if self.can.tokenizes:
-                    self._set(**await self._tokens())
-                await self.set_prompts()
-                fingerprint = await self.fingerprint()
+                if tokenizes:
+                    await self._look_at_tokens()
+                greedy = await self._greedy()
             except (Rejected, Denied, Failed) as error:
                 refusal = refusal or error
                 continue
-            if self.can.tokenizes and self._greedy[0].token_ids is None:
+            if tokenizes and greedy[0].token_ids is None:
                 continue
-            self._look_at_greedy()
-            is_best = self.can.logprobs is not None or bool(self.can.unsound)
-            if is_best or found is None:
-                found = self.can, self._fixed, fingerprint
-            if is_best or self.can.tokenizes:
+            self._look_at(greedy)
+            is_best = tokenizes or self.can.logprobs is not None or bool(self.can.unsound)
+            if is_best or best is None:
+                best = self.can, self.prompts, greedy
+            if is_best:
                 break
-        if found is None:
+        if best is None:
             raise Refused(f"it neither completes prompts nor chats ({refusal})")
-        self.calls.can, self._fixed, fingerprint = found
-        self.prompt = self._fixed[0]
-        return fingerprint
+        self.calls.can, self.prompts, greedy = best
+        return greedy
 
-    def _ways(self) -> list[Literal["ids", "texts", "chats"]]:
-        """Ways to ask it, the richest first."""
-        profile = self.can.profile
-        if profile.tokenizes:
-            return ["ids", "texts", "chats"]
-        return ["texts", "chats"] if profile.completes else ["chats"]
-
-    async def _tokens(self) -> dict[str, Any]:
-        message = {"role": "user", "content": "Hello"}
-        chat = {"messages": [message], "add_generation_prompt": True}
-        reply = await self.calls.post("/tokenize", {"prompt": ""})
+    async def _look_at_tokens(self) -> None:
+        """What begins a prompt of token ids, and which tags of reasonings are tokens."""
         try:
-            prefix = token_ids(reply)
+            prefix = token_ids(await self.calls.post("/tokenize", {"prompt": ""}))
         except Unreachable:  # it has another path of this name
             raise Rejected(404, "") from None
-        try:
-            chats = bool(token_ids(await self.calls.post("/tokenize", chat)))
-        except Rejected:
-            chats = False
-        return {"special_prefix": prefix, "chats": chats}
+        self._set(special_prefix=prefix, tag_ids=tuple(await tags_in_vocabulary(self.calls)))
 
-    async def _tag_ids(self) -> tuple[TagIds, ...]:
-        """Those of the known tags that are tokens of their own."""
-        calls, found = self.calls, []
-        for tags in (*KNOWN_TAGS, HARMONY):
-            if len(start := await tokenize(calls, tags.start)) != 1:
-                continue
-            end = await tokenize(calls, tags.end)
-            is_known = len(end) == _END_TAG_TOKENS.get(tags, 1)
-            if not is_known or await detokenize(calls, end) != tags.end:
-                continue  # what the vocabulary does not know may be one token, too
-            allowed = {"allowed_token_ids": list(start)}
-            for choice in await calls.try_complete(self.prompt, allowed, max_tokens=1):
-                found.append(TagIds(tags, start[0], end, are_special=not choice.text))
-        return tuple(found)
-
-    def _look_at_greedy(self) -> None:
+    def _look_at(self, greedy: Sequence[Choice]) -> None:
         """What log-probs greedy answers have; none where they cannot be any."""
-        told = [one.logprobs for one in self._greedy if one.logprobs is not None]
-        reasons = [one.unsound for one in self._greedy if one.unsound]
+        told = [one.logprobs for one in greedy if one.logprobs is not None]
+        reasons = [one.unsound for one in greedy if one.unsound]
         if told and not any(logprobs.any() for logprobs in told):
             reasons.append(ALL_ZERO)
         num: int | None = None
         if told and not reasons:
-            counts = map(len, (self._greedy[0].tops or ({},))[:2])  # tokens may share a text
+            counts = map(len, (greedy[0].tops or ({},))[:2])  # tokens may share a text
             num = min(self.can.tongue.dialect.tops or 0, *counts)
         self._set(logprobs=num, unsound=reasons[0] if reasons else "")
 
-    async def _sum_answer(self) -> tuple[Prompt, Choice | None]:
-        """How it begins to answer a sum, which a model that reasons thinks about."""
-        for chats in (True, False) if self.can.chats else (False,):
-            self._set(chats=chats)
-            prompt = await render(self.calls, _asking(_SUM, is_chat=chats))
-            if choices := await self.calls.try_complete(prompt, max_tokens=_END_TOKENS):
-                return prompt, choices[0]
-        return self.prompt, None
-
-    async def _raw_logprobs(self) -> None:
+    async def _raw_logprobs(self, greedy: Mapping[str, float]) -> None:
         """Whether log-probs are those of the untouched distribution: of answers, of samples.
 
         The first token's are compared: two laws that agree cannot both have changed them.
         """
-        if self.can.logprobs is None:
-            return
-        greedy = _first(self._greedy[:1])
-        raw_greedy = True
-        raw_samples: RawLogprobs = "always"
-        if not _agree(greedy, await self._first_logprobs(_HOT)):
-            raw_samples = "at_temperature_one"
-            narrow = await self._first_logprobs(_NARROW)
-            if not _agree(greedy, narrow):
-                whole = await self._first_logprobs(_WHOLE)
-                raw_greedy = _agree(whole, greedy)
-                if not _agree(whole, narrow):
-                    raw_samples = "never"
-        self._set(raw_greedy=raw_greedy, raw_samples=raw_samples)
-
-    async def _echoes(self) -> bool:
-        text, asked = self.prompt.text or "", {"max_tokens": 1, "top": self.can.logprobs}
-        choices = await self.calls.try_complete(self.prompt, {"echo": True}, **asked)
-        tokens = "".join((choices[0].tokens or ()) if choices else ())
-        return bool(choices) and choices[0].text.startswith(text) and len(tokens) >= len(text)
-
-    async def _eos_id(self, free: Choice | None, end_token: str) -> int | None:
-        """The id that ends answers: that of the settings, or of an answer that ends.
-
-        Raises:
-            Refused: what the settings say is no token.
-        """
-        if end_token:
-            ids = await tokenize(self.calls, end_token)
-            if len(ids) != 1:
-                raise Refused(f"{variable('generation.end_token')} is not one token there")
-            return ids[0]
-        # A reasoning may take longer than these few tokens, and is closed at once then.
-        prompts, found = list(self._fixed), [] if free is None else [free]
-        if self.can.chats:  # which most models end soonest
-            prompts.insert(0, await render(self.calls, _asking(_SHORT, is_chat=True)))
-        for closed in (None, (), *((one.start, *one.end) for one in self.can.tag_ids)):
-            if closed is not None:
-                asked = [[*(prompt.ids or ()), *closed] for prompt in prompts]
-                most = {"max_tokens": _END_TOKENS}
-                found = await self.calls.complete(prompts[0], len(asked), {"prompt": asked}, **most)
-            for choice in found:
-                if choice.ended_by_eos and choice.token_ids:
-                    return choice.token_ids[-1]
-        return None
+        for raw_samples, law in _LAWS.items():
+            if _agree(greedy, await self._first_logprobs(law)):
+                self._set(raw_greedy=True, raw_samples=raw_samples)
+                return
 
     async def _first_logprobs(self, law: Mapping[str, Any]) -> dict[str, float]:
         """Log-probs of first tokens that are drawn so, by names: each draw tells the likeliest."""
@@ -440,8 +346,41 @@ class _Trial:
         top = min(self.can.logprobs or 0, _COMPARED)
         for seed in (3,) if top else (3, 4, 5, 6):
             drawn = {**law, "seed": seed}
-            found += await self.calls.try_complete(self.prompt, drawn, max_tokens=1, top=top)
+            found += await self.calls.try_complete(self.prompts[0], drawn, max_tokens=1, top=top)
         return _first(found)
+
+    async def _beginnings(self, end_token: str) -> None:
+        """Whether it reasons before it answers, and the id that ends its answers, by one call.
+
+        Raises:
+            Refused: what the settings say that ends them is no token.
+        """
+        prompts = [await self._asked(_SUM)]
+        if self.can.tokenizes:  # of those that reason, a closed reasoning alone ends so soon
+            short = await self._asked(_SHORT)
+            prompts += [short, *closed(short, self.can), *self.prompts]
+        try:
+            begun = await self._complete(prompts, max_tokens=_BEGINNING_TOKENS)
+            first, opened = begun[0], prompts[0].opened
+            whole = behind_reasoning(to_sequence(first), first, None, opened=opened)
+            ends = [one.token_ids[-1] for one in begun if one.ended_by_eos and one.token_ids]
+            self._set(reasons=whole.reasoning is not None, eos_id=next(iter(ends), None))
+        except (Rejected, Failed) as error:
+            is_there = not isinstance(error, Rejected) or error.status not in _NOT_THERE
+            self._set(chats=self.can.chats and is_there)
+        if end_token and self.can.tokenizes:
+            ids = await tokenize(self.calls, end_token)
+            if len(ids) != 1:
+                raise Refused(f"{variable('generation.end_token')} is not one token there")
+            self._set(eos_id=ids[0])
+
+    async def _asked(self, text: str) -> Prompt:
+        """A question as a chat, or as a raw prompt where there are none."""
+        if self.can.chats:
+            with suppress(ChatTemplateError):
+                return await render(self.calls, _asking(text, is_chat=True))
+            self._set(chats=False)
+        return await render(self.calls, _asking(text, is_chat=False))
 
 
 def _asking(text: str, *, is_chat: bool) -> GenerationRequest:
@@ -450,7 +389,41 @@ def _asking(text: str, *, is_chat: bool) -> GenerationRequest:
     return GenerationRequest(prompt=text)
 
 
-def _first(choices: list[Choice]) -> dict[str, float]:
+async def tags_in_vocabulary(calls: ModelCalls) -> list[TagIds]:
+    """Those of the known tags that are tokens of their own, by one call."""
+    known = (*KNOWN_TAGS, HARMONY)
+    text = "".join(tags.start + tags.end for tags in known)
+    body = {"prompt": text, "add_special_tokens": False, "return_token_strs": True}
+    reply = await calls.post("/tokenize", body)
+    ids, spelt = token_ids(reply), reply.get("token_strs") or ()
+    found = []
+    for tags in known:
+        size = _END_TAG_TOKENS.get(tags, 1)
+        ends = [i for i in range(len(spelt)) if "".join(spelt[i : i + size]) == tags.end]
+        if tags.start in spelt and ends:
+            end = ids[ends[0] : ends[0] + size]
+            found.append(TagIds(tags, ids[spelt.index(tags.start)], end))
+    return found
+
+
+def closed(prompt: Prompt, can: OpenAIServer) -> list[Prompt]:
+    """The prompt with a reasoning that is over, for each way to write one."""
+    ids = prompt.ids or ()
+    return [replace(prompt, ids=(*ids, one.start, *one.end)) for one in can.tag_ids]
+
+
+def fingerprint_of(choices: Sequence[Choice], can: OpenAIServer) -> Fingerprint:
+    """What the fixed prompts' answers are remembered by."""
+    found: list[tuple[str, float | None]] = []
+    for choice in choices:
+        mean = None
+        if can.logprobs is not None and choice.logprobs is not None and len(choice.logprobs):
+            mean = float(choice.logprobs.mean())
+        found.append((choice.text, mean))
+    return tuple(found)
+
+
+def _first(choices: Sequence[Choice]) -> dict[str, float]:
     """Log-probs of first tokens by their names."""
     found: dict[str, float] = {}
     for choice in choices:
@@ -508,10 +481,7 @@ async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]
     can, reason, choice = calls.can, _REFUSED, None
     prompt = await render(calls, _asking(_FRANCE, is_chat=can.chats))
     # Some begin behind a reasoning, which is closed at once where that is possible.
-    for closed in ((), *((one.start, *one.end) for one in can.tag_ids)):
-        asked = prompt
-        if closed:
-            asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
+    for asked in (prompt, *closed(prompt, can)):
         held = under_grammar(can, asked, grammar_of(_SCHEMA))
         choices = await calls.try_complete(
             asked, held, max_tokens=_NUM_TOKENS, top=top, by_text=True

@@ -375,7 +375,7 @@ class UnitInfo(BaseModel):
     support: float | None = None
     """mean over the samples of how far each says the same, 0 to 1; absent without samples"""
     contradiction: float | None = None
-    """of a sentence or claim: mean over the samples of how far each denies it, 0 to 1"""
+    """of a sentence or claim, by an NLI model: how far the samples deny it, 0 to 1, their mean"""
     contradicted_by: list[int] | None = None
     """of a sentence or claim: indices, ≥ 0, of the samples that deny it rather than say it"""
     out_of_domain: bool | None = None

@@ -4,29 +4,29 @@ import functools
 import importlib
 import inspect
 import logging
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from cocoa_vllm.identity import (
+from torch import Tensor
+
+from cocoa_vllm.probe import Model
+from cocoa_vllm.protocol import (
+    ARGUMENT,
     NO_SUPPORT,
     OTHER_LOGPROBS,
     PARALLEL,
     READY,
     SPECULATIVE,
+    complaint,
     revision_of,
 )
-from cocoa_vllm.modes import ARGUMENT, complaint
-from cocoa_vllm.probe import Model
-from cocoa_vllm.reader import Reader
-from cocoa_vllm.touched import CHECKED, STARTED, Method
+from cocoa_vllm.reader import Reader, Row, Step
+from cocoa_vllm.touched import CHECKED, COMPUTED, LOADED, SAMPLED, SCHEDULED, STARTED, Method
 
 logger = logging.getLogger("vllm.cocoa")
 
 # The hooks were read against, and run with, this release.
 TESTED = "0.32.0"
-# Set to 1, it lets the plugin do what it was never seen doing.
-ALLOW_UNTESTED = "COCOA_VLLM_ALLOW_UNTESTED"
 _GATHERING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -85,32 +85,87 @@ def _checking_requests(verify: Callable[..., None]) -> Callable[..., None]:
 
 def _hooking_runner(init_device: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> Any:
-        is_second = self.vllm_config.use_v2_model_runner
-        if is_second:
-            check_allowed(self.vllm_config.device_config.device_type, os.environ)
-        importlib.import_module(f"cocoa_vllm.runner_v{2 if is_second else 1}").install()
+        if self.vllm_config.use_v2_model_runner:
+            raise Unfit(
+                "cocoa: the plugin does not know vLLM's second model runner, which it takes where "
+                "there is a GPU: set VLLM_USE_V2_MODEL_RUNNER=0 to have the first one"
+            )
+        hook(LOADED, _loaded)
+        hook(SCHEDULED, _scheduled)
+        hook(COMPUTED, _computed)
+        hook(SAMPLED, _sampled)
         return init_device(self, *args, **kwargs)
 
     return init
 
 
-def check_allowed(device: str, environment: Mapping[str, str]) -> None:
-    """Refuse the second model runner where it was never run.
+def _loaded(setup: Callable[..., None]) -> Callable[..., None]:
+    """The model is loaded and neither compiled nor captured."""
 
-    Args:
-        device: vLLM's word for where it computes.
-        environment: of the process.
+    def _setup_eagle3_aux_hidden_state_outputs(self: Any) -> None:
+        setup(self)
+        self.cocoa_step = None
+        self.cocoa = make_reader(self)
 
-    Raises:
-        Unfit: it was never run there, and nobody says that it may be.
-    """
-    if device == "cpu" or environment.get(ALLOW_UNTESTED) == "1":
-        return
-    raise Unfit(
-        "cocoa: the plugin was never run with vLLM's second model runner on such a device: set "
-        f"VLLM_USE_V2_MODEL_RUNNER=0 to have the first one, or {ALLOW_UNTESTED}=1 to have it all "
-        "the same"
-    )
+    return _setup_eagle3_aux_hidden_state_outputs
+
+
+def _scheduled(update: Callable[..., Any]) -> Callable[..., Any]:
+    """Called for each step, and for one without tokens, which may be the last for long."""
+
+    def _update_states(self: Any, scheduler_output: Any) -> Any:
+        self.cocoa.forget(scheduler_output.finished_req_ids)
+        self.cocoa.learn(scheduler_output.scheduled_new_reqs)
+        return update(self, scheduler_output)
+
+    return _update_states
+
+
+def _computed(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward pass is launched; what it scheduled is still known."""
+
+    def sample_tokens(self: Any, grammar_output: Any) -> Any:
+        state = self.execute_model_state
+        self.cocoa_step = None if state is None else _step(self, state)
+        return sample(self, grammar_output)
+
+    return sample_tokens
+
+
+def _sampled(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """The logits are final but for what the sampler does to them in place."""
+
+    def _sample(self: Any, logits: Tensor | None, spec_decode_metadata: Any) -> Any:
+        step = self.cocoa_step
+        if step is None or logits is None or spec_decode_metadata is not None:
+            return sample(self, logits, spec_decode_metadata)
+        entropy = self.cocoa.entropies(step, logits)
+        output = sample(self, logits, spec_decode_metadata)
+        if output.logprobs_tensors is not None:
+            self.cocoa.write(step, entropy, output.logprobs_tensors)
+        return output
+
+    return _sample
+
+
+def _step(runner: Any, state: Any) -> Step | None:
+    """The step's rows that opted in; None without any."""
+    if not runner.cocoa.modes:
+        return None
+    batch, scheduled = runner.input_batch, state.scheduler_output.num_scheduled_tokens
+    rows = []
+    for index, request in enumerate(batch.req_ids):
+        mode = runner.cocoa.modes.get(request)
+        if mode is None or runner.discard_request_mask.np[index]:  # a prefill's earlier chunk
+            continue
+        if runner.speculative_config is not None and mode != "identity":
+            continue
+        read = int(batch.num_computed_tokens_cpu[index]) + scheduled[request]
+        done = read - int(batch.num_prompt_tokens[index])
+        end = int(runner.query_start_loc.np[index + 1]) - 1
+        rows.append(Row(index, request, mode, done, end))
+    step: Step | None = runner.cocoa.step(rows, state.aux_hidden_states)
+    return step
 
 
 def make_reader(runner: Any) -> Reader:

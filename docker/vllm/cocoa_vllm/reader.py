@@ -12,9 +12,17 @@ import torch
 from torch import Tensor
 
 from cocoa_vllm.columns import entropies, finite, insert
-from cocoa_vllm.identity import NO_PROBE, READY, identity_columns, mark_of
-from cocoa_vllm.modes import Mode, compares_prompt, is_light, mode_of
 from cocoa_vllm.probe import DeviceProbe, DevicePrompts, Model
+from cocoa_vllm.protocol import (
+    NO_PROBE,
+    READY,
+    Mode,
+    compares_prompt,
+    identity_columns,
+    is_light,
+    mark_of,
+    mode_of,
+)
 from cocoa_vllm.sums import Sums, sent
 
 logger = logging.getLogger("vllm.cocoa")

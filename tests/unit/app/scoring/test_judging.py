@@ -193,6 +193,15 @@ def test_the_reason_names_what_the_nearest_part_would_have_to_be_asked():
     )
 
 
+@pytest.mark.parametrize(("nli", "fits"), [("the-nli", False), (None, True)])
+def test_sentences_compared_by_words_are_not_those_that_an_nli_model_compared(nli, fits):
+    known = several(({ALL: {"sp": calibration()}}, {"unit": "sentence", "nli": nli}))
+    ask = replace(ASK, units="sentences")
+    plan = replace(PLAN, ask=ask, unit_primary="sp", parts_compared_by="words", calibrator=known)
+    said = "not calibrated for compared by words: ask with compared by nli, or calibrate for it"
+    assert plan.unit_part == (known.parts[0] if fits else said)
+
+
 def test_what_no_sample_is_read_for_heeds_no_sampling():
     plan = replace(PLAN, estimators=("sp",), primary="sp")
     known = calibrator({ALL: {"sp": calibration()}})

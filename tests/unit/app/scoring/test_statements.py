@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.scoring.ask import Ask, GivenClaim
 from app.scoring.derive import Evidence, token_statistics
@@ -33,6 +35,12 @@ def failed(name, error):
 
 def ends_of(text):
     return [word.end() for word in re.finditer(r"\S+", text)]
+
+
+def by_words(answer, samples, question=""):
+    spans = spans_of([answer, *samples])
+    stated = stated_sentences(Subject(sequence(answer), None, ()), 100, spans)
+    return Statements(stated, samples, spans, None, question)
 
 
 def made(answer, samples, max_units=100, tools=(), claims=None):
@@ -206,6 +214,44 @@ def test_long_and_many_claims_are_shortened_and_cut():
     assert [len(one.split()) for _, one in statements.pairs] == [200, 3]
     parts = statements.parts(table(dict.fromkeys(statements.pairs, (0.5, 0.5, 0.0))))
     assert parts.warnings == ("units_cut", "claims_shortened")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "sample", "expected"),
+    [
+        ("The capital of Peru is Lima.", "Lima is the capital of Peru. It is old.", 1.0),
+        ("Die Hauptstadt von Peru ist Lima.", "Es liegt in Asien. Lima ist Perus Hauptstadt.", 1.0),
+        ("The capital of Peru is Lima.", "The capital is Cusco. It is old.", 0.0),
+        ("It was founded in 1535.", "It was founded in 1553.", 0.0),
+        ("It is not safe.", "It is safe.", 0.0),
+        ("It is safe.", "It isn't safe.", 0.0),
+        ("Lima was founded by Pizarro.", "Pizarro came. Lima is old.", 0.5),
+        ("秘鲁的首都是利马。", "利马是秘鲁的首都。", 1.0),
+        ("It lies in Asia.", "", 0.0),
+    ],
+)
+def test_without_an_nli_model_sentences_are_compared_by_what_they_add(sentence, sample, expected):
+    question = "What is the capital of Peru? Was ist die Hauptstadt von Peru? When was it founded?"
+    statements = by_words(sentence, [sample], question)
+
+    [unit] = statements.parts(table({})).units
+    assert (support(unit), contradiction(unit)) == (expected, None)
+    assert statements.pairs == []
+
+
+@given(st.lists(st.sampled_from(["Lima is old.", "It rains.", "He left in 1990."]), min_size=1))
+def test_by_words_too_a_sentence_that_a_sample_has_is_supported(sentences):
+    answer = " ".join(dict.fromkeys(sentences))
+    units = by_words(answer, ["Nothing is known.", f"Well, well. {answer}"]).parts(table({})).units
+    for unit in units:
+        assert unit.supports[1] == 1.0
+
+
+def test_by_words_nobody_says_who_denies():
+    parts = by_words("Lima is big. It lies in Peru.", ["Lima is big. It is in Chile."])
+    units = scored(sequence("Lima is big. It lies in Peru."), parts.parts(table({})))
+
+    assert shaky_units(units) == 'Shaky: 1 of 2 sentences, "It lies in Peru." (support 0.00).'
 
 
 @pytest.mark.parametrize(

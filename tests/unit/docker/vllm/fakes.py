@@ -55,7 +55,7 @@ def asking(mode):
 
 
 def loaded(name, *, folders=(), prompts="", **changes):
-    """A runner of either kind with a loaded model, as `make_reader` reads it."""
+    """A runner with a loaded model, as `make_reader` reads it."""
     model = SimpleNamespace(layers=None, supported=True)
     model.set_aux_hidden_state_layers = lambda layers: setattr(model, "layers", layers)
     model_config = SimpleNamespace(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from cocoa_vllm import columns as written
-from cocoa_vllm import identity, modes
+from cocoa_vllm import protocol
 from cocoa_vllm.reader import Row
 
 from models.engines.sampling import entropies
@@ -43,7 +43,7 @@ class Worker(ModelCalls):
 
     async def post(self, path, body, **_):
         """A completion of one token in the mode that the body asks for."""
-        return self.reply(body["vllm_xargs"][modes.ARGUMENT], body["logprobs"])
+        return self.reply(body["vllm_xargs"][protocol.ARGUMENT], body["logprobs"])
 
     def reply(self, mode, top):
         tensors = sampled(self.logits, TOP)
@@ -81,11 +81,11 @@ def bound(columns, folders, prompts=""):
 
 def test_constants_are_the_same():
     assert FIRST_SENTINEL == written.FIRST_ID
-    assert read.FORMAT == identity.FORMAT
-    obstacles = (identity.NO_PROBE, identity.NO_SUPPORT, identity.SPECULATIVE)
+    assert read.FORMAT == protocol.FORMAT
+    obstacles = (protocol.NO_PROBE, protocol.NO_SUPPORT, protocol.SPECULATIVE)
     assert set(read._NO_LIGHT) == {
-        *(identity.READY, *obstacles),
-        *(identity.PARALLEL, identity.OTHER_LOGPROBS),
+        *(protocol.READY, *obstacles),
+        *(protocol.PARALLEL, protocol.OTHER_LOGPROBS),
     }
 
 
@@ -125,7 +125,7 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
     assert server.prompts == sha256
     assert not bound(told, folders, "f" * 64).prompts
     mode, top = read.mode_of(server, frozenset(statistics))
-    assert modes.complaint({modes.ARGUMENT: mode}, top) is None
+    assert protocol.complaint({protocol.ARGUMENT: mode}, top) is None
     (choice,) = read_choices(worker.reply(mode, top), 1)
     assert read.is_foreign(choice, server) == (
         bool(kinds) and domain(kinds=kinds).is_foreign(np.ones(D))

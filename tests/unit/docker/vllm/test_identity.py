@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cocoa_vllm.identity import identity_columns, mark_of, revision_of, spell
+from cocoa_vllm.protocol import identity_columns, mark_of, revision_of, spell
 from safetensors.torch import save_file
 
 from models.checkpoints import revision_of as revision_in_process

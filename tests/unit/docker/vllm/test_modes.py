@@ -1,7 +1,7 @@
 """What a request may say to the plugin."""
 
 import pytest
-from cocoa_vllm.modes import complaint, mode_of
+from cocoa_vllm.protocol import complaint, mode_of
 
 LEAST = [
     *[("entropy", 2), ("light", 4), ("identity", 7)],

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from cocoa_vllm.columns import FIRST_ID, MISSING
-from cocoa_vllm.identity import NO_PROBE, NO_SUPPORT, spell
-from cocoa_vllm.modes import MODES
+from cocoa_vllm.protocol import MODES, NO_PROBE, NO_SUPPORT, spell
 from cocoa_vllm.reader import Row
 
 from models.engines.sampling import entropies

@@ -21,6 +21,10 @@ def typed(kind):
         ("float", "number"),
         ("bool", "boolean"),
         ("dict", "object"),
+        ("HashMap", "object"),
+        ("ArrayList", "array"),
+        ("char", "string"),
+        ("short", "integer"),
         (["int", "none"], ["integer", "null"]),
     ],
 )

@@ -107,6 +107,14 @@ def test_sentences_end_where_their_language_ends_them(text, sentences):
     assert said(text) == sentences
 
 
+def test_lines_with_labels_are_sentences_of_their_own():
+    text = "Name: Peru\nCapital: Lima. It is big,\nand old.\nMain language: Spanish"
+    lines = ["Name: Peru", "Capital: Lima.", "It is big,\nand old.", "Main language: Spanish"]
+    assert said(text) == lines
+    start, end = sentence_spans(text)[0]
+    assert without_sentences(text, [(start, end)]) == text.removeprefix("Name: Peru\n")
+
+
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -128,6 +136,8 @@ def test_sentences_end_where_their_language_ends_them(text, sentences):
         'He asked: "Why?"',
         "**Note:** Rome is old.",
         "**Rome**",
+        "Nous avons vu M. Dupont et Mme. Durand dans la rue.",
+        "The reason is\nsimple: it is old.",
     ],
 )
 def test_it_is_one_sentence_and_the_next_is_another(sentence):

@@ -120,22 +120,3 @@ async def test_a_reasoning_that_is_counted_alone_is_said_not_to_be_told(max_logp
         assert (one.reasoning.text, one.reasoning.num_tokens) == ("", 5)
     assert "reasoning_not_told" in found.warnings
     assert found.answer.num_written == expected.answer.num_written
-
-
-async def test_tokens_for_which_the_text_has_no_room_are_a_reasoning_that_nobody_tells():
-    reply = {
-        "choices": [{"message": {"content": "24"}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 9, "completion_tokens": 300},
-    }
-    request = replace(
-        REQUEST,
-        statistics=frozenset(),
-        sampling=replace(REQUEST.sampling, max_new_tokens=400),
-    )
-    async with openai_server(**CHATS) as server, over(server) as generator:
-        server.replies.append(reply)
-        found = await generator.generate(request)
-
-    assert found.answer.text == "24"
-    assert found.answer.reasoning.num_tokens > 250
-    assert found.warnings == ("reasoning_not_told",)

@@ -205,25 +205,6 @@ async def test_a_server_whose_log_probs_are_all_0_tells_none(traits):
         assert generation.answer.text
 
 
-@pytest.mark.parametrize("traits", [PLAIN, {}], ids=["by text", "by id"])
-async def test_log_probs_of_0_alone_are_none_where_samples_differ(traits):
-    def certain(choice, body):
-        entries(choice, logprob=0.0)
-        if isinstance(told := content_of(choice), dict):
-            told["top_logprobs"] = None
-
-    async with openai_server(**traits) as server, over(server) as generator:
-        server.alter = of_requests(certain)
-        generation = await generator.generate(REQUEST)
-        alike = replace(REQUEST, sampling=replace(REQUEST.sampling, temperature=0.01, top_k=1))
-        sure = await generator.generate(alike)
-
-    assert len({one.text for one in generation.samples}) > 1
-    assert generation.absent == dict.fromkeys(LOGPROBS, soundness.ALL_ZERO)
-    assert {one.text for one in sure.samples} == {sure.answer.text}
-    assert "answer_token_logprobs" not in sure.absent
-
-
 async def test_a_stream_tells_no_log_prob_that_is_none():
     told: list[Token] = []
     async with openai_server() as server, over(server) as generator:
@@ -231,19 +212,15 @@ async def test_a_stream_tells_no_log_prob_that_is_none():
     assert [one.logprob for one in told] == pytest.approx(whole.answer.token_logprobs)
 
 
-@pytest.mark.parametrize("scoring", ["prompt_logprobs", "echo"])
 @pytest.mark.parametrize("value", [-9999.0, None, 0.5])
-async def test_a_given_answer_with_a_log_prob_that_is_none_has_no_scores(scoring, value):
+async def test_a_given_answer_with_a_log_prob_that_is_none_has_no_scores(value):
     def of_prompt(choice, body):
         if choice.get("prompt_logprobs"):
             for one in choice["prompt_logprobs"][-1].values():
                 one["logprob"] = value
-        elif body.get("echo"):
-            choice["logprobs"]["token_logprobs"][-3] = value
 
-    traits = {} if scoring == "prompt_logprobs" else PLAIN
     request = replace(REQUEST, answer=GivenAnswer(" It is Paris."))
-    async with openai_server(**traits) as server, over(server) as generator:
+    async with openai_server() as server, over(server) as generator:
         sound = await generator.generate(request)
         server.alter = of_prompt
         generation = await generator.generate(request)

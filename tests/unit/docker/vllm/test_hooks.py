@@ -1,17 +1,17 @@
-"""The hooks of both model runners, against as much of vLLM as they touch."""
+"""The hooks of the model runner, against as much of vLLM as they touch."""
 
 import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 
-import cocoa_vllm.runner_v1 as v1
-import cocoa_vllm.runner_v2 as v2
 import numpy as np
 import pytest
 import torch
+from cocoa_vllm import hooks
 from cocoa_vllm.columns import FIRST_ID
-from cocoa_vllm.hooks import make_reader, wrap
-from cocoa_vllm.identity import (
+from cocoa_vllm.hooks import Unfit, make_reader, wrap
+from cocoa_vllm.probe import ProbeRefused
+from cocoa_vllm.protocol import (
     NO_PROBE,
     NO_SUPPORT,
     OTHER_LOGPROBS,
@@ -19,7 +19,6 @@ from cocoa_vllm.identity import (
     READY,
     SPECULATIVE,
 )
-from cocoa_vllm.probe import ProbeRefused
 
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import (
@@ -48,8 +47,8 @@ def asked():
     return [*new, SimpleNamespace(req_id="pooling", sampling_params=None)]
 
 
-def first_runner(of, *, speculative_config=None):
-    """The first runner after a forward pass."""
+def ready(of, *, speculative_config=None):
+    """A runner after a forward pass."""
     of.learn(asked())
     num_tokens = sum(SCHEDULED.values())
     states = [torch.arange(num_tokens * D).reshape(num_tokens, D).float()]
@@ -72,39 +71,8 @@ def first_runner(of, *, speculative_config=None):
     )
 
 
-def second_runner(of, *, speculative_config=None):
-    """The second runner after a forward pass."""
-    runner = first_runner(of, speculative_config=speculative_config)
-    batch = SimpleNamespace(
-        req_ids=REQUESTS,
-        num_reqs=len(REQUESTS),
-        num_computed_tokens_np=np.array(COMPUTED),
-        num_scheduled_tokens=np.array(list(SCHEDULED.values())),
-        prefill_len_np=np.array([5, 4, 2, 8, 7]),
-        idx_mapping_np=np.array([4, 3, 2, 1, 0]),
-        query_start_loc_np=np.array([0, *(ENDS + 1)], np.int32),
-    )
-    state = SimpleNamespace(
-        input_batch=batch, aux_hidden_states=runner.execute_model_state.aux_hidden_states
-    )
-    return SimpleNamespace(
-        cocoa=of,
-        device=CPU,
-        speculative_config=speculative_config,
-        execute_model_state=state,
-        req_states=SimpleNamespace(prompt_len=Buffer(PROMPTS[::-1], np.int32)),
-        sampler=SimpleNamespace(),
-        batch_sharder=None,
-        pcp_manager=None,
-    )
-
-
-RUNNERS = pytest.mark.parametrize(("hooks", "made"), [(v1, first_runner), (v2, second_runner)])
-
-
-@RUNNERS
-def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(hooks, made, tmp_path):
-    runner = made(reader(saved(tmp_path)))
+def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(tmp_path):
+    runner = ready(reader(saved(tmp_path)))
     step = hooks._step(runner, runner.execute_model_state)
     rows = [(row.index, row.request, row.mode, row.step) for row in step.rows]
     assert rows == [(1, "entropy", "entropy", 0), (0, "light", "light", 2), (4, "late", "light", 2)]
@@ -112,13 +80,10 @@ def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(hooks, made, tmp_pat
     assert step.states.equal(states[[ENDS[0], ENDS[4]]][:, None])
 
 
-@RUNNERS
-def test_a_prompts_last_state_is_read_in_the_step_that_ends_at_it(
-    hooks, made, tmp_path, monkeypatch
-):
+def test_a_prompts_last_state_is_read_in_the_step_that_ends_at_it(tmp_path, monkeypatch):
     for name, mode in MODES.items():
         monkeypatch.setitem(MODES, name, mode and "entropy+prompt")
-    runner = made(reader(prompts=prompts_file(tmp_path)))
+    runner = ready(reader(prompts=prompts_file(tmp_path)))
     step = hooks._step(runner, runner.execute_model_state)
     assert [row.request for row in step.rows] == ["entropy", "light", "late"]
     assert [row.request for row in step.shown] == ["entropy"]
@@ -126,28 +91,25 @@ def test_a_prompts_last_state_is_read_in_the_step_that_ends_at_it(
     assert step.states.equal(states[[ENDS[1]]][:, None])
 
 
-@RUNNERS
-def test_without_light_no_state_is_read(hooks, made):
-    runner = made(reader())
+def test_without_light_no_state_is_read():
+    runner = ready(reader())
     runner.execute_model_state.aux_hidden_states = None
     step = hooks._step(runner, runner.execute_model_state)
     assert len(step.rows) == 3
     assert step.states is None
 
 
-@RUNNERS
-def test_with_speculative_decoding_only_identity_has_columns(hooks, made, monkeypatch):
+def test_with_speculative_decoding_only_identity_has_columns(monkeypatch):
     monkeypatch.setitem(MODES, "entropy", "identity")
-    runner = made(reader(), speculative_config=object())
+    runner = ready(reader(), speculative_config=object())
     step = hooks._step(runner, runner.execute_model_state)
     assert [(row.request, row.mode) for row in step.rows] == [("entropy", "identity")]
 
 
-@RUNNERS
-def test_a_step_of_others_is_none(hooks, made, monkeypatch):
+def test_a_step_of_others_is_none(monkeypatch):
     for name in MODES:
         monkeypatch.setitem(MODES, name, None)
-    runner = made(reader())
+    runner = ready(reader())
     assert hooks._step(runner, runner.execute_model_state) is None
 
 
@@ -156,8 +118,8 @@ def marked(output):
     return (output.logprobs_tensors.logprob_token_ids == FIRST_ID).any(dim=1).tolist()
 
 
-def test_the_first_runners_columns_are_those_of_the_logits_before_the_sampler(tmp_path):
-    runner, logits = first_runner(reader(saved(tmp_path))), torch.randn(5, V)
+def test_the_runners_columns_are_those_of_the_logits_before_the_sampler(tmp_path):
+    runner, logits = ready(reader(saved(tmp_path))), torch.randn(5, V)
     tensors = sampled(logits)
 
     def _sample(self, logits, spec_decode_metadata):
@@ -166,61 +128,30 @@ def test_the_first_runners_columns_are_those_of_the_logits_before_the_sampler(tm
 
     def sample_tokens(self, grammar_output):
         self.execute_model_state = None
-        return v1._sampled(_sample)(self, logits, None)
+        return hooks._sampled(_sample)(self, logits, None)
 
-    expected = runner.cocoa.entropies(v1._step(runner, runner.execute_model_state), logits).tolist()
-    output = v1._computed(sample_tokens)(runner, None)
+    expected = runner.cocoa.entropies(
+        hooks._step(runner, runner.execute_model_state), logits
+    ).tolist()
+    output = hooks._computed(sample_tokens)(runner, None)
     assert marked(output) == [True, True, False, False, True]
     assert tensors.logprobs[1, 2].item() == pytest.approx(expected[0], abs=1e-6)
-    assert v1._computed(lambda self, grammar: self.cocoa_step)(runner, None) is None
+    assert hooks._computed(lambda self, grammar: self.cocoa_step)(runner, None) is None
 
 
-def test_the_first_runner_forgets_in_a_step_without_tokens():
-    runner = first_runner(reader())
+def test_the_runner_forgets_in_a_step_without_tokens():
+    runner = ready(reader())
     told = SimpleNamespace(finished_req_ids={"light"}, scheduled_new_reqs=[])
-    v1._scheduled(lambda self, output: None)(runner, told)
+    hooks._scheduled(lambda self, output: None)(runner, told)
     assert runner.cocoa.modes.keys() == {"entropy", "chunk", "late"}
 
 
-def test_the_first_runner_learns_modes_of_a_request_whose_name_was_used_before():
-    runner = first_runner(reader())
+def test_the_runner_learns_modes_of_a_request_whose_name_was_used_before():
+    runner = ready(reader())
     again = [one for one in asked() if one.req_id == "light"]
     told = SimpleNamespace(finished_req_ids={"light"}, scheduled_new_reqs=again)
-    v1._scheduled(lambda self, output: None)(runner, told)
+    hooks._scheduled(lambda self, output: None)(runner, told)
     assert runner.cocoa.modes["light"] == "light"
-
-
-class Sampler:
-    """The second runner's."""
-
-    def __call__(self, logits, input_batch):
-        return SimpleNamespace(logprobs_tensors=sampled(logits))
-
-
-def test_the_second_runners_sampler_writes_columns_in_that_step_only(tmp_path):
-    runner, logits = second_runner(reader(saved(tmp_path))), torch.randn(5, V)
-    hooked = type("Hooked", (Sampler,), {})
-    wrap(hooked, "__call__", v2._sampled)
-    runner.sampler = hooked()
-    batch = runner.execute_model_state.input_batch
-
-    def sample_tokens(self, grammar_output):
-        return self.sampler(logits, batch)
-
-    assert marked(v2._computed(sample_tokens)(runner, None)) == [True, True, False, False, True]
-    assert marked(runner.sampler(logits, batch)) == [False] * 5
-    runner.batch_sharder = object()
-    assert marked(v2._computed(sample_tokens)(runner, None)) == [False] * 5
-
-
-def test_the_second_runner_learns_modes_and_forgets_the_finished_alone():
-    runner = second_runner(reader())
-    runner.cocoa.modes.clear()
-    v2._added(lambda self, output: None)(runner, SimpleNamespace(scheduled_new_reqs=asked()))
-    assert runner.cocoa.modes == {name: mode for name, mode in MODES.items() if mode}
-    ended = SimpleNamespace(finished_req_ids={"light", "plain"}, preempted_req_ids={"late"})
-    v2._finished(lambda self, output: None)(runner, ended)
-    assert runner.cocoa.modes.keys() == {"entropy", "chunk", "late"}
 
 
 @pytest.fixture
@@ -290,9 +221,13 @@ def test_a_method_is_hooked_once():
     assert Owner().name() == 2
 
 
+def test_the_second_runner_ends_its_worker_in_words():
+    init = hooks._hooking_runner(lambda self: None)
+    worker = SimpleNamespace(vllm_config=SimpleNamespace(use_v2_model_runner=True))
+    with pytest.raises(Unfit, match="set VLLM_USE_V2_MODEL_RUNNER=0"):
+        init(worker)
+
+
 def test_the_plugin_is_imported_without_vllm():
-    script = (
-        "import sys; sys.modules['vllm'] = None\n"
-        "import cocoa_vllm.hooks, cocoa_vllm.runner_v1, cocoa_vllm.runner_v2"
-    )
+    script = "import sys; sys.modules['vllm'] = None; import cocoa_vllm.hooks"
     subprocess.run([sys.executable, "-c", script], check=True, cwd="docker/vllm", timeout=60)
