@@ -6,7 +6,9 @@ value are one product, gate and up another one, and rotations are looked up. Mod
 know, and those that somebody has put a hook on, go through transformers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.engines.attention import Attend, Beside, SharedPrompts, Whole, mask_of
-from models.engines.products import Product, may_pack, product_of
+from models.engines.products import Product, keeps_both, may_pack, product_of
 from models.pretrained import PreTrainedModel, is_one_of
 
 # Those whose rotations depend on the position alone.
@@ -63,6 +65,9 @@ class _Block:
 class LeanForward:
     """Logits of a model, as `RowCache` asks for them.
 
+    Attributes:
+        is_alone: the model has lost its weights to this pass, and computes nothing by itself.
+
     Args:
         model: one that `is_llama_like`; its weights move into larger tensors, of which its own
             parameters become views.
@@ -75,9 +80,11 @@ class LeanForward:
         self._watched = watched
         self._embedding = decoder.embed_tokens.weight
         packs = may_pack(model)
-        self._blocks = [_block_of(layer, packs=packs) for layer in decoder.layers]
+        self.is_alone = packs and not keeps_both(model)
+        made = partial(product_of, packs=packs, keeps=not self.is_alone)
+        self._blocks = [_block_of(layer, made) for layer in decoder.layers]
         self._norm = _norm_of(decoder.norm)
-        self._head = product_of(model.lm_head, packs=packs)
+        self._head = made(model.lm_head)
         self._rotary = decoder.rotary_emb
         self._heads = int(config.num_attention_heads), int(config.num_key_value_heads)
         self._head_size = int(decoder.layers[0].self_attn.head_dim)
@@ -209,16 +216,16 @@ def is_llama_like(model: PreTrainedModel) -> bool:
     )
 
 
-def _block_of(layer: Any, *, packs: bool) -> _Block:
+def _block_of(layer: Any, made: Callable[..., Product]) -> _Block:
     attention, mlp = layer.self_attn, layer.mlp
     of_states = attention.q_proj, attention.k_proj, attention.v_proj
     return _Block(
         attention_norm=_norm_of(layer.input_layernorm),
-        queries_keys_values=product_of(*of_states, packs=packs),
-        output=product_of(attention.o_proj, packs=packs),
+        queries_keys_values=made(*of_states),
+        output=made(attention.o_proj),
         mlp_norm=_norm_of(layer.post_attention_layernorm),
-        gate_up=product_of(mlp.gate_proj, mlp.up_proj, packs=packs),
-        down=product_of(mlp.down_proj, packs=packs),
+        gate_up=made(mlp.gate_proj, mlp.up_proj),
+        down=made(mlp.down_proj),
         activation=mlp.act_fn,
     )
 

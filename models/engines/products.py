@@ -2,7 +2,7 @@
 
 torch multiplies float32 matrices by MKL, which lays a weight out anew at each call. For the few
 rows of a decoding step that takes longer than the arithmetic, so weights are laid out once, as
-oneDNN wants them, and held twice (ADR 26).
+oneDNN wants them, and those of small models held both ways (ADR 26).
 """
 
 import platform
@@ -20,8 +20,8 @@ from models.pretrained import PreTrainedModel
 _BLOCKS: tuple[int, ...] = (*range(1, 13), 16, 24, 32, 48, 64, 128, 256, 512)
 # So few rows of float32 MKL multiplies as quickly, by weights that are stored by columns.
 _FEW = (1, 2)
-# A larger model is not held twice.
-_MOST_BYTES = 2 << 30
+# A larger model is not held both ways.
+_BOTH_BYTES = 256 << 20
 
 
 @dataclass(slots=True)
@@ -29,19 +29,20 @@ class Product:
     """states (…, in) times the transposed weight, plus the bias: (…, out).
 
     Attributes:
-        weight: (out, in).
+        num_out: numbers of a row of it.
+        weight: (out, in); None where it is held as oneDNN wants it only.
         bias: (out,), or None.
     """
 
-    weight: Tensor
+    num_out: int
+    weight: Tensor | None
     bias: Tensor | None
     _packed: Tensor | None = None
 
     def __call__(self, states: Tensor) -> Tensor:
-        if self._packed is None:
-            return F.linear(states, self.weight, self.bias)
         rows = states.shape[:-1].numel()
-        if rows in _FEW and states.dtype == torch.float32:
+        is_for_mkl = rows in _FEW and states.dtype == torch.float32
+        if self.weight is not None and (self._packed is None or is_for_mkl):
             return F.linear(states, self.weight, self.bias)
         if rows in _BLOCKS:
             return self._multiplied(states)
@@ -49,7 +50,7 @@ class Product:
         for block in torch.split(states.reshape(-1, states.shape[-1]), _BLOCKS[-1]):
             filled = F.pad(block, (0, 0, 0, block_size(len(block)) - len(block)))
             products.append(self._multiplied(filled)[: len(block)])
-        return torch.cat(products).view(*states.shape[:-1], len(self.weight))
+        return torch.cat(products).view(*states.shape[:-1], self.num_out)
 
     def _multiplied(self, states: Tensor) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
@@ -58,10 +59,13 @@ class Product:
         return product
 
 
-def product_of(*linears: nn.Linear, packs: bool) -> Product:
+def product_of(*linears: nn.Linear, packs: bool, keeps: bool = True) -> Product:
     """Products of one input as one; the linears' own weights become views of its.
 
-    packs: whether the weight is laid out for oneDNN.
+    Args:
+        linears: of one input.
+        packs: whether the weight is laid out for oneDNN.
+        keeps: whether it is held as it was, too; else the linears lose theirs.
     """
     biases: list[Tensor] = []
     for linear in linears:
@@ -73,13 +77,13 @@ def product_of(*linears: nn.Linear, packs: bool) -> Product:
         weight = torch.cat([linear.weight.detach() for linear in linears])
     if packs:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        weight = weight.T.contiguous().T
-    start = 0
+        weight = weight.T.contiguous().T if keeps else weight.new_empty(0)
+    start, num_out = 0, sum(linear.out_features for linear in linears)
     for linear in linears:
         end = start + linear.out_features
         linear.weight = nn.Parameter(weight[start:end], requires_grad=False)
         start = end
-    return Product(weight, bias, packed)
+    return Product(num_out, weight if keeps else None, bias, packed)
 
 
 def block_size(rows: int) -> int:
@@ -92,11 +96,15 @@ def block_size(rows: int) -> int:
 
 
 def may_pack(model: PreTrainedModel) -> bool:
-    """Whether a model's weights can be laid out for oneDNN and are few enough to be held twice."""
+    """Whether a model's weights can be laid out for oneDNN, and its processor gains by it."""
     is_x86 = platform.machine() in ("x86_64", "AMD64")  # on others nobody has measured
     if not is_x86 or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     can_multiply = model.dtype in (torch.float32, torch.bfloat16)
     can_multiply = can_multiply and multiplies_quickly(model.dtype, model.device)
-    is_small = model.num_parameters() * model.dtype.itemsize <= _MOST_BYTES
-    return model.device.type == "cpu" and can_multiply and is_small
+    return model.device.type == "cpu" and can_multiply
+
+
+def keeps_both(model: PreTrainedModel) -> bool:
+    """Whether the weights of a model are few enough to be held both ways."""
+    return model.num_parameters() * model.dtype.itemsize <= _BOTH_BYTES

@@ -228,9 +228,10 @@ class RowCache:
         first = width - self._tensor(lengths) if is_padded else None  # where a row's tokens begin
         # Whoever has put a hook on the model would see nothing of a lean pass.
         is_hooked = self.model._forward_hooks or self.model._forward_pre_hooks
+        lean = self._lean
         try:
-            if self._lean is not None and (shared is not None or not is_hooked):
-                return self._lean(ids, cache, first, num_logits=num_logits, shared=shared)
+            if lean is not None and (shared is not None or lean.is_alone or not is_hooked):
+                return lean(ids, cache, first, num_logits=num_logits, shared=shared)
             if first is not None:
                 columns = torch.arange(width, device=ids.device)
                 arguments["position_ids"] = (columns[-ids.shape[1] :] - first[:, None]).clamp(min=0)

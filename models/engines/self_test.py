@@ -36,27 +36,33 @@ def check_reads_its_past(model: PreTrainedModel) -> None:
 
 
 @torch.inference_mode()
-def check_agreement(cache: RowCache) -> int:
+def expected_logits(model: PreTrainedModel) -> list[Tensor]:
+    """Logits (1 + _STEPS, V) of each of two rows, by full forward passes of the model as it is."""
+    found = []
+    for row, length in zip(_rows(model), _PROMPTS, strict=True):
+        whole = model(input_ids=torch.tensor([row], device=model.device), use_cache=False)
+        found.append(whole.logits[0, length - 1 :].float())
+    return found
+
+
+@torch.inference_mode()
+def check_agreement(cache: RowCache, wanted: Sequence[Tensor]) -> int:
     """Decode two rows of different length and compare them with full forward passes.
 
     Returns the number of tokens that were compared.
 
+    Args:
+        cache: of the model as it is served.
+        wanted: its `expected_logits`, before it was.
+
     Raises:
         ModelNotLoaded: the logits differ by more than rounding.
     """
-    model = cache.model
-    vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
-    rows = []
-    for number, length in enumerate(_PROMPTS, start=1):
-        ids = (torch.arange(length + _STEPS) * 7919 + number * 104_729) % vocabulary
-        rows.append(ids.tolist())
-    served = _served(cache, rows)
+    model, rows = cache.model, _rows(cache.model)
     tolerance = _HALF_TOLERANCE
     if model.dtype == torch.float32:
         tolerance = _TOLERANCE
-    for row, length, logits in zip(rows, _PROMPTS, served, strict=True):
-        whole = model(input_ids=torch.tensor([row], device=model.device), use_cache=False)
-        expected = whole.logits[0, length - 1 :].float()
+    for expected, logits in zip(wanted, _served(cache, rows), strict=True):
         spread = (expected - expected.mean(-1, keepdim=True)).norm()
         difference = float((logits - expected).norm() / spread)
         if not difference <= tolerance:  # NaN is not
@@ -66,6 +72,16 @@ def check_agreement(cache: RowCache) -> int:
                 f"their spread: {_REMEDY}"
             )
     return sum(map(len, rows))
+
+
+def _rows(model: PreTrainedModel) -> list[list[int]]:
+    """Tokens of the two rows."""
+    vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
+    rows = []
+    for number, length in enumerate(_PROMPTS, start=1):
+        ids = (torch.arange(length + _STEPS) * 7919 + number * 104_729) % vocabulary
+        rows.append(ids.tolist())
+    return rows
 
 
 def _served(cache: RowCache, rows: Sequence[list[int]]) -> list[Tensor]:

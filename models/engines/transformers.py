@@ -33,7 +33,7 @@ from models.engines.protocol import (
 from models.engines.reasoning import opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
-from models.engines.self_test import check_agreement, check_reads_its_past
+from models.engines.self_test import check_agreement, check_reads_its_past, expected_logits
 from models.engines.template_variables import without_no_effort
 from models.engines.tokenization import (
     Detokenizer,
@@ -143,6 +143,7 @@ class TransformersEngine:
         if config.dtype == "auto" and not multiplies_quickly(model.dtype, model.device):
             logger.info("%s in float32: the processor has no instructions for its own", model.dtype)
             model = model.float()
+        wanted = expected_logits(model)  # by the weights as they are, which the engine may move
         engine = cls(
             model,
             tokenizer,
@@ -150,7 +151,7 @@ class TransformersEngine:
             model_id=public_name(config.model),
             revision=revision_of(model, path),
         )
-        engine.info = replace(engine.info, self_test_tokens=check_agreement(engine._cache))
+        engine.info = replace(engine.info, self_test_tokens=check_agreement(engine._cache, wanted))
         return engine
 
     @property

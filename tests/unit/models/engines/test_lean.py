@@ -38,8 +38,9 @@ def two_caches(config, dtype=torch.float32):
     """A cache that takes the lean pass, and one of the same weights that does not."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config).eval().to(dtype)
-    plain = RowCache(copy.deepcopy(model))
-    plain._lean = None
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rows, "is_llama_like", lambda _: False)
+        plain = RowCache(copy.deepcopy(model))
     lean = RowCache(model)
     assert lean._lean is not None
     return lean, plain
@@ -66,11 +67,17 @@ def logits_and_states(cache):
     return found
 
 
-@pytest.mark.parametrize("packs", [True, False], ids=["packed", "as they are"])
+@pytest.mark.parametrize(
+    ("packs", "keeps"),
+    [(True, True), (True, False), (False, True)],
+    ids=["both ways", "laid out alone", "as they are"],
+)
 @pytest.mark.parametrize("name", MODELS)
-def test_logits_and_hidden_states_are_those_of_transformers(name, packs, monkeypatch):
+def test_logits_and_hidden_states_are_those_of_transformers(name, packs, keeps, monkeypatch):
     monkeypatch.setattr(lean_module, "may_pack", lambda model: packs)
+    monkeypatch.setattr(lean_module, "keeps_both", lambda model: keeps)
     lean, plain = two_caches(MODELS[name])
+    assert lean._lean.is_alone == (not keeps)
 
     for ours, theirs in zip(logits_and_states(lean), logits_and_states(plain), strict=True):
         torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=1e-5)

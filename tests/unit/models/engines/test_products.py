@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from models.engines import products
-from models.engines.products import may_pack, product_of
+from models.engines.products import keeps_both, may_pack, product_of
 from tests.tiny_models import random_model
 
 ROWS = {"one": (1,), "a step": (11, 1), "a prompt": (1, 300), "prompts": (3, 40), "none": (0, 1)}
@@ -16,14 +16,16 @@ ROWS = {"one": (1,), "a step": (11, 1), "a prompt": (1, 300), "prompts": (3, 40)
 
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("has_bias", [True, False], ids=["bias", "no bias"])
-def test_a_packed_product_is_the_product(rows, has_bias):
+@pytest.mark.parametrize("keeps", [True, False], ids=["both ways", "laid out alone"])
+def test_a_packed_product_is_the_product(rows, has_bias, keeps):
     torch.manual_seed(0)
     weight, states = torch.randn(520, 768) / 768**0.5, torch.randn(*rows, 768)
     bias = torch.randn(520) if has_bias else None
     linear = nn.Linear(768, 520, bias=has_bias, dtype=torch.float32)
     linear.load_state_dict({"weight": weight} | ({"bias": bias} if has_bias else {}))
-    product = product_of(linear, packs=True)
+    product = product_of(linear, packs=True, keeps=keeps)
     found = product(states)
+    assert linear.weight.numel() == (weight.numel() if keeps else 0)
     wanted = F.linear(states.double(), weight.double(), None if bias is None else bias.double())
     assert product._packed is not None
     torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5)
@@ -53,6 +55,13 @@ def test_bfloat16_is_laid_out_where_the_processor_multiplies_it(monkeypatch):
         assert may_pack(model) == (supported and platform.machine() == "x86_64")
 
 
+def test_small_models_are_held_both_ways(monkeypatch):
+    model = random_model("llama")
+    assert keeps_both(model)
+    monkeypatch.setattr(products, "_BOTH_BYTES", 4 * model.num_parameters() - 1)
+    assert not keeps_both(model)
+
+
 @pytest.mark.skipif(not torch.cpu._is_avx512_bf16_supported(), reason="needs AVX512-BF16")
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 def test_a_packed_product_of_bfloat16_differs_by_rounding_only(rows):
@@ -64,13 +73,10 @@ def test_a_packed_product_of_bfloat16_differs_by_rounding_only(rows):
     torch.testing.assert_close(found.double(), wanted, rtol=2**-7, atol=2**-8)
 
 
-def test_models_of_another_precision_device_machine_or_size_are_not_packed(monkeypatch):
+def test_models_of_another_precision_device_or_machine_are_not_packed(monkeypatch):
     model = random_model("llama")
     assert may_pack(model) == (platform.machine() == "x86_64")
     assert not may_pack(random_model("llama").to(torch.float16))
     assert not may_pack(random_model("llama").to("meta"))
-    with monkeypatch.context() as patched:
-        patched.setattr(products, "_MOST_BYTES", 4 * model.num_parameters() - 1)
-        assert not may_pack(model)
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert not may_pack(model)
