@@ -1,6 +1,7 @@
-# A worker, or the whole service in one process: torch and the embedded models are inside.
+# The whole service in one process, or a worker: torch and the embedded models are inside.
 #
 #     docker build -f docker/worker.Dockerfile -t cocoa-worker .
+#     docker run --rm -p 127.0.0.1:8000:8000 cocoa-worker
 #     docker build -f docker/worker.Dockerfile -t cocoa-worker:cuda --build-arg VARIANT=cuda .
 #
 # VARIANT=cpu takes torch's CPU build: pass the place that has it as PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS.
@@ -64,4 +65,4 @@ USER 10001:10001
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=600s --retries=3 CMD ["python", "/opt/health.py"]
 ENTRYPOINT ["cocoa"]
-CMD ["worker", "generation"]
+CMD ["serve"]

@@ -105,6 +105,30 @@ def test_versions_in_an_image_are_those_of_the_constraints(image):
         assert installed.get(name, version).split("+")[0] == version
 
 
+def test_one_container_is_the_whole_service(worker_image):
+    options = ("--network", "none", *RESTRICTED)
+    name = podman("run", "--rm", "--detach", *options, worker_image)
+    code = """
+import json, time, urllib.request
+url, body = "http://127.0.0.1:8000", json.dumps({"prompt": "What is the capital of France?"})
+def asked(path, data=None):
+    request = urllib.request.Request(url + path, data, {"Content-Type": "application/json"})
+    return urllib.request.urlopen(request, timeout=60).read()
+for _ in range(300):
+    try:
+        asked("/readyz")
+        break
+    except OSError:
+        time.sleep(1)
+answer = json.loads(asked("/generate-with-uncertainty", body.encode()))
+print(answer["text"].strip(), answer["confidence"] > 0.5, b"cocoa" in asked("/"))
+"""
+    try:
+        assert podman("exec", name, "python", "-c", code) == "Paris True True"
+    finally:
+        podman("rm", "--force", name, check=False)
+
+
 @pytest.mark.parametrize(
     ("name", "command", "code"),
     [("gateway", ["serve"], 2), ("worker", ["ask", "Hello", "--seed=6"], 0)],

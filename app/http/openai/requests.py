@@ -185,12 +185,11 @@ class _OpenAIRequest(SharedRequest):
     @property
     def drawn_at(self) -> float | None:
         """The temperature at which the answer is drawn; None where it is the greedy one."""
-        temperature = self.temperature
-        if temperature is None and self.n > 1:
+        if self.temperature is None and self.n > 1:
             return 1.0
-        if temperature is None or temperature < MIN_SAMPLING_TEMPERATURE:
+        if (self.temperature or 0.0) < MIN_SAMPLING_TEMPERATURE:
             return None
-        return temperature
+        return self.temperature
 
     @property
     def wants_usage(self) -> bool:

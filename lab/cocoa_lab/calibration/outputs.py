@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Column, Table
 
+from app.scoring.defaults import PRIMARY, PRIMARY_OF_PARTS
 from cocoa_lab.calibration.calibrating import Fitted, way_of
 from cocoa_lab.calibration.checking import Check, cross_check, risk_coverage
 from cocoa_lab.calibration.labels import Labels
@@ -29,7 +30,8 @@ def checks_of(calibrator: Calibrator, labels: Labels) -> dict[str, Check]:
 
 
 def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) -> Table:
-    """Estimator, calibration error, and for each target what may be accepted."""
+    """Estimator, the default marked, calibration error, and what each target lets pass."""
+    default = next(filter(by_estimator.__contains__, (*PRIMARY, *PRIMARY_OF_PARTS)), None)
     first = next(iter(by_estimator.values()))
     targets = [f"{100 * one.target_error:g} %" for one in first.thresholds]
     columns = [Column(name, no_wrap=True) for name in ("estimator", "ECE", *targets)]
@@ -39,10 +41,11 @@ def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) 
         error = "-"
         if name in checks:
             error = f"{checks[name].ece:.3f} ({checks[name].expected:.3f})"
-        shown.add_row(name, error, *map(_share, one.thresholds))
+        mark = " *" if name == default else ""
+        shown.add_row(name + mark, error, *map(_share, one.thresholds))
     shown.caption = (
-        f"{first.num_labels} labels; +: so many more are missing; in brackets the ECE of exact "
-        "confidences"
+        f"{first.num_labels} labels; *: reported by default; +: so many more are missing; in "
+        "brackets the ECE of exact confidences"
     )
     return shown
 

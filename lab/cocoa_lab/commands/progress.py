@@ -1,4 +1,7 @@
-"""The progress bar of commands that take long."""
+"""The progress of commands that take long: a bar, or lines where nobody sees one move."""
+
+import time
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -9,6 +12,27 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+_A_LINE_EACH_S = 15
+
+
+class _Lines(Progress):
+    """A line with the first that is done, and then four a minute: for pipes and logs."""
+
+    _told_at = float("-inf")
+
+    def advance(self, *args: Any, **kwargs: Any) -> None:
+        super().advance(*args, **kwargs)
+        self._tell()
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        super().update(*args, **kwargs)
+        self._tell()
+
+    def _tell(self) -> None:
+        if time.monotonic() - self._told_at >= _A_LINE_EACH_S:
+            self._told_at = time.monotonic()
+            self.console.print(self.get_renderable())
 
 
 def progress_of(unit: str) -> Progress:
@@ -23,4 +47,6 @@ def progress_of(unit: str) -> Progress:
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    return Progress(*columns, console=Console(stderr=True))
+    console = Console(stderr=True)
+    made = Progress if console.is_terminal else _Lines
+    return made(*columns, console=console)

@@ -30,7 +30,8 @@ def labels(tmp_path):
         u = float(rng.exponential())
         binding = a_binding(generator="other") if i < 5 else a_binding()
         correct = float(rng.random() < np.exp(-u))
-        lines.append(to_json(a_label(f"{i}", correct, scores={"cocoa_sp": u}, binding=binding)))
+        scores = {"sp": 2 * u, "cocoa_sp": u}
+        lines.append(to_json(a_label(f"{i}", correct, scores=scores, binding=binding)))
     path = tmp_path / "labels.jsonl"
     path.write_bytes(b"\n".join(lines) + b"\n")
     return path
@@ -45,6 +46,8 @@ def test_labels_become_a_calibrator_of_their_deployment(run, labels):
     assert part.binding == a_binding()
     assert calibrator.source == "feedback, 115 labels"
     assert part.groups[ALL]["cocoa_sp"].num_labels == 115
+    assert [line.split()[0] for line in result.output.splitlines() if " * " in line] == ["cocoa_sp"]
+    assert "*: reported by default" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(
