@@ -5,33 +5,24 @@ Sentences about one subject are alike whatever they say of it.
 
 import re
 
-from models.similarity.numbers import value_of
+from models.similarity.numbers import listed, value_of
 
 # Words that say nothing by themselves, in the languages of `models.similarity.numbers`.
-FUNCTION_WORDS = frozenset(
-    word
-    for words in (
-        "a an the and or of in on at to from by with for as is are was were be been being am",
-        "has have had do does did will would can could may might must shall should it its he",
-        "she they them his her their this that these those there here i you we my your our me",
-        "us who which",
-        "what when where how so also very just called known named situated located der die",
-        "das den dem des ein eine einen einem einer und oder von vom in im an am auf zu zum",
-        "zur aus bei mit für als ist sind war waren sein wird werden wurde hat haben es er",
-        "sie ihr",
-        "sein ihre dies dieser diese dieses dort hier ich du wir mein dein unser wer was wann",
-        "wo wie le la les un une des de et ou à au aux dans sur en par avec pour est sont",
-        "était être a",
-        "ont il elle ils elles ce cet cette ces son sa ses qui que quoi où quand comment je",
-        "tu nous el los las una unos unas del y o al con por para es era fue ser ha han está",
-        "están ello",
-        "ella ellos este esta estos ese esa su sus que quien donde cuando como yo tú il lo",
-        "gli i uno di da nel nella sul con per tra è sono era essere ha hanno esso essa",
-        "questo",
-        "questa quello suo sua che chi dove quando come io noi o os as um uma do da dos das",
-        "na nos nas ao com por para é são era foi ser tem têm ele",
-    )
-    for word in words.split()
+FUNCTION_WORDS = listed(
+    """
+    a an the and or of in on at to from by with for as is are was were be been being am has have had
+    do does did will would can could may might must shall should it its he she they them his her
+    their this that these those there here i you we my your our me us who which what when where how
+    so also very just called known named situated located der die das den dem des ein eine einen
+    einem einer und oder von vom im auf zu zum zur aus bei mit für als ist sind war waren sein wird
+    werden wurde hat haben es er sie ihr ihre dies dieser diese dieses dort hier ich du wir mein
+    dein unser wer wann wo wie le la les un une de et ou à au aux dans sur en par avec pour est sont
+    était être ont il elle ils elles ce cet cette ces son sa ses qui que quoi où quand comment je tu
+    nous el los las una unos unas del y o al con por para era fue ser ha han está están ello ella
+    ellos este esta estos ese esa su sus quien donde cuando como yo tú lo gli uno di da nel nella
+    sul per tra è sono essere hanno esso essa questo questa quello suo sua che chi dove quando come
+    io noi os um uma dos na nos nas ao com é são foi tem têm ele
+    """
 )
 _SHORT_NOT = re.compile(r"n['\u2019]t$|^cannot$", re.IGNORECASE)
 # Function words that are a month and a half of the day beside a number.

@@ -47,18 +47,12 @@ class Number:
 _UNITS = (  # dimension, factor, how people write it
     *(("length", f, w) for f, w in ((1e-9, "nm nanometers nanometres"), (1e-6, "µm μm"))),
     ("length", 1e-3, "mm millimeter millimeters millimetre millimetres millimètres milímetros"),
-    (
-        "length",
-        1e-2,
-        "cm centimeter centimeters centimetre centimetres zentimeter zentimetern centimètres",
-    ),
+    ("length", 1e-2, "cm centimeter centimeters centimetre centimetres zentimeter zentimetern"),
+    ("length", 1e-2, "centimètres"),
     ("length", 1e-2, "centímetros centimetri"),
     ("length", 1.0, "m meter meters metre metres metern mètre mètres metro metros metri"),
-    (
-        "length",
-        1e3,
-        "km kilometer kilometers kilometre kilometres kilometern kilomètres kilómetros",
-    ),
+    ("length", 1e3, "km kilometer kilometers kilometre kilometres kilometern kilomètres"),
+    ("length", 1e3, "kilómetros"),
     ("length", 1e3, "chilometri quilômetros quilómetros"),
     ("length", 1609.344, "mile miles mi meile meilen"),
     ("length", 0.3048, "foot feet ft"),
@@ -76,11 +70,8 @@ _UNITS = (  # dimension, factor, how people write it
     ("time", 3600.0, "h hr hour hours stunde stunden heure heures hora horas ore"),
     ("time", 86400.0, "day days tag tage tagen jour jours día días dias giorni"),
     ("time", 604800.0, "week weeks woche wochen semaine semaines semana semanas settimane"),
-    (
-        "time",
-        31557600.0,
-        "year years jahr jahre jahren an ans année années año años anno anni anos",
-    ),
+    ("time", 31557600.0, "year years jahr jahre jahren an ans année années año años anno anni"),
+    ("time", 31557600.0, "anos"),
     ("volume", 1e-3, "ml milliliter milliliters millilitre millilitres"),
     ("volume", 3.785411784, "gallon gallons"),
     ("volume", 1.0, "l liter liters litre litres litro litros litri"),
@@ -155,6 +146,11 @@ _MAX_DIGITS = 400
 _ROMANS = "I II III IV V VI VII VIII IX X XI XII"
 _ROMAN = {one: number for number, one in enumerate(_ROMANS.split(), 1)}
 _BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
+
+
+def listed(words: str) -> frozenset[str]:
+    """The words of a list with blanks between."""
+    return frozenset(words.split())
 
 
 def _words() -> dict[str, int]:

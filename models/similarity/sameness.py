@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Literal
 
 from models.similarity.added import FUNCTION_WORDS
-from models.similarity.numbers import JOINING, Number, read
+from models.similarity.numbers import JOINING, Number, listed, read
 
 Relation = Literal["same", "different"]
 
@@ -20,33 +20,20 @@ VERSION = 3
 # Of a text that they are for.
 MAX_CHARACTERS = 400
 
-_ARTICLES = frozenset(
-    word
-    for words in (
-        "a an the",
-        "der die das den dem des ein eine einen einem einer",
-        "le la les un une",
-        "el los las una",
-        "il lo gli i",
-        "o os as um uma",
-    )
-    for word in words.split()
+_ARTICLES = listed(
+    """
+    a an the der die das den dem des ein eine einen einem einer le la les un une el los las una
+    il lo gli i o os as um uma
+    """
 )
-_NEGATIONS = frozenset(
-    word
-    for words in (
-        "not no never without nor",
-        "nicht kein keine keinen keinem keiner nie ohne nein",
-        "ne pas non jamais sans",
-        "nunca sin",
-        "mai senza",
-        "não nem sem",
-        "не нет никогда nie niet geen inte ikke değil δεν μη नहीं لا ليس لم לא không",
-        "不 没 沒 無 无 非 未",
-    )
-    for word in words.split()
+_NEGATIONS = listed(
+    """
+    not no never without nor nicht kein keine keinen keinem keiner nie ohne nein ne pas non jamais
+    sans nunca sin mai senza não nem sem не нет никогда niet geen inte ikke değil δεν μη नहीं لا ليس
+    لم לא không 不 没 沒 無 无 非 未
+    """
 )
-_AFFIRMATIONS = frozenset(("yes", "yeah", "ja", "oui", "sí", "sì", "sim"))
+_AFFIRMATIONS = listed("yes yeah ja oui sí sì sim")
 # What is left of a word before "n't" where that is not the word itself.
 _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 # "n'est", "c'est".
