@@ -4,9 +4,9 @@
 PAIR_MODELS: dict[str, str] = {
     "cross_encoder": "models.similarity.cross_encoder:CrossEncoderModel",
     "embedding": "models.similarity.embedding:EmbeddingModel",
-    "rouge_l": "models.similarity.lexical:RougeLModel",
-    "jaccard": "models.similarity.lexical:JaccardModel",
-    "added": "models.similarity.lexical:AddedModel",
+    "rouge_l": "models.similarity.lexical:ROUGE_L",
+    "jaccard": "models.similarity.lexical:JACCARD",
+    "added": "models.similarity.lexical:ADDED",
 }
 
 # Models of natural language inference; `load` takes an `NliConfig`.

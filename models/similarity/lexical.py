@@ -48,6 +48,10 @@ class LexicalModel:
         self._words_of = words_of
         self._function = function
 
+    def load(self, _: SimilarityConfig) -> Self:
+        """There is nothing to load."""
+        return self
+
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         texts = dict.fromkeys(chain.from_iterable(pairs))
         words = {text: self._words_of(text) for text in texts}
@@ -59,35 +63,15 @@ class LexicalModel:
         return [context for context, _ in texts]
 
 
-class RougeLModel(LexicalModel):
-    """F1 of the longest common subsequence of word stems. Lin 2004."""
-
-    @classmethod
-    def load(cls, config: SimilarityConfig) -> Self:
-        """There is nothing to load."""
-        return cls("rouge_l", word_stems, rouge_l_f)
-
-
-class JaccardModel(LexicalModel):
-    """`jaccard` of the lower-cased words between blanks."""
-
-    @classmethod
-    def load(cls, config: SimilarityConfig) -> Self:
-        """There is nothing to load."""
-        return cls("jaccard", _lower_words, jaccard)
-
-
-class AddedModel(LexicalModel):
-    """`containment` of the words that texts have; its rules cut them to what they add."""
-
-    @classmethod
-    def load(cls, config: SimilarityConfig) -> Self:
-        """There is nothing to load."""
-        return cls("added", word_set, containment)
-
-
 def _lower_words(text: str) -> frozenset[str]:
     return frozenset(text.lower().split())
 
+
+# F1 of the longest common subsequence of word stems (Lin 2004).
+ROUGE_L = LexicalModel("rouge_l", word_stems, rouge_l_f)
+# Of the lower-cased words between blanks.
+JACCARD = LexicalModel("jaccard", _lower_words, jaccard)
+# Of the words that texts have; its rules cut them to what they add.
+ADDED = LexicalModel("added", word_set, containment)
 
 _: type[PairModel] = LexicalModel  # mypy holds the class to its protocol
