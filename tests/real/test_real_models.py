@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
@@ -31,18 +33,23 @@ LONG = "The river runs past the old mill, and the mill has a wheel of oak. " * 2
 
 
 @pytest.fixture(scope="module", params=["gemma", "qwen"])
-def engine(request):
-    return TransformersEngine.load(
-        EngineConfig(model=str(Path(FOLDER, request.param)), dtype="float32")
-    )
+def folder(request):
+    return str(Path(FOLDER, request.param))
+
+
+@pytest.fixture(scope="module")
+def engine(folder):
+    return TransformersEngine.load(EngineConfig(model=folder, dtype="float32"))
 
 
 def asked(prompt, **changes):
     return request_for(prompt, num_samples=2, max_new_tokens=12, **changes)
 
 
-async def test_greedy_texts_and_log_probs_are_those_of_transformers(engine):
-    model, tokenizer = engine._cache.model, engine._tokenizer
+async def test_greedy_texts_and_log_probs_are_those_of_transformers(engine, folder):
+    # The engine's own model may have lost its weights to the engine.
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = engine._tokenizer
     async with running(engine) as worker:
         generations = await generated(worker, map(asked, PROMPTS))
 
