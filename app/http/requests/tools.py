@@ -16,7 +16,7 @@ from models.selection import Strategy
 from models.units.json_schemas import BadSchema, name_types
 from models.units.tool_calls import schema_of_one
 
-ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
 
 
 # With one of them samples are wanted, and so are scores that read them.
