@@ -5,7 +5,7 @@ Sentences about one subject are alike whatever they say of it.
 
 import re
 
-from models.similarity.numbers import listed, value_of
+from models.similarity.numbers import COUNTED, listed, value_of
 
 # Words that say nothing by themselves, in the languages of `models.similarity.numbers`.
 FUNCTION_WORDS = listed(
@@ -102,6 +102,7 @@ def _is_telling(every: list[str], i: int, text: str) -> bool:
         return True
     if len(word) > 1 or word == "I":
         is_behind_name = before[:1].isupper() and before.casefold() not in FUNCTION_WORDS
+        is_behind_name |= before.casefold() in COUNTED
         return i > 0 and word[0].isupper() and (len(word) > 1 or is_behind_name)
     return word.isupper() and f"{before} {word}" in text
 
@@ -122,11 +123,7 @@ def containment(a: frozenset[str], b: frozenset[str]) -> float:
 
 
 def share_said(statement: frozenset[str], text: frozenset[str]) -> float:
-    """Share of a statement's words that a text has, too; of one without any, whether it has none.
-
-    >>> share_said(frozenset(("lima", "1535")), frozenset(("lima", "peru")))
-    0.5
-    """
+    """Share of a statement's words that a text has, too; of none, whether it has none."""
     if not statement:
         return float(not text)
     return len(statement & text) / len(statement)

@@ -63,14 +63,10 @@ class LexicalModel:
         return [context for context, _ in texts]
 
 
-def _lower_words(text: str) -> frozenset[str]:
-    return frozenset(text.lower().split())
-
-
 # F1 of the longest common subsequence of word stems (Lin 2004).
 ROUGE_L = LexicalModel("rouge_l", word_stems, rouge_l_f)
 # Of the lower-cased words between blanks.
-JACCARD = LexicalModel("jaccard", _lower_words, jaccard)
+JACCARD = LexicalModel("jaccard", lambda text: frozenset(text.lower().split()), jaccard)
 # Of the words that texts have; its rules cut them to what they add.
 ADDED = LexicalModel("added", word_set, containment)
 

@@ -44,6 +44,11 @@ class Number:
         return tuple(self.factor * value for value in self.values)
 
 
+def listed(words: str) -> frozenset[str]:
+    """The words of a list with blanks between."""
+    return frozenset(words.split())
+
+
 _UNITS = (  # dimension, factor, how people write it
     *(("length", f, w) for f, w in ((1e-9, "nm nanometers nanometres"), (1e-6, "µm μm"))),
     ("length", 1e-3, "mm millimeter millimeters millimetre millimetres millimètres milímetros"),
@@ -142,15 +147,11 @@ _SCALES: Mapping[str, tuple[int, ...]] = {
 
 # Of a number; Python reads no more of them than some thousands.
 _MAX_DIGITS = 400
-# Behind a name; that "I" is a number shows what follows it.
+# Of one letter behind a name or what is counted by them; that "I" is one may show what follows it.
+COUNTED = listed("type class phase stage grade level part book chapter section act factor war")
 _ROMANS = "I II III IV V VI VII VIII IX X XI XII"
 _ROMAN = {one: number for number, one in enumerate(_ROMANS.split(), 1)}
 _BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
-
-
-def listed(words: str) -> frozenset[str]:
-    """The words of a list with blanks between."""
-    return frozenset(words.split())
 
 
 def _words() -> dict[str, int]:
@@ -193,7 +194,7 @@ _TOKEN = re.compile(
       | (?P<grouped>\d{1,3}(?P<comma>[,.'\u2019\u00a0\u202f])\d{3}(?:(?P=comma)\d{3})*(?!\d))
         (?P<decimals>[.,]\d+)?
       | (?P<version>\d+(?:\.\d+){2,})
-      | (?P<fraction>(?<![\d/])[1-7]/[2-8](?![\d/]))
+      | (?P<fraction>(?<![\d/])(?:1/[234]|2/3|3/4)(?![\d/]))
       | (?P<plain>\d+(?:[.,]\d+)?)
     )
     | (?P<word>°\s?[CF]\b|[AB]\.C\.(?:E\.)?|A\.D\.
@@ -202,9 +203,11 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+# Signs that mean the same.
+_SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
 # What says something between two digits: a score, a ratio; between words, too; before a digit.
-_BETWEEN_DIGITS = frozenset("-\u2013:/")
-_BETWEEN_WORDS = frozenset("+*^=<>\u2264\u2265\u00d7\u00f7")
+_BETWEEN_DIGITS = frozenset("-:/")
+_BETWEEN_WORDS = frozenset("+*^=<>\u2264\u2265")
 _BEFORE_DIGITS = frozenset("<>\u2264\u2265\u00b1")
 
 
@@ -218,15 +221,15 @@ def read(text: str) -> list[str | Number]:
     for match in _TOKEN.finditer(text):
         if match["word"]:
             word, is_end = match["word"], items and text[match.start() - 1].isdigit()
-            if word in _ROMAN and items and str(items[-1])[:1].isupper():
-                is_number = word != "I" or _BEHIND_FIRST.match(text, match.end())
-                items.append(Number((Fraction(_ROMAN[word]),)) if is_number else word)
+            if word in _ROMAN and items and _is_numeral(word, items[-1], text[match.end() :]):
+                items.append(Number((Fraction(_ROMAN[word]),)))
             elif not (is_end and word in _ORDINAL_ENDS):
                 items.append(word)
         elif match["symbol"]:
-            around = text[: match.start()].rstrip()[-1:], text[match.end() :].lstrip()[:1]
-            if match["symbol"] in _UNIT_OF or _is_telling(match["symbol"], *around):
-                items.append(match["symbol"].replace("\u2013", "-"))
+            start, end, symbol = *match.span(), _SPELLED.get(match["symbol"], match["symbol"])
+            around = text[max(0, start - 2) : start].rstrip()[-1:], text[end : end + 2].lstrip()[:1]
+            if symbol in _UNIT_OF or _is_telling(symbol, *around):
+                items.append(symbol)
         else:
             items += _in_digits(match)
     return list(_with_months(list(_signed(list(_joined(items))))))
@@ -240,10 +243,10 @@ def value_of(word: str) -> str | None:
     """
     if not any(map(str.isdigit, word)) and word.split("-")[0] not in _WORDS:
         return None
-    match read(word):
-        case [Number() as number]:
-            return f"{number.values[0] * number.factor}{number.dimension}"
-    return None
+    number, *others = read(word) or [word]
+    if others or isinstance(number, str):
+        return None
+    return f"{number.values[0] * number.factor}{number.dimension}"
 
 
 def _is_telling(symbol: str, before: str, behind: str) -> bool:
@@ -253,6 +256,14 @@ def _is_telling(symbol: str, before: str, behind: str) -> bool:
     if symbol in _BETWEEN_WORDS:
         return before.isalnum() and behind.isalnum()
     return symbol in _BETWEEN_DIGITS and before.isdigit() and behind.isdigit()
+
+
+def _is_numeral(word: str, before: str | Number, behind: str) -> bool:
+    """Whether Roman digits are a number: "Louis V", "type I diabetes", and not "Yes I do"."""
+    if len(word) > 1 or _word(before) in COUNTED:
+        return True
+    is_name = isinstance(before, str) and before[:1].isupper()
+    return is_name and (word != "I" or bool(_BEHIND_FIRST.match(behind)))
 
 
 def _in_digits(match: re.Match[str]) -> list[str | Number]:
@@ -366,22 +377,14 @@ def _sum(total: int | None, part: int | None) -> int | None:
 
 def _signed(items: Sequence[str | Number]) -> Iterator[str | Number]:
     """Items with numbers behind "minus" as negative ones, but for what is taken from another."""
+    are_numbers, is_negative = [isinstance(one, Number) for one in items], False
     for i, item in enumerate(items):
-        if _is_sign(items, i):
-            continue
-        if isinstance(item, Number) and _is_sign(items, i - 1):
+        if isinstance(item, Number) and is_negative:
             item = replace(item, values=tuple(-value for value in item.values))
-        yield item
-
-
-def _is_sign(items: Sequence[str | Number], i: int) -> bool:
-    """Whether an item is the minus of the number behind it."""
-    if i < 0 or _word(items[i]) not in _MINUS:
-        return False
-    before, behind = items[max(0, i - 1) : i], items[i + 1 : i + 2]
-    return any(isinstance(one, Number) for one in behind) and not any(
-        isinstance(one, Number) for one in before
-    )
+        is_negative = _word(item) in _MINUS and are_numbers[i - 1 : i] != [True]
+        is_negative &= are_numbers[i + 1 : i + 2] == [True]
+        if not is_negative:
+            yield item
 
 
 def _with_months(items: Sequence[str | Number]) -> Iterator[str | Number]:

@@ -40,6 +40,8 @@ _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
 # What tells vitamins, options and blood groups apart, and stays in capitals.
 _LABEL = re.compile("[A-Z][+-]?|AB[+-]?")
+# Signs of which each says another thing; "3:1" and "3-1" are one score.
+_OPPOSED = frozenset("+-*^=<>\u2264\u2265\u00b1")
 _NUMBER = "#"
 
 
@@ -128,7 +130,7 @@ def _denies(negated: Reading, other: Reading) -> bool:
 
 
 def _are_marks_or_same(word: str, other: str) -> bool:
-    are_signs = not (word[0].isalnum() or other[0].isalnum() or _NUMBER in (word, other))
+    are_signs = word in _OPPOSED and other in _OPPOSED
     return word == other or are_signs or (word.isupper() and other.isupper())
 
 
