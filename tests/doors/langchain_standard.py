@@ -61,4 +61,4 @@ class TestChat(ChatModelIntegrationTests):
     def _expected(self, request):
         reason = EXPECTED[os.environ["COCOA_TEST_MODEL"]].get(request.node.originalname)
         if reason is not None:
-            request.applymarker(pytest.mark.xfail(reason=reason))
+            request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
