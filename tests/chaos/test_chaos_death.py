@@ -61,8 +61,8 @@ async def test_an_engine_that_dies_while_pairs_are_scored_leaves_a_result_or_a_t
 
         def end():
             """End the generation worker's loop, as a lost model would."""
-            task = next(task for task in asyncio.all_tasks() if task.get_name() == "generation")
-            task.cancel()
+            tasks = service.core.supervisor._tasks
+            next(task for task in tasks if task.get_name() == "generation").cancel()
 
         loop = asyncio.get_running_loop()
         service.pair_model.score = score_after_death
