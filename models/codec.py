@@ -24,7 +24,6 @@ from typing_extensions import TypedDict
 from models.ranges import (
     ENTROPIES,
     LOGPROBS,
-    Entropy,
     Logprob,
     Percentile,
     Probability,
@@ -108,8 +107,8 @@ class _Generation(TypedDict):
     prompt_state: NotRequired[list[float] | None]
     probe_readings: dict[str, _Reading]
     sentence_readings: NotRequired[list[Annotated[tuple[_Span, _Reading], _LIST]]]
-    mte_bounds: list[Entropy] | None
     absent: dict[str, str]
+    mte_bounds: NotRequired[Any]  # of older recordings
 
 
 _GENERATION, _REQUEST = TypeAdapter(_Generation), TypeAdapter(GenerationRequest)
@@ -166,11 +165,7 @@ def generation_from_json(value: Any) -> Generation:
         changed["answer_hidden_mean"] = np.array(hidden, dtype=np.float32)
     if (state := found.get("prompt_state")) is not None:
         changed["prompt_state"] = np.array(state, dtype=np.float32)
-    if (bounds := found["mte_bounds"]) is not None:
-        lower, upper = bounds
-        if lower > upper:
-            raise ValueError("the least is greater than the greatest")
-        changed["mte_bounds"] = lower, upper
+    found.pop("mte_bounds", None)
     return Generation(**{**found, **changed})
 
 

@@ -312,8 +312,6 @@ class Generation:
         prompt_state: (d,) of `GenerationRequest.prompt_layer`; None without one.
         probe_readings: by name of the statistic that each probe predicts.
         sentence_readings: what a probe says of single sentences, by where they stand.
-        mte_bounds: least and greatest that the answer's mean token entropy can be, in nats, where
-            only the likeliest tokens are known; see `models.entropy_bounds`.
         absent: statistics that were wanted and cannot be had of this request, and why.
     """
 
@@ -333,7 +331,6 @@ class Generation:
     prompt_state: Array | None = None
     probe_readings: Mapping[str, ProbeReading] = field(default_factory=dict)
     sentence_readings: Mapping[Span, ProbeReading] = field(default_factory=dict)
-    mte_bounds: tuple[float, float] | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
 
 

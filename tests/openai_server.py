@@ -59,8 +59,6 @@ class Traits:
     Attributes:
         weights: other ones are another model.
         probes: sha256 of those that its plugin reads; None without the plugin.
-        prompts: sha256 of the calibration's with which its plugin compares others; "" for none.
-        prompt_percentile: of every prompt among these; None is a number that was none.
         max_logprobs: None tells no log-probs.
         budget: what becomes of the bound of a reasoning: it is "heeded", "refused" or "ignored";
             None is a model that does not reason.
@@ -115,8 +113,6 @@ class Traits:
     heeds_top_k: bool = True
     heeds_seed: bool = True
     probes: tuple[str, ...] | None = None
-    prompts: str = ""
-    prompt_percentile: float | None = 50.0
     budget: str | None = None
     num_thoughts: int = NUM_THOUGHTS
     tags: str = "halves"
@@ -400,19 +396,11 @@ def _columns(traits, body, raw, row):
     if traits.probes is None or mode is None:
         return []
     if mode == "identity":
-        digits = [
-            int(hashlib.sha256(b"%d" % traits.weights).hexdigest()[i : i + 4], 16)
-            for i in (0, 4, 8)
-        ]
-        columns = [mark(traits), 1, 0 if traits.probes else 1, len(traits.probes), *digits]
-        for sha256 in (*traits.probes, traits.prompts or "0" * 16):
-            columns += [int(sha256[i : i + 4], 16) for i in range(0, 16, 4)]
+        columns = [mark(traits), 2, 0 if traits.probes else 1, len(traits.probes)]
+        for digits in (hashlib.sha256(b"%d" % traits.weights).hexdigest(), *traits.probes):
+            columns += [int(digits[i : i + 6], 16) for i in (0, 6)]
         return [float(one) for one in columns]
     columns = [float(mark(traits)), float(-(np.exp(raw) * raw).sum())]
-    mode, _, compares = mode.partition("+")
-    if compares:
-        far = traits.prompt_percentile if len(row.ids) == 1 else None
-        columns += [float(int(traits.prompts[:6] or "0", 16)), -9999.0 if far is None else far]
     if mode == "light":
         for i in range(len(traits.probes)):
             columns += [((len(row.ids) + i) % 10) / 10, 10.0 * (i + 1)]

@@ -20,7 +20,6 @@ from workers.config import (
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.loading import (
-    calibrated_prompts,
     check_settings,
     default_similarity,
     load_comparers,
@@ -108,8 +107,7 @@ async def connect_generator(
     # Clients of servers are imported only where a deployment has such servers.
     if isinstance(place, OpenAIServers):
         connect = resolve("workers.openai.generator:connect_generator")
-        prompts = calibrated_prompts(config.calibrator)
-        adapter: Generator = await connect(place, hooks, config.probes, prompts)
+        adapter: Generator = await connect(place, hooks, config.probes)
         return adapter
     refuse_changes("probes", config.probes, "generation")
     connect = resolve("workers.remote:connect_generator")

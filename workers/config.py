@@ -81,7 +81,6 @@ class OpenAIServers(Servers):
     model: str
     revision: str
     admission_limit: int
-    max_request_tokens: int
     routing: Routing
     context: int
     server: str
@@ -129,8 +128,6 @@ class GeneratorConfig(EngineConfig, Servers):
     Attributes:
         api: what answers at the url: our own worker, or any OpenAI-compatible server, of which
             `model` is asked, or by default the first model that it lists.
-        max_request_tokens: of prompt, answer and samples that one request may ask such a server
-            for; 0 for any number.
         routing: who chooses among replicas: this process by the prompt's hash, among the urls or
             all addresses that their names have, or the router at the one url.
         context: tokens of prompt and answer that fit; 0 for what the server says.
@@ -142,7 +139,6 @@ class GeneratorConfig(EngineConfig, Servers):
     """
 
     api: Literal["cocoa", "openai"] = "cocoa"
-    max_request_tokens: Annotated[int, Ge(0)] = 0
     routing: Routing = "own"
     context: Annotated[int, Ge(0)] = 0
     server: str = ""
@@ -354,8 +350,7 @@ def _heeded(role: Role, config: GeneratorConfig | ComparerConfig, place: type[Pl
 
 # Settings of the group that no other place heeds.
 _OF_OPENAI_SERVERS = frozenset(
-    {"max_request_tokens", "routing", "context", "server", "end_token", "api_version"}
-    | {"headers_file"}
+    {"routing", "context", "server", "end_token", "api_version", "headers_file"}
 )
 
 

@@ -11,10 +11,9 @@ from workers.calling import deadline_of
 from workers.calls import Failed, Rejected
 from workers.client import NO_ANSWER, Client, reason_of
 from workers.config import EscalationConfig
-from workers.openai.dialect import Dialect, Tongue
 from workers.openai.found import OpenAIServer
-from workers.openai.model_calls import ModelCalls
-from workers.openai.profiles import GENERIC, PROFILES, by_host
+from workers.openai.profiles import GENERIC, PROFILES, Tongue, by_host
+from workers.openai.prompts import ModelCalls
 
 # What a reply may bring for each token that was asked for, and beside them.
 _TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
@@ -43,7 +42,7 @@ class SecondModel:
             headers["Authorization"] = f"Bearer {key}"
         self._client = Client(config.url, headers=headers)
         kind = by_host(config.url, config.model) or GENERIC
-        self._server = OpenAIServer(config.model, Tongue(Dialect.of(PROFILES[kind])))
+        self._server = OpenAIServer(config.model, Tongue(PROFILES[kind]))
 
     async def answer(
         self,

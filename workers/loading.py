@@ -308,18 +308,6 @@ def _load_probes(
     return probes
 
 
-def calibrated_prompts(calibrator: str) -> str:
-    """SHA-256 of the prompts that a calibrator names; "" without any.
-
-    Raises:
-        ModelNotLoaded: it cannot be loaded.
-    """
-    if not calibrator:
-        return ""
-    with _loading("calibrator", calibrator):
-        return Calibrator.load(_path_of(calibrator)).prompts
-
-
 def _path_of(calibrator: str) -> Path:
     return CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
 
@@ -330,9 +318,11 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     None without a calibrator, for one whose labels told no prompts, and beside another language
     model than the embedded calibrator's.
     """
-    if not (sha256 := calibrated_prompts(calibrator)):
+    if not calibrator:
         return None
     with _loading("calibrator", calibrator):
+        if not (sha256 := Calibrator.load(_path_of(calibrator)).prompts):
+            return None
         domain = PromptDomain.load(beside(_path_of(calibrator)), sha256)
         if domain.generator == engine.fingerprint:
             return domain

@@ -202,8 +202,6 @@ def provenance_of(result: Result) -> dict[str, Any]:
         "percentile": judgement.percentile,
         "calibrator": judgement.calibrator,
         "found_mass": result.found_mass,
-        "entropy_method": result.entropy_method,
-        "mte_bounds": result.mte_bounds and list(result.mte_bounds),
     }
     known |= _models(result) | _of_samples(result)
     if result.probe is not None:

@@ -41,8 +41,7 @@ def load_calibrator(setting: str, models: Models) -> Calibrator | None:
     if not compares_prompts(calibrator, models) and calibrator.prompts:
         logger.warning(
             "prompts are not compared with the calibrator's: the process of the language model "
-            "has another COCOA_CALIBRATOR or none, vLLM's plugin was not given its prompts, or the "
-            "model shows no hidden states"
+            "has another COCOA_CALIBRATOR or none, or shows no hidden states of prompts"
         )
     return calibrator
 

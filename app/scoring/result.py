@@ -192,22 +192,6 @@ class Result:
             return None
 
     @property
-    def entropy_method(self) -> Literal["exact", "topk_bounds"] | None:
-        """The origin of the entropies of the answer's tokens; None where they are not known."""
-        if "answer_token_entropies" in self.evidence.statistics:
-            return "exact"
-        if self.mte_bounds is None:
-            return None
-        return "topk_bounds"
-
-    @property
-    def mte_bounds(self) -> tuple[float, float] | None:
-        """Between what the answer's mean token entropy lies, where it is not known exactly."""
-        if self.generation is None or self.evidence.subject.answer_sample is not None:
-            return None
-        return self.generation.mte_bounds
-
-    @property
     def stopped_by(self) -> Literal["found_mass", "agreement", "max_samples"] | None:
         """The end of the waves of samples; None where all were drawn at once, or none."""
         sampling, subject = self.ask.sampling, self.evidence.subject

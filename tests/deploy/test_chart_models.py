@@ -60,12 +60,8 @@ def test_light_gives_the_plugin_its_probes():
     container = container_of(objects, "vllm")
     (option,) = [one for one in container["args"] if one.startswith("--additional-config=")]
     told = json.loads(option.removeprefix("--additional-config="))
-    assert told["cocoa"] == {
-        "probes": ["/probes/consistency", "/probes/semantic_entropy"],
-        "prompts": "/calibrators/qwen3-8b.prompts.npz",
-    }
-    mounts = {one["mountPath"] for one in container["volumeMounts"]}
-    assert {"/probes", "/calibrators"} <= mounts
+    assert told["cocoa"] == {"probes": ["/probes/consistency", "/probes/semantic_entropy"]}
+    assert "/probes" in {one["mountPath"] for one in container["volumeMounts"]}
     assert environment(objects, "gateway")["COCOA_CALIBRATOR"] == "/calibrators/qwen3-8b.json"
     assert "--additional-config" not in json.dumps(container_of(render(VLLM), "vllm"))
 
@@ -75,11 +71,6 @@ def test_the_process_of_the_language_model_has_the_calibrator_whose_prompts_it_c
     for process in ("gateway", "generation"):
         assert environment(objects, process)["COCOA_CALIBRATOR"] == "/calibrators/made.json"
     assert "COCOA_CALIBRATOR" not in environment(objects, "similarity")
-    alone = VLLM | {"vllm": {"enabled": True, "prompts": "/calibrators/made.prompts.npz"}}
-    arguments = container_of(render(alone), "vllm")["args"]
-    (option,) = [one for one in arguments if one.startswith("--additional-config=")]
-    told = json.loads(option.removeprefix("--additional-config="))
-    assert told == {"cocoa": {"probes": [], "prompts": "/calibrators/made.prompts.npz"}}
 
 
 def test_a_scorer_that_there_is_takes_the_place_of_the_similarity_worker():

@@ -116,10 +116,9 @@ async def test_what_it_has_and_what_it_lacks_is_told(generator):
         "server": "llama.cpp",
         "endpoint": "completions",
         "raw_logprobs_of_answers": True,
-        "raw_logprobs_of_samples": "always",
+        "raw_logprobs_of_samples": True,
         "samples_a_call": 4,
         "scoring_of_given_answers": False,
-        "entropy_method": "topk_bounds",
     }.items():
         assert info.capabilities[name] == value, name
     print(f"\n{dict(info.capabilities)}", file=sys.stderr)

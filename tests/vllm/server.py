@@ -107,7 +107,6 @@ async def serving(
     *arguments: str,
     model: Path | str = LANGUAGE_MODEL_DIR,
     probes: Any = PROBES,
-    prompts: Path | str = "",
     plugin: bool = True,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -119,13 +118,11 @@ async def serving(
         name: of it, in what is printed.
         arguments: beside those of every server here.
         probes: folders of the deployment's probes.
-        prompts: of a calibration, with which others are compared; "" for none.
         plugin: whether the plugin is loaded at all.
         host, port: where it listens; None for a free port.
     """
     port = port or free_port()
-    told = {"probes": [str(probe) for probe in probes], "prompts": str(prompts)}
-    additional = json.dumps({"cocoa": told})
+    additional = json.dumps({"cocoa": {"probes": [str(probe) for probe in probes]}})
     command = [
         PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
         "--served-model-name", NAME, "--host", host, "--port", str(port),

@@ -72,9 +72,9 @@ async def test_identity_tells_weights_and_probes_that_the_worker_loaded(server):
     choice = await server.one("Which", "identity", logprobs=15, max_tokens=1)
     (found,) = columns(choice)
     cards = [read_card(folder / "card.json") for folder in PROBES]
-    digits = "".join(f"{int(found[i]):04x}" for i in range(4, 15))
-    assert [found[i] for i in (1, 2, 3)] == [1, 0, 2]
-    assert digits == cards[0].revision + "".join(card.sha256[:16] for card in cards)
+    digits = "".join(f"{int(found[i]):06x}" for i in range(4, 10))
+    assert [found[i] for i in (1, 2, 3)] == [2, 0, 2]
+    assert digits == cards[0].revision + "".join(card.sha256[:12] for card in cards)
     for mode in ("entropy", "light"):
         asked = await server.one("Which", mode, max_tokens=3)
         assert {column[MARK] for column in columns(asked)} == {found[MARK]}
@@ -83,7 +83,7 @@ async def test_identity_tells_weights_and_probes_that_the_worker_loaded(server):
 @pytest.mark.parametrize(
     ("mode", "logprobs", "words"),
     [
-        ("half", 6, "must be one of entropy, light, identity"),
+        ("half", 6, "must be one of entropy, identity, light"),
         ("light", 3, "needs logprobs of at least 4"),
         ("entropy", None, "needs logprobs of at least 2"),
     ],

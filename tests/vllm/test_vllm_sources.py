@@ -3,10 +3,12 @@
 import ast
 
 import pytest
-from cocoa_vllm.touched import CHECKED, FUNCTIONS, METHODS, NAMES, SAMPLED
+from cocoa_vllm.hooks import CHECKED, COMPUTED, LOADED, SAMPLED, SCHEDULED, STARTED
 
 from tests.vllm.sources import installed, released, releases
+from tests.vllm.touched import FUNCTIONS, NAMES
 
+METHODS = (CHECKED, STARTED, LOADED, SCHEDULED, COMPUTED, SAMPLED)
 NUM_RELEASES = 2
 pytestmark = pytest.mark.timeout(900)
 

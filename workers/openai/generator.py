@@ -29,9 +29,9 @@ from workers.calls import Failed, Rejected
 from workers.config import OpenAIServers, api_keys, further_headers, probe_folders, variable
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
-from workers.openai.dialect import TOO_LONG
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
-from workers.openai.model_calls import ModelCalls
+from workers.openai.profiles import TOO_LONG
+from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial, under_schema
@@ -46,6 +46,10 @@ Ask = Callable[[ModelCalls], Awaitable[Reply]]
 # By which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on, know whose
 # calls share a queue.
 FAIRNESS = "x-llm-d-inference-fairness-id"
+_NO_LARK = (
+    "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
+    "--structured-outputs-config.backend guidance"
+)
 
 
 class OpenAIGenerator(RemoteWorker[OpenAIServer]):
@@ -54,7 +58,6 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     Args:
         servers: where they are, and which of their models is asked.
         probes: that this deployment knows, by the statistic that each predicts.
-        prompts: sha256 of its calibration's prompts; "" for none.
         hooks: what it is tied to.
         resolve: finds the addresses of a name, with `routing` by them.
     """
@@ -64,12 +67,11 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         servers: OpenAIServers,
         *,
         probes: Mapping[str, ProbeInfo] | None = None,
-        prompts: str = "",
         hooks: Hooks | None = None,
         resolve: Resolve = addresses,
     ) -> None:
         hooks = hooks or Hooks()
-        self._trial = GeneratorTrial(servers, dict(probes or {}), prompts)
+        self._trial = GeneratorTrial(servers, dict(probes or {}))
         header, calls = self._trial.profile.key_header, dict(further_headers(servers))
         if header != "Authorization" and (keys := api_keys(servers, "generation")):
             calls[header] = keys[0]
@@ -102,8 +104,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
         async def ask(calls: ModelCalls) -> Generation:
             check_heeded(calls.can, request)
-            budget = self._servers.max_request_tokens
-            return await OpenAIRequest(calls, request, budget, listener).run()
+            return await OpenAIRequest(calls, request, listener).run()
 
         return await self._ask(request, ask, listener.has_heard_nothing)
 
@@ -188,23 +189,24 @@ def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
         InvalidRequest: names the field, and why.
     """
     if request.grammar is not None and not can.holds_calls(request):
-        check_grammar(can.no_lark if request.grammar.kind == "lark" else can.no_grammar or "")
+        reason = can.no_grammar or ""
+        if request.grammar.kind == "lark":
+            reason = "" if can.profile.tokenizes else _NO_LARK
+        check_grammar(reason)
     for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
         if getattr(request.sampling, field) is not None and can.no_reasoning_limit:
             raise InvalidRequest(f"is not heeded here: {can.no_reasoning_limit}", field=field)
 
 
 async def connect_generator(
-    servers: OpenAIServers, hooks: Hooks, probes: ProbeConfig, prompts: str = ""
+    servers: OpenAIServers, hooks: Hooks, probes: ProbeConfig
 ) -> OpenAIGenerator:
     """The generator at its url, once one of its servers has been tried out.
-
-    `prompts` is the sha256 of those of the deployment's calibrator; "" for none.
 
     Raises:
         ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
     """
-    generator = OpenAIGenerator(servers, probes=probe_infos(probes), prompts=prompts, hooks=hooks)
+    generator = OpenAIGenerator(servers, probes=probe_infos(probes), hooks=hooks)
     await generator.upstream.connect()
     return generator
 

@@ -1,17 +1,19 @@
-"""What is known of kinds of servers beforehand, one row each, and which of them a server is. Pure.
+"""How servers are spoken to: what is known of their kinds, one row each, and what they teach. Pure.
 
 A row says what the makers document. Whatever a server refuses all the same is learnt from its
-refusal (`workers.openai.dialect`), and what numbers stand on is tried out (`workers.openai.trial`).
+refusal, and what numbers stand on is tried out (`workers.openai.trial`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-# Likeliest tokens that most servers tell at most.
-_TOPS = 20
+from workers.calls import Rejected
+
+# The codes by which servers say that a prompt is too long; the second one is llama.cpp's.
+TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 # What would make another distribution of the model's, where a server has a default for it.
 NEUTRAL: Mapping[str, float] = MappingProxyType(
     {
@@ -25,18 +27,25 @@ NEUTRAL: Mapping[str, float] = MappingProxyType(
 _OF_OPENAI = frozenset({"presence_penalty", "frequency_penalty"})
 _OF_VLLM = frozenset(NEUTRAL) - {"repeat_penalty"}  # of which it complains in its log
 _OF_LLAMA = frozenset(NEUTRAL) - {"repetition_penalty"}
+_RENAMED = {"max_tokens": "max_completion_tokens"}
+_LAW = ("temperature", "top_p", "stop", "seed")
+_EXTRAS = ("top_k", *NEUTRAL)
+_LOGPROBS = ("logprobs", "top_logprobs")
+# How many likeliest tokens to ask for where more are refused; None for no log-probs at all.
+_FEWER: Mapping[int, int | None] = {20: 10, 10: 5, 5: 1, 1: 0, 0: None}
+_UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One kind of server.
+    """One kind of server, or one server as far as it is known by now.
 
     Attributes:
         hosts: what the names of its hosts end in.
         owners: what it calls the owner of its models in their list.
         models: beginnings of the names of models that it is about; none for all.
         look: path by which it says what it is, and a field that it has there.
-        lists: whether its list of models is one of those that can be asked.
+        lists: whether its list of models has what can be asked.
         prefix: of its paths, in place of `/v1`.
         key_header: that carries the key, in place of `Authorization`.
         completes, chats: whether it has the endpoint, and tells there what it tells at all.
@@ -44,11 +53,13 @@ class Profile:
         names: parameters that it calls otherwise; "" for one that it takes not at all.
         neutral: of `NEUTRAL`, those that it takes.
         max_samples: of one call; 0 for any number.
-        logprobs: the most likeliest tokens that it tells; None for no log-probs.
-        heeds_top_k, heeds_seed: whether these do what they say; None where nobody knows.
+        logprobs: the most likeliest tokens that it tells beside the chosen one; None for no
+            log-probs at all.
+        heeds_seed: whether the same seed draws the same; None where nobody knows.
         schema_of_texts: what completions call a schema; "" for `response_format`, as in chats.
-        formats, tools, images: whether it takes `response_format`, `tools`, images in chats.
+        formats: whether it takes `response_format`.
         is_hosted: whether calls cost money: it is asked as little as can be.
+        taken: parameters that it has taken.
     """
 
     hosts: tuple[str, ...] = ()
@@ -64,21 +75,111 @@ class Profile:
     names: Mapping[str, str] = field(default_factory=dict)
     neutral: frozenset[str] = _OF_OPENAI
     max_samples: int = 0
-    logprobs: int | None = _TOPS
-    heeds_top_k: bool | None = False
-    heeds_seed: bool | None = False
+    logprobs: int | None = 20
+    heeds_seed: bool | None = True
     schema_of_texts: str = ""
     formats: bool = True
-    tools: bool = True
-    images: bool = True
     is_hosted: bool = False
+    taken: frozenset[str] = frozenset()
+
+    def takes(self, name: str) -> bool:
+        """Whether it may be sent this parameter."""
+        return self.names.get(name) != ""
+
+    def spoken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A body as the server takes it."""
+        said: dict[str, Any] = {}
+        for name, value in body.items():
+            if name in _LOGPROBS and self.logprobs is None:
+                continue
+            if name in _LOGPROBS and value is not True and "vllm_xargs" not in body:
+                value = min(value, self.logprobs or 0)
+            if (known := self.names.get(name, name)) and (name, value) != ("top_logprobs", 0):
+                said[known] = value
+        return said
+
+    def after(self, body: Mapping[str, Any]) -> "Profile":
+        """The same once it has taken a body."""
+        new = {name for name in body if self.takes(name)} - self.taken
+        return replace(self, taken=self.taken | new) if new else self
+
+    def taught(self, refusal: Rejected, body: Mapping[str, Any]) -> "Profile | None":
+        """What may go through instead; None where the refusal teaches nothing.
+
+        A refusal that names a parameter has it renamed, lowered or left out; one that names none
+        has what the server has never taken left out.
+
+        Args:
+            refusal: of `body` as it was spoken.
+            body: as it was meant.
+        """
+        if refusal.code in TOO_LONG or refusal.status not in (400, 403, 422):
+            return None
+        if refusal.status == 403:
+            return self._telling(None, body)
+        meant = {new or name: name for name, new in self.names.items()}
+        named = {meant.get(name, name) for name in refusal.named} & body.keys()
+        for name in sorted(named):
+            if (learnt := self._without(name, refusal.code, body)) is not None:
+                return learnt
+        return None if refusal.named else self._without_new(body)
+
+    def _without(self, name: str, code: str, body: Mapping[str, Any]) -> "Profile | None":
+        """What takes no parameter of this name."""
+        if name in _LOGPROBS:
+            fewer = self._fewer(body)
+            if code in _UNSUPPORTED:
+                fewer = 0 if name == "top_logprobs" else None
+            return self._telling(fewer, body)
+        if name in self.names or name not in (*_RENAMED, *_LAW, *_EXTRAS):
+            return None
+        is_of_value = name in self.taken or (name == "temperature" and body[name] > 1.0)
+        if is_of_value and code not in _UNSUPPORTED:  # some take no temperature above 1
+            return None
+        return replace(self, names={**self.names, name: _RENAMED.get(name, "")})
+
+    def _without_new(self, body: Mapping[str, Any]) -> "Profile | None":
+        """What leaves out something that it has never taken."""
+        new = {name for name in body.keys() - self.taken if self.takes(name)}
+        for unsure in (new.intersection(_EXTRAS), new.intersection({"seed"})):
+            if unsure:
+                return replace(self, names={**self.names, **dict.fromkeys(unsure, "")})
+        return self._telling(self._fewer(body), body) if new.intersection(_LOGPROBS) else None
+
+    def _telling(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
+        """What tells so many likeliest tokens; None where the body asks for none."""
+        return replace(self, logprobs=logprobs) if "logprobs" in self.spoken(body) else None
+
+    def _fewer(self, body: Mapping[str, Any]) -> int | None:
+        """The next smaller number of likeliest tokens than a body asks for."""
+        sent = self.spoken(body)
+        told = sent.get("logprobs", 0)
+        if told is True:
+            told = sent.get("top_logprobs", 0)
+        return 20 if told > 20 else _FEWER.get(told)
+
+
+class Tongue:
+    """How one server is spoken to, which all its calls share.
+
+    Attributes:
+        profile: as far as it is known by now.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    def draws_at_most(self, num: int) -> None:
+        """Remember that one call draws no more samples than these."""
+        most = min(self.profile.max_samples or num, num)
+        self.profile = replace(self.profile, max_samples=most)
 
 
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:
     """An API of chats that costs money; `refused` are parameters that it does not take."""
     names = {**dict.fromkeys(refused, ""), **known.pop("names", {})}
     neutral = _OF_OPENAI - set(refused)
-    law = {"completes": False, "is_hosted": True, "neutral": neutral, **known}
+    law = {"completes": False, "is_hosted": True, "neutral": neutral, "heeds_seed": False, **known}
     return Profile(hosts=hosts, names=names, **law)
 
 
@@ -91,24 +192,23 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
     {
         "vllm": Profile(
             owners=("vllm",), look=("/version", "version"), tokenizes=True, neutral=_OF_VLLM,
-            heeds_top_k=True, heeds_seed=True,
         ),
         "sglang": Profile(
             owners=("sglang",), look=("/get_server_info", "version"), neutral=_OF_VLLM,
-            heeds_top_k=True, heeds_seed=None,
+            heeds_seed=None,
         ),
         "llama.cpp": Profile(
             owners=("llamacpp",), look=("/props", "build_info"), neutral=_OF_LLAMA,
-            heeds_top_k=True, heeds_seed=True, schema_of_texts="json_schema",
+            schema_of_texts="json_schema",
         ),
         # Its completions tell no log-probs, and put a prompt into the template of chats as well.
         "ollama": Profile(
             owners=("library",), look=("/api/version", "version"), completes=False,
-            names={"top_k": ""}, max_samples=1, heeds_seed=True,
+            names={"top_k": ""}, max_samples=1,
         ),
         "tgi": Profile(
             look=("/info", "model_id"), completes=False, names={"top_k": ""}, max_samples=1,
-            logprobs=5, heeds_seed=True,
+            logprobs=5,
         ),
         "openai-reasoning": _hosted(
             "api.openai.com",
@@ -135,8 +235,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         "groq": _hosted(
             "api.groq.com", refused=("top_k", *_PENALTIES), max_samples=1, logprobs=None
         ),
-        "openrouter": _hosted("openrouter.ai", names={"top_k": "top_k"}, max_samples=1),
-        "generic": Profile(neutral=frozenset(NEUTRAL), heeds_top_k=None, heeds_seed=None),
+        "openrouter": _hosted("openrouter.ai", max_samples=1),
+        "generic": Profile(neutral=frozenset(NEUTRAL), heeds_seed=None),
     }
 )  # fmt: skip
 GENERIC = "generic"

@@ -1,11 +1,14 @@
-"""From a request to what a server is asked: rendered and tokenized there, where it does that."""
+"""Calls of a server in its own way, and what it is asked for a request: rendered, tokenized."""
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Any
 
+import httpx
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
@@ -17,10 +20,13 @@ from models.images import as_sent, images_of
 from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest, Grammar
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
-from workers.calls import Calls, Rejected, read
+from workers.calls import Calls, Denied, Failed, Rejected, read
+from workers.client import Client
 from workers.openai.found import OpenAIServer
-from workers.openai.model_calls import ModelCalls
-from workers.openai.requests import Prompt
+from workers.openai.replies import Choice, read_choices
+from workers.openai.requests import Prompt, completion
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 # Variables of a template that the client must not set.
 _RESERVED = frozenset(
@@ -42,6 +48,76 @@ class _Text(TypedDict):
 
 
 _TOKENS, _TEXT = TypeAdapter(_Tokens), TypeAdapter(_Text)
+
+
+class ModelCalls(Calls):
+    """Calls whose bodies are spoken as the server takes them; what it refuses teaches how.
+
+    Attributes:
+        can: what the server can do.
+
+    Args:
+        client: of the server.
+        can: see above.
+        **options: see `Calls`.
+    """
+
+    def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
+        super().__init__(client, can.model_id, **options)
+        self.can = can
+
+    def learn(self, **found: Any) -> None:
+        """Remember what was found of the server."""
+        self.can = replace(self.can, **found)
+
+    async def complete(
+        self, prompt: Prompt, num: int = 1, further: Mapping[str, Any] = _NOTHING, **asked: Any
+    ) -> list[Choice]:
+        """So many choices of a reply to what `completion` asks, and to `further` parameters."""
+        body = {**completion(self.can, prompt, **asked), **further}
+        return read_choices(await self.post(prompt.path, body), num)
+
+    async def try_complete(
+        self, prompt: Prompt, further: Mapping[str, Any] = _NOTHING, **asked: Any
+    ) -> list[Choice]:
+        """The one choice of such a reply; none where the server takes no such body, or fails."""
+        with suppress(Rejected, Failed):
+            body = {**completion(self.can, prompt, **asked), **further}
+            return read_choices(await self.post(prompt.path, body, may_be_rejected=True), 1)
+        return []
+
+    async def get(self, path: str) -> Any:
+        return await super().get(self._at(path))
+
+    @asynccontextmanager
+    async def _posted(
+        self, path: str, body: Mapping[str, Any], *, may_be_rejected: bool = False
+    ) -> AsyncIterator[httpx.Response]:
+        """The response once the server is spoken to as it wants; raises its first refusal."""
+        known = at_first = self.can.profile
+        first: Exception | None = None
+        async with AsyncExitStack() as stack:
+            while True:
+                spoken = known.spoken(body)
+                posted = super()._posted(self._at(path), spoken, may_be_rejected=may_be_rejected)
+                try:
+                    response = await stack.enter_async_context(posted)
+                    break
+                except (Rejected, Denied) as refusal:
+                    first = first or refusal
+                    rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
+                    if (taught := known.taught(rejected, body)) is None:
+                        raise first from None
+                    known = taught
+            if known is at_first:
+                known = self.can.profile  # others may have learnt something meanwhile
+            self.can.tongue.profile = known.after(body)
+            yield response
+
+    def _at(self, path: str) -> str:
+        if path.startswith("/v1/"):
+            return self.can.profile.prefix + path.removeprefix("/v1")
+        return path
 
 
 def token_ids(reply: Any) -> tuple[int, ...]:
@@ -69,7 +145,7 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         request = replace(request, chat_template_kwargs=variables)
     images = dict(images_of(request.messages or ()))
     check_no_images(images, can.no_images)
-    if can.tokenizes and not images:  # images are of chats, never of token ids
+    if can.profile.tokenizes and not images:  # images are of chats, never of token ids
         return await _render_ids(calls, request)
     if request.tools and not can.calls_tools:
         message = "the server of the model takes no tools with such a chat"
@@ -78,7 +154,7 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         message = "the server of the model takes no variables of a chat template with such a chat"
         raise InvalidRequest(message, field="chat_template_kwargs")
     if request.messages is not None:
-        if not can.chats:
+        if not can.profile.chats:
             message = "the server of the model takes no messages: send `prompt`"
             raise ChatTemplateError(message, field="messages")
         further = {**request.chat_template_kwargs, **_tools_sent(can, request)}
@@ -86,7 +162,7 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     text = request.prompt or ""
     if not text:
         raise InvalidRequest("the prompt has no tokens", field="prompt")
-    if can.completes:
+    if can.profile.completes:
         return Prompt(text=text, opened=_opens(text))
     return Prompt(messages=({"role": "user", "content": text},), as_message=True)
 
@@ -116,7 +192,7 @@ async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
 
 async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
     """A grammar in which a mark that is a token of the server's is one."""
-    if grammar.kind == "json_schema" or not calls.can.tokenizes:
+    if grammar.kind == "json_schema" or not calls.can.profile.tokenizes:
         return grammar
     ids = await tokenize(calls, MARK)
     if len(ids) != 1:

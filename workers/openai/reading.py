@@ -13,13 +13,18 @@ from models.records import AnswerForm, Array, GenerationRequest, GivenAnswer
 from models.statistics import ANSWER_STATISTICS
 from workers.calling import together
 from workers.client import Unreachable
-from workers.openai.columns import check_entropies
 from workers.openai.found import NOT_READ
-from workers.openai.model_calls import ModelCalls
-from workers.openai.prompts import answer_forms, render, tokenize
-from workers.openai.replies import ENTROPY_COLUMN, Choice, token_texts
+from workers.openai.prompts import ModelCalls, answer_forms, render, tokenize
+from workers.openai.replies import (
+    ENTROPY_COLUMN,
+    UNCOVERED,
+    Choice,
+    are_of,
+    check_mark,
+    token_texts,
+    unsound,
+)
 from workers.openai.requests import Prompt
-from workers.openai.soundness import UNCOVERED, are_of, unsound
 
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
 _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"
@@ -134,7 +139,7 @@ async def first_tokens(
         names = [[f"token_id:{one}" for found in group for one in found] for group in ids]
         wanted = {one for group in ids for found in group for one in found}
         further = {"logprobs": 1, "logprob_token_ids": sorted(wanted)}
-    [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.logprobs)
+    [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.profile.logprobs)
     if not choice.tops:
         raise Unreachable("it tells no log-probs of the next token")
     logprobs = {} if choice.unsound else choice.tops[0]
@@ -176,7 +181,7 @@ async def _entropies(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) ->
     for choice in await calls.complete(
         prompt, len(ids), further, max_tokens=1, top=2, mode="entropy"
     ):
-        check_entropies(choice)
+        check_mark(choice, calls.can)
         column = choice.column(ENTROPY_COLUMN)
         if column is None:
             return None

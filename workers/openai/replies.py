@@ -4,7 +4,8 @@ Completions and chat completions differ in where things are, and in nothing else
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Annotated, Any
@@ -15,15 +16,20 @@ from typing_extensions import TypedDict
 
 from models import records
 from models.engines.texts import cut_at_stop
-from models.records import FINISH_REASON, Array, FinishReason
+from models.errors import InvalidLogits
+from models.probes.distance import DOMAIN_PERCENTILE
+from models.ranges import LOGPROBS
+from models.records import FINISH_REASON, Array, FinishReason, ProbeReading
 from models.units.tool_calls import Call
 from models.units.tool_calls import read as calls_in
 from workers.calls import read
 from workers.client import Unreachable
-from workers.openai.soundness import SENTINEL, UNCOVERED, unsound
+from workers.openai.found import OpenAIServer
+from workers.probe_reading import is_sound
+from workers.standing import ChangedModel
 
 # The plugin's columns, and what they are called; see docker/vllm/README.md.
-MARK_COLUMN, ENTROPY_COLUMN, FIRST_FURTHER_COLUMN = 0, 1, 2
+MARK_COLUMN, ENTROPY_COLUMN, FIRST_PROBE_COLUMN = 0, 1, 2
 FIRST_SENTINEL = 2_000_000_000
 TOO_MANY = "it answers more tokens than were asked for"
 _TOKEN_ID = "token_id:"  # noqa: S105 - a prefix, no password
@@ -39,6 +45,23 @@ _FINISHED: Mapping[str, FinishReason] = {
 # Words for a text that the server broke off: it has failed.
 _CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 _BROKEN_OFF = frozenset({"abort", "error"})
+
+# What vLLM and OpenAI write in place of the log-prob of what they give no probability.
+_SENTINEL = -9999.0
+# By how much probabilities and log-probs may be off that were rounded to two bytes: at least so
+# much, and log-probs by so large a part of them.
+_ROUNDING, _PART = 0.02, 0.01
+# Pieces that are ids, bytes, halves of code points or a vocabulary's own spellings, not text.
+_NO_TEXT = re.compile(r"token_id:|bytes:|<0x[0-9A-F]{2}>|[\ufffd\u2581\u0120\u010a]")
+
+NO_NUMBER = "the server told a log-prob that is none"
+BEYOND_ONE = "the likeliest tokens that the server told have a probability above 1 together"
+ABOVE_LIKELIEST = "the server told a chosen token as likelier than the likeliest in its place"
+UNCOVERED = "the tokens that the server told log-probs of are not those of the text"
+UNMASKED = (
+    "the server's log-probs under a response_format are not those among the tokens that it allows"
+)
+ALL_ZERO = "the server told log-probs of 0 alone, and texts that differ"
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
@@ -185,12 +208,6 @@ class Choice:
         except KeyError:
             return None
 
-    def likeliest(self, top: int) -> tuple[Array, ...] | None:
-        """T times the log-probs of the `top` likeliest tokens; None where there are fewer."""
-        if self.tops is None or min(map(len, self.tops), default=top) < top:
-            return None
-        return tuple(np.sort(list(one.values()))[::-1][:top] for one in self.tops)
-
 
 def sentinel(index: int) -> str:
     """What a column of the plugin is called."""
@@ -285,7 +302,7 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
     told = []
     together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
     for tops, token, logprob in together:
-        possible = {name: one for name, one in tops.items() if one > SENTINEL}
+        possible = {name: one for name, one in tops.items() if one > _SENTINEL}
         chosen = {token: logprob}  # before one as likely, which may be itself by another name
         ranked = sorted((chosen | possible | chosen).items(), key=itemgetter(1), reverse=True)
         told.append(tuple(ranked[:num]))
@@ -402,3 +419,96 @@ def _plain(name: str, arguments: str) -> tuple[str, Any]:
         return name, json.loads(arguments or "{}")
     except ValueError:  # cut off at its limit
         return name, arguments
+
+
+def unsound(
+    logprobs: Array, tokens: Sequence[str] = (), tops: Iterable[Mapping[str, float]] = ()
+) -> str:
+    """Why these are no log-probs of a text's tokens; "" where they may be.
+
+    Args:
+        logprobs: (T,) of the chosen ones, NaN where there is none.
+        tokens: (T,) what they are called.
+        tops: T times those of the likeliest, by name; nothing where they are not told.
+    """
+    if not ((logprobs > _SENTINEL) & (logprobs <= LOGPROBS[1])).all():
+        return NO_NUMBER
+    for logprob, token, likeliest in zip(logprobs.tolist(), tokens, tops, strict=False):
+        values = np.array(list(likeliest.values()))
+        if not len(values):
+            continue
+        if (values > LOGPROBS[1]).any() or np.exp(values).sum() > 1.0 + _ROUNDING:
+            return BEYOND_ONE
+        most = values.max() * (1.0 - _PART) + _ROUNDING
+        if logprob > most and token not in likeliest:  # several tokens may have one name
+            return ABOVE_LIKELIEST
+    return ""
+
+
+def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | None:
+    """Whether tokens have these texts join to the text, blanks aside; None where nobody can tell.
+
+    What ended a text, a last token or stop string, is no part of it.
+
+    Args:
+        texts: (T,) of the tokens, as the server tells them; None where it does not.
+        text: that they should be of.
+        is_cut: whether it ended at its limit, so that nothing stands behind it.
+
+    >>> are_of([" is", " in", " India", "."], "It is in India.", is_cut=False)
+    False
+    >>> are_of(["It", " is", "</s>"], "It is", is_cut=False)
+    True
+    """
+    if texts is None or any(map(_NO_TEXT.search, texts)):
+        return None
+    shown, wanted = _without_blanks("".join(texts)), _without_blanks(text)
+    if is_cut:
+        return shown == wanted
+    return shown.startswith(wanted)
+
+
+def _without_blanks(text: str) -> str:
+    return "".join(text.split())
+
+
+def first_columns(choice: Choice) -> list[int]:
+    """The plugin's columns of the first token, as integers."""
+    tops = choice.tops[0] if choice.tops else {}
+    names = map(sentinel, range(len(tops)))
+    return [round(tops[name]) for name in names if name in tops]
+
+
+def check_mark(choice: Choice, can: OpenAIServer) -> None:
+    """Refuse an answer of other weights than those that were tried out.
+
+    Raises:
+        ChangedModel: it is.
+        InvalidLogits: an entropy is no number, so the model's logits were none.
+    """
+    marks = choice.column(MARK_COLUMN)
+    if can.columns is None or marks is None or not (marks.round() == can.columns.mark).all():
+        raise ChangedModel
+    entropies = choice.column(ENTROPY_COLUMN)
+    if entropies is not None and (entropies <= _SENTINEL).any():
+        raise InvalidLogits("the language model returned NaN or infinite logits")
+
+
+def readings_of(
+    choice: Choice, can: OpenAIServer, statistics: frozenset[str]
+) -> dict[str, ProbeReading]:
+    """What the last token says that each wanted probe reads of the whole answer.
+
+    A reading that is no number, or out of its range, is left out.
+    """
+    readings: dict[str, ProbeReading] = {}
+    for statistic in statistics & can.probes.keys():
+        place = can.columns and can.columns.place_of(can.probes[statistic])
+        first = FIRST_PROBE_COLUMN + 2 * (place or 0)
+        value, percentile = choice.column(first), choice.column(first + 1)
+        if place is None or value is None or percentile is None or not len(value):
+            continue
+        reading, far = float(value[-1]), float(percentile[-1])
+        if is_sound(reading, far):
+            readings[statistic] = ProbeReading(reading, far, out_of_domain=far > DOMAIN_PERCENTILE)
+    return readings

@@ -1,15 +1,15 @@
-"""The bodies of calls, and what a request may ask for. Pure."""
+"""What a server is asked: prompts, and the bodies of calls. Pure."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.errors import InvalidRequest
-from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Grammar, SamplingParams
+from models.records import Grammar, SamplingParams
 from workers.client import MAX_REPLY_BYTES
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
+from workers.openai.replies import FIRST_PROBE_COLUMN
 
 # What a reply may bring for each token, for each likeliest one told with it, and beside them all.
 _TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
@@ -102,13 +102,25 @@ def completion(
         body[name] = NEUTRAL[name]
     if stop:
         body["stop"] = list(stop)
-    if can.tokenizes:
+    if can.profile.tokenizes:
         body |= {"return_token_ids": True, "return_tokens_as_token_ids": not by_text}
     if can.tag_ids:  # which may be special tokens
         body["skip_special_tokens"] = False
     if mode:
         body |= {"vllm_xargs": {"cocoa": mode}, "return_tokens_as_token_ids": True}
     return body
+
+
+def mode_of(can: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
+    """The plugin's mode for an answer of which these are wanted, and how many columns it has.
+
+    Every answer has at least its mark and entropies, by which other weights are noticed.
+    """
+    if can.columns is None:
+        return "", 0
+    if not statistics & can.probes.keys():
+        return "entropy", FIRST_PROBE_COLUMN
+    return "light", FIRST_PROBE_COLUMN + 2 * len(can.columns.probes)
 
 
 def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
@@ -160,32 +172,3 @@ def first_seed(seed: int) -> int:
     1000003
     """
     return seed * _STRIDE % _SEEDS
-
-
-def within_budget(request: GenerationRequest, num_prompt: int, budget: int) -> int:
-    """The most new tokens that a request's answer and each of its samples may have.
-
-    Args:
-        request: that is to be asked.
-        num_prompt: tokens of its prompt; 0 where they are not known.
-        budget: tokens of prompt, answer and samples together; 0 for any number.
-
-    Raises:
-        InvalidRequest: `max_new_tokens` does not fit, or nothing does.
-    """
-    given = request.sampling.max_new_tokens
-    least = wanted = given or DEFAULT_NEW_TOKENS
-    if given is None:
-        least = 1
-    # As many for each wave: samples are cut alike.
-    num_texts = request.num_samples + (request.answer is None or request.num_drawn > 0)
-    if not budget or not num_texts:
-        return wanted
-    room = max(0, budget - num_prompt) // num_texts
-    if room < least:
-        raise InvalidRequest(
-            f"{num_texts} texts of {wanted} tokens after a prompt of {num_prompt} exceed the "
-            f"{budget} tokens that a request may ask for: at most {room} new tokens fit",
-            field="max_new_tokens",
-        )
-    return min(wanted, room)

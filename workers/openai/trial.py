@@ -1,12 +1,12 @@
 """What a server is, by one look, and what is tried out of it: that on which numbers stand.
 
 Whether log-probs are those of the untouched distribution, whether a reasoning comes before answers,
-how a text that exists can be read; and, once a request needs it, what a schema makes of log-probs.
+what ends these; and, once a request needs it, what a schema makes of log-probs.
 """
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -19,49 +19,34 @@ from models.units.reasoning import HARMONY, KNOWN_TAGS
 from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import OpenAIServers, variable
-from workers.openai.columns import read_columns, with_known
-from workers.openai.dialect import Dialect, Tongue
 from workers.openai.found import (
-    LARGEST_VOCABULARY,
     UNKNOWN_CONTEXT,
+    Columns,
     Fingerprint,
     OpenAIServer,
-    RawLogprobs,
     TagIds,
     common,
 )
-from workers.openai.model_calls import ModelCalls
-from workers.openai.profiles import GENERIC, PROFILES, Profile, by_entry, by_host
-from workers.openai.prompts import render, token_ids, tokenize
-from workers.openai.reasoning import behind_reasoning
-from workers.openai.replies import Choice, to_sequence
+from workers.openai.profiles import GENERIC, PROFILES, Profile, Tongue, by_entry, by_host
+from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
+from workers.openai.replies import ALL_ZERO, UNMASKED, Choice, first_columns, to_sequence
 from workers.openai.requests import Prompt, under_grammar
-from workers.openai.soundness import ALL_ZERO, UNMASKED
+from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
 
 logger = logging.getLogger(__name__)
 
-# Fixed texts, asked of every server; none of them is a client's. Where the server takes token ids,
-# all of them go with one call; else the first stands for them.
-_FRANCE = "What is the capital of France?"
-_PROMPTS = (
-    _FRANCE,
-    "The three primary colours are",
-    "Translate to German: the old house by the river.",
-)
-_SUM, _SHORT = "What is 12 + 5 + 7?", "Reply with one word: yes or no?"
-_FINGERPRINT_TOKENS = 12
-_BEGINNING_TOKENS = 48
+# Fixed texts, asked of every server; none of them is a client's.
+_FRANCE, _SHORT = "What is the capital of France?", "Reply with one word: yes or no?"
+_FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
 # Statuses of an endpoint that there is not.
 _NOT_THERE = (404, 405)
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
-# Laws of draws, and of which samples log-probs are raw where they are a greedy answer's.
-_LAWS: Mapping[RawLogprobs, Mapping[str, Any]] = {
-    "always": {"temperature": 2.0, "top_p": 1.0, "top_k": 2},
-    "at_temperature_one": {"temperature": 1.0, "top_p": 1.0, "top_k": 2},
-    "never": {"temperature": 1.0, "top_p": 1.0, "top_k": 0},
-}
+# Laws of draws: where log-probs are not changed by the first, those of samples are raw; where they
+# are not by the second, those of a greedy answer are.
+_CHANGED = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
+_UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 # What of a model's entry says what it is; the rest is of the moment.
 _TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
 _NO_IMAGES = "the server of the model takes no images"
@@ -73,15 +58,21 @@ _SCHEMA = {
     "required": ["word"],
     "additionalProperties": False,
 }
-# Tokens for it, and for the thoughts before it.
-_NUM_TOKENS = 96
-# Likeliest tokens that are asked for with it, and log-probs of what cannot and of what has to come.
-_TOP, _UNLIKELY, _FORCED = 5, -20.0, -3.0
+# Tokens for it, and for the thoughts before it; and the log-prob of what has to come, at least.
+_NUM_TOKENS, _FORCED = 96, -3.0
 _NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
 _REFUSED = "the server of the model takes no response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
-# Tokens of an end tag, where it is not one.
-_END_TAG_TOKENS = {HARMONY: 3}
+# Of the plugin's mode "identity": its page's version, its columns beside probes, and at most.
+_FORMAT, _OTHERS, _MOST = 2, 6, 20
+_NO_LIGHT = {
+    0: "",
+    1: "its plugin has no probes",
+    2: "vLLM does not show those of this model",
+    3: "not with speculative decoding",
+    4: "not with pipeline or context parallelism",
+    5: "not with its --logprobs-mode",
+}
 
 
 class GeneratorTrial:
@@ -90,15 +81,12 @@ class GeneratorTrial:
     Args:
         servers: what the deployment says of it; without a model the first that it lists is asked.
         probes: that this deployment knows, by the statistic that each predicts.
-        prompts: sha256 of its calibration's prompts; "" for none.
 
     Raises:
         ModelNotLoaded: the deployment names a kind of server that there is not.
     """
 
-    def __init__(
-        self, servers: OpenAIServers, probes: Mapping[str, ProbeInfo], prompts: str
-    ) -> None:
+    def __init__(self, servers: OpenAIServers, probes: Mapping[str, ProbeInfo]) -> None:
         if servers.server and servers.server not in PROFILES:
             message = f"must be one of {', '.join(PROFILES)}"
             raise ModelNotLoaded(f"{variable('generation.server')} {message}")
@@ -106,43 +94,38 @@ class GeneratorTrial:
         self._model = "" if is_default else servers.model
         self._servers = servers
         self._probes = probes
-        self._prompts = prompts
         # As far as the settings and the host's name tell it.
         self._kind = servers.server or by_host(next(iter(servers.urls)), self._model)
 
     @property
     def profile(self) -> Profile:
         """What is known of it as far as that."""
-        return PROFILES[self._kind or GENERIC]
+        return self._profile(self._kind or GENERIC)
 
     async def look_up(self, client: Client) -> Mapping[str, Any]:
         if not self.profile.lists:
             if not self._model:
                 raise Refused(f"{variable('generation.model')} must name its deployment")
             return {"id": self._model}
-        entry = await listed_model(self._calls(client, self._kind), self._model)
+        entry = await listed_model(self._calls(client, self.profile), self._model)
         return {name: entry.get(name) for name in _TELLING}
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
-        settings, kind, look = self._servers, self._kind or by_entry(said), {}
+        kind, look = self._kind or by_entry(said), {}
         for name in [kind] if kind != GENERIC or self._kind else PROFILES:
-            if look := await self._look(client, name):
+            if look := await self._look(client, self._profile(name)):
                 kind = name
                 break
-        dialect = self._dialect(kind)
-        if type(slots := look.get("total_slots")) is int and slots > 0:
-            dialect = replace(dialect, most_samples=slots)
-        can = replace(
-            _as_said({"context": settings.context, **said}, kind, look, Tongue(dialect)),
-            revision=settings.revision,
-            is_routed=settings.routing == "upstream",
-        )
-        tried = _Trial(client, can)
-        if not can.profile.is_hosted or can.logprobs is not None:
-            await tried.all(settings.end_token)
-        can = with_known(tried.can, self._probes, self._prompts)
-        price = kind, tried.calls.num_posts, tried.calls.num_tokens
+        # The first answer may take as long as a request's: some load their model for it.
+        calls = self._calls(client, self._profile(kind), is_trial=False)
+        calls.can = self._as_said(calls.can, {"context": self._servers.context, **said}, look)
+        calls.learn(kind=kind)
+        if not calls.can.profile.is_hosted or calls.can.profile.logprobs is not None:
+            await _try(calls, self._servers.end_token)
+        self._bind(calls)
+        price = kind, calls.num_posts, calls.num_tokens
         logger.info("the language model's server is %s: looked at by %d calls, %d tokens", *price)
+        can = calls.can
         found = ", ".join(f"{name}={one}" for name, one in can.told.items() if one)
         logger.info("it can: %s", found)
         lacks = {**can.absent, "response_format": can.no_grammar, "images": can.no_images}
@@ -151,279 +134,217 @@ class GeneratorTrial:
         return can
 
     async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
-        if not known.fingerprint:
+        if known.fingerprint is None:
             return known
-        tongue = Tongue(known.tongue.dialect)
-        tried = _Trial(client, replace(known, tongue=tongue), is_trial=True)
-        if common(known.fingerprint, await tried.fingerprint()) != known.fingerprint:
+        calls = self._calls(client, known.profile)
+        calls.can = replace(known, tongue=calls.can.tongue)
+        prompt, greedy = await _greedy(calls)
+        if common(known.fingerprint, _fingerprint(greedy)) is None:
             return None
-        if known.columns and await read_columns(tried.calls, tried.prompts[0]) != known.columns:
+        if known.columns and await _columns(calls, prompt) != known.columns:
             return None
         return known
 
-    def _dialect(self, kind: str) -> Dialect:
-        dialect = Dialect.of(PROFILES[kind or GENERIC])
-        return replace(dialect, prefix="") if self._servers.api_version else dialect
+    def _profile(self, kind: str) -> Profile:
+        profile = PROFILES[kind]
+        return replace(profile, prefix="") if self._servers.api_version else profile
 
-    def _calls(self, client: Client, kind: str) -> ModelCalls:
-        nothing = OpenAIServer("", Tongue(self._dialect(kind)))
-        return ModelCalls(client, nothing, is_trial=True)
+    def _calls(self, client: Client, profile: Profile, *, is_trial: bool = True) -> ModelCalls:
+        nothing = OpenAIServer("", Tongue(profile))
+        return ModelCalls(client, nothing, said=(_FRANCE, _SHORT), is_trial=is_trial)
 
-    async def _look(self, client: Client, kind: str) -> dict[str, Any]:
+    async def _look(self, client: Client, profile: Profile) -> dict[str, Any]:
         """What a server of this kind says of itself; nothing where it is none, or says nothing."""
-        path, name = PROFILES[kind].look
+        path, name = profile.look
         if not path:
             return {}
         with suppress(Rejected, Failed, Unreachable, Refused):
-            reply = await self._calls(client, kind).get(path)
+            reply = await self._calls(client, profile).get(path)
             if isinstance(reply, Mapping) and name in reply:
                 return {**reply, "version": reply[name]}
         return {}
 
+    def _as_said(
+        self, can: OpenAIServer, entry: Mapping[str, Any], look: Mapping[str, Any]
+    ) -> OpenAIServer:
+        """What a server says of itself in the entry of its model, each in its own way."""
+        meta, profile = _mapping(entry.get("meta")), can.profile
+        counts = (
+            entry.get("context"),  # that of the settings
+            entry.get("max_model_len"),
+            _mapping(look.get("default_generation_settings")).get("n_ctx"),
+            meta.get("n_ctx"),
+            entry.get("context_length"),
+            entry.get("context_window"),
+            meta.get("n_ctx_train"),
+        )
+        if slots := _count(look.get("total_slots")):
+            can.tongue.draws_at_most(slots)
+        sees = _mapping(look.get("modalities")).get("vision", True)
+        version, no_grammar, unmasked = look.get("version"), None, None
+        if not profile.formats:
+            no_grammar = _REFUSED
+        elif profile.logprobs is None:
+            no_grammar = unmasked = ""
+        return replace(
+            can,
+            model_id=entry["id"],
+            root=str(entry.get("root") or ""),
+            version=version if isinstance(version, str) else "",
+            max_context_tokens=next(filter(None, map(_count, counts)), UNKNOWN_CONTEXT),
+            no_grammar=no_grammar,
+            unmasked=unmasked,
+            no_images="" if sees else _NO_IMAGES,
+            revision=self._servers.revision,
+            is_routed=self._servers.routing == "upstream",
+        )
 
-def _as_said(
-    entry: Mapping[str, Any], kind: str, look: Mapping[str, Any], tongue: Tongue
-) -> OpenAIServer:
-    """What a server says of itself in the entry of its model, each in its own way."""
-    meta, profile = _mapping(entry.get("meta")), PROFILES[kind]
-    counts = (
-        entry.get("context"),  # that of the settings
-        entry.get("max_model_len"),
-        _mapping(look.get("default_generation_settings")).get("n_ctx"),
-        meta.get("n_ctx"),
-        entry.get("context_length"),
-        entry.get("context_window"),
-        meta.get("n_ctx_train"),
-    )
-    sees = profile.images and _mapping(look.get("modalities")).get("vision", True)
-    version, no_grammar, unmasked = look.get("version"), None, None
-    if not profile.formats:
-        no_grammar = _REFUSED
-    elif profile.logprobs is None:
-        no_grammar = unmasked = ""
-    return OpenAIServer(
-        model_id=entry["id"],
-        tongue=tongue,
-        root=str(entry.get("root") or ""),
-        kind=kind,
-        version=version if isinstance(version, str) else "",
-        max_context_tokens=_first_count(*counts, UNKNOWN_CONTEXT),
-        vocabulary_size=_first_count(meta.get("n_vocab"), LARGEST_VOCABULARY),
-        completes=profile.completes,
-        chats=profile.chats,
-        logprobs=profile.logprobs,
-        no_grammar=no_grammar,
-        unmasked=unmasked,
-        no_images="" if sees else _NO_IMAGES,
-    )
+    def _bind(self, calls: ModelCalls) -> None:
+        """Remember those of the known probes that the server's plugin reads.
+
+        Raises:
+            Refused: its weights have another revision than the deployment says.
+        """
+        said, columns = calls.can.revision, calls.can.columns
+        if columns is None:
+            return
+        if said and columns.revision and not said.startswith(columns.revision):
+            raise Refused("its weights have another revision than the settings say")
+        if not columns.no_light:
+            known = self._probes.items()
+            read = {name: one for name, one in known if columns.place_of(one) is not None}
+            calls.learn(probes=read)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _first_count(*said: Any) -> int:
-    """The first of these that is a positive integer, which the last one is."""
-    return next(one for one in said if type(one) is int and one > 0)
+def _count(value: Any) -> int:
+    """A positive integer; 0 for anything else."""
+    return value if type(value) is int and value > 0 else 0
 
 
-class _Trial:
-    """One server while it is tried out; each step adds to what it is known to do."""
+async def _try(calls: ModelCalls, end_token: str) -> None:
+    """Try a server out."""
+    prompt, greedy = await _endpoint(calls)
+    can = calls.can
+    if can.profile.logprobs is not None and not can.no_greedy:
+        first = _first_logprobs([greedy])
+        if _agree(first, await _drawn_first(calls, prompt, _CHANGED)):
+            calls.learn(raw_greedy=True, raw_samples=True)
+        elif _agree(first, await _drawn_first(calls, prompt, _UNCHANGED)):
+            calls.learn(raw_greedy=True)
+    if can.profile.is_hosted:  # the same weights answer now so, now otherwise
+        return
+    await _begin(calls, end_token)
+    if can.profile.tokenizes:
+        calls.learn(columns=await _columns(calls, prompt))
+    if calls.can.no_greedy:
+        return
+    fingerprint = _fingerprint(greedy)
+    if calls.can.columns is None:  # as they do at some other servers to some prompts
+        _, again = await _greedy(calls)
+        fingerprint = common(fingerprint, _fingerprint(again))
+    calls.learn(fingerprint=fingerprint)
 
-    def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
-        self.calls = ModelCalls(client, can, said=(*_PROMPTS, _SUM, _SHORT), **options)
-        # The fixed ones, as they were last asked.
-        self.prompts: list[Prompt] = []
 
-    @property
-    def can(self) -> OpenAIServer:
-        """What it is known to do by now."""
-        return self.calls.can
+async def _greedy(calls: ModelCalls) -> tuple[Prompt, Choice]:
+    """A fixed prompt, and the greedy answer to it."""
+    prompt = await render(calls, GenerationRequest(_FRANCE))
+    top = calls.can.profile.logprobs
+    [choice] = await calls.complete(prompt, max_tokens=_FINGERPRINT_TOKENS, top=top)
+    return prompt, choice
 
-    def _set(self, **found: Any) -> None:
-        self.calls.can = replace(self.can, **found)
 
-    async def all(self, end_token: str) -> None:
-        """Try it out; its fingerprint is what it answers to the fixed prompts."""
-        greedy = await self._endpoint()
-        if self.can.logprobs is not None and not self.can.no_greedy:
-            await self._raw_logprobs(_first(greedy[:1]))
-        if self.can.profile.is_hosted:  # the same weights answer now so, now otherwise
-            return
-        await self._beginnings(end_token)
-        if self.can.tokenizes:
-            self._set(columns=await read_columns(self.calls, self.prompts[0]))
-        if self.can.no_greedy:
-            return
-        fingerprint = fingerprint_of(greedy, self.can)
-        if self.can.columns is None:  # as they do at some other servers to some prompts
-            fingerprint = common(fingerprint, await self.fingerprint())
-        self._set(fingerprint=fingerprint)
+def _fingerprint(greedy: Choice) -> Fingerprint:
+    mean = None
+    if greedy.logprobs is not None and len(greedy.logprobs) and not greedy.unsound:
+        mean = float(greedy.logprobs.mean())
+    return greedy.text, mean
 
-    async def fingerprint(self) -> Fingerprint:
-        """What it answers to the fixed prompts."""
-        return fingerprint_of(await self._greedy(), self.can)
 
-    async def _greedy(self) -> list[Choice]:
-        """Greedy answers to the fixed prompts, by one call."""
-        num = len(_PROMPTS) if self.can.tokenizes else 1
-        self.prompts = [await render(self.calls, GenerationRequest(one)) for one in _PROMPTS[:num]]
-        asked = {"max_tokens": _FINGERPRINT_TOKENS, "top": self.can.logprobs}
-        return await self._complete(self.prompts, **asked)
-
-    async def _complete(self, prompts: Sequence[Prompt], **asked: Any) -> list[Choice]:
-        """A choice of each prompt, by one call."""
-        further = {}
-        if self.can.tokenizes:
-            further = {"prompt": [list(one.ids or ()) for one in prompts]}
-        return await self.calls.complete(prompts[0], len(prompts), further, **asked)
-
-    async def _endpoint(self) -> list[Choice]:
-        """Find the endpoint that answers, and tells log-probs if one does, by its first answers."""
-        profile, top = self.can.profile, self.can.tongue.dialect.tops
-        ways = [(False, True)] * profile.completes + [(False, False)]
-        if profile.tokenizes:
-            ways.insert(0, (True, True))
-        refusal: Exception | None = None
-        best: tuple[OpenAIServer, list[Prompt], list[Choice]] | None = None
-        for tokenizes, completes in ways:
-            # Log-probs that one endpoint refuses another may tell.
-            tongue = Tongue(replace(self.can.tongue.dialect, tops=top))
-            self._set(tokenizes=tokenizes, completes=completes, logprobs=top, tongue=tongue)
-            try:
-                if tokenizes:
-                    await self._look_at_tokens()
-                greedy = await self._greedy()
-            except (Rejected, Denied, Failed) as error:
-                refusal = refusal or error
-                continue
-            if tokenizes and greedy[0].token_ids is None:
-                continue
-            self._look_at(greedy)
-            is_best = tokenizes or self.can.logprobs is not None or bool(self.can.unsound)
-            if is_best or best is None:
-                best = self.can, self.prompts, greedy
-            if is_best:
-                break
-        if best is None:
-            raise Refused(f"it neither completes prompts nor chats ({refusal})")
-        self.calls.can, self.prompts, greedy = best
-        return greedy
-
-    async def _look_at_tokens(self) -> None:
-        """What begins a prompt of token ids, and which tags of reasonings are tokens."""
+async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
+    """Find the endpoint that answers, and tells log-probs if one does, by its first answer."""
+    profile = calls.can.profile
+    ways = [(False, True)] * profile.completes + [(False, False)]
+    if profile.tokenizes:
+        ways.insert(0, (True, True))
+    refusal: Exception | None = None
+    best: tuple[OpenAIServer, Prompt, Choice] | None = None
+    for tokenizes, completes in ways:
+        # Log-probs that one endpoint refuses another may tell.
+        way = replace(calls.can.profile, tokenizes=tokenizes, completes=completes)
+        calls.learn(tongue=Tongue(replace(way, logprobs=profile.logprobs)))
         try:
-            prefix = token_ids(await self.calls.post("/tokenize", {"prompt": ""}))
-        except Unreachable:  # it has another path of this name
-            raise Rejected(404, "") from None
-        self._set(special_prefix=prefix, tag_ids=tuple(await tags_in_vocabulary(self.calls)))
-
-    def _look_at(self, greedy: Sequence[Choice]) -> None:
-        """What log-probs greedy answers have; none where they cannot be any."""
-        told = [one.logprobs for one in greedy if one.logprobs is not None]
-        reasons = [one.unsound for one in greedy if one.unsound]
-        if told and not any(logprobs.any() for logprobs in told):
-            reasons.append(ALL_ZERO)
-        num: int | None = None
-        if told and not reasons:
-            counts = map(len, (greedy[0].tops or ({},))[:2])  # tokens may share a text
-            num = min(self.can.tongue.dialect.tops or 0, *counts)
-        self._set(logprobs=num, unsound=reasons[0] if reasons else "")
-
-    async def _raw_logprobs(self, greedy: Mapping[str, float]) -> None:
-        """Whether log-probs are those of the untouched distribution: of answers, of samples.
-
-        The first token's are compared: two laws that agree cannot both have changed them.
-        """
-        for raw_samples, law in _LAWS.items():
-            if _agree(greedy, await self._first_logprobs(law)):
-                self._set(raw_greedy=True, raw_samples=raw_samples)
-                return
-
-    async def _first_logprobs(self, law: Mapping[str, Any]) -> dict[str, float]:
-        """Log-probs of first tokens that are drawn so, by names: each draw tells the likeliest."""
-        found: list[Choice] = []
-        top = min(self.can.logprobs or 0, _COMPARED)
-        for seed in (3,) if top else (3, 4, 5, 6):
-            drawn = {**law, "seed": seed}
-            found += await self.calls.try_complete(self.prompts[0], drawn, max_tokens=1, top=top)
-        return _first(found)
-
-    async def _beginnings(self, end_token: str) -> None:
-        """Whether it reasons before it answers, and the id that ends its answers, by one call.
-
-        Raises:
-            Refused: what the settings say that ends them is no token.
-        """
-        prompts = [await self._asked(_SUM)]
-        if self.can.tokenizes:  # of those that reason, a closed reasoning alone ends so soon
-            short = await self._asked(_SHORT)
-            prompts += [short, *closed(short, self.can), *self.prompts]
-        try:
-            begun = await self._complete(prompts, max_tokens=_BEGINNING_TOKENS)
-            first, opened = begun[0], prompts[0].opened
-            whole = behind_reasoning(to_sequence(first), first, None, opened=opened)
-            ends = [one.token_ids[-1] for one in begun if one.ended_by_eos and one.token_ids]
-            self._set(reasons=whole.reasoning is not None, eos_id=next(iter(ends), None))
-        except (Rejected, Failed) as error:
-            is_there = not isinstance(error, Rejected) or error.status not in _NOT_THERE
-            self._set(chats=self.can.chats and is_there)
-        if end_token and self.can.tokenizes:
-            ids = await tokenize(self.calls, end_token)
-            if len(ids) != 1:
-                raise Refused(f"{variable('generation.end_token')} is not one token there")
-            self._set(eos_id=ids[0])
-
-    async def _asked(self, text: str) -> Prompt:
-        """A question as a chat, or as a raw prompt where there are none."""
-        if self.can.chats:
-            with suppress(ChatTemplateError):
-                return await render(self.calls, _asking(text, is_chat=True))
-            self._set(chats=False)
-        return await render(self.calls, _asking(text, is_chat=False))
+            if tokenizes:
+                await _look_at_tokens(calls)
+            prompt, greedy = await _greedy(calls)
+        except (Rejected, Denied, Failed) as error:
+            refusal = refusal or error
+            continue
+        if tokenizes and greedy.token_ids is None:
+            continue
+        _look_at_logprobs(calls, greedy)
+        can = calls.can
+        is_best = tokenizes or can.profile.logprobs is not None or bool(can.unsound)
+        if is_best or best is None:
+            best = can, prompt, greedy
+        if is_best:
+            break
+    if best is None:
+        raise Refused(f"it neither completes prompts nor chats ({refusal})")
+    calls.can, prompt, greedy = best
+    return prompt, greedy
 
 
-def _asking(text: str, *, is_chat: bool) -> GenerationRequest:
-    if is_chat:
-        return GenerationRequest(messages=({"role": "user", "content": text},))
-    return GenerationRequest(prompt=text)
-
-
-async def tags_in_vocabulary(calls: ModelCalls) -> list[TagIds]:
-    """Those of the known tags that are tokens of their own, by one call."""
+async def _look_at_tokens(calls: ModelCalls) -> None:
+    """What begins a prompt of token ids, and which tags of reasonings are tokens, by two calls."""
     known = (*KNOWN_TAGS, HARMONY)
     text = "".join(tags.start + tags.end for tags in known)
     body = {"prompt": text, "add_special_tokens": False, "return_token_strs": True}
-    reply = await calls.post("/tokenize", body)
-    ids, spelt = token_ids(reply), reply.get("token_strs") or ()
+    try:
+        prefix = token_ids(await calls.post("/tokenize", {"prompt": ""}))
+        reply = await calls.post("/tokenize", body)
+        ids, spelt = token_ids(reply), reply.get("token_strs") or ()
+    except Unreachable:  # it has another path of this name
+        raise Rejected(404, "") from None
     found = []
     for tags in known:
-        size = _END_TAG_TOKENS.get(tags, 1)
+        size = 3 if tags is HARMONY else 1  # tokens of its end tag
         ends = [i for i in range(len(spelt)) if "".join(spelt[i : i + size]) == tags.end]
         if tags.start in spelt and ends:
             end = ids[ends[0] : ends[0] + size]
             found.append(TagIds(tags, ids[spelt.index(tags.start)], end))
-    return found
+    calls.learn(special_prefix=prefix, tag_ids=tuple(found))
 
 
-def closed(prompt: Prompt, can: OpenAIServer) -> list[Prompt]:
-    """The prompt with a reasoning that is over, for each way to write one."""
-    ids = prompt.ids or ()
-    return [replace(prompt, ids=(*ids, one.start, *one.end)) for one in can.tag_ids]
+def _look_at_logprobs(calls: ModelCalls, greedy: Choice) -> None:
+    """What log-probs a greedy answer has; none where they cannot be any."""
+    told, tongue = greedy.logprobs, calls.can.tongue
+    unsound = greedy.unsound
+    if told is not None and not told.any():
+        unsound = ALL_ZERO
+    num: int | None = None
+    if told is not None and not unsound:
+        counts = map(len, (greedy.tops or ({},))[:2])  # tokens may share a text
+        num = min(tongue.profile.logprobs or 0, *counts)
+    tongue.profile = replace(tongue.profile, logprobs=num)
+    calls.learn(unsound=unsound)
 
 
-def fingerprint_of(choices: Sequence[Choice], can: OpenAIServer) -> Fingerprint:
-    """What the fixed prompts' answers are remembered by."""
-    found: list[tuple[str, float | None]] = []
-    for choice in choices:
-        mean = None
-        if can.logprobs is not None and choice.logprobs is not None and len(choice.logprobs):
-            mean = float(choice.logprobs.mean())
-        found.append((choice.text, mean))
-    return tuple(found)
+async def _drawn_first(
+    calls: ModelCalls, prompt: Prompt, law: Mapping[str, Any]
+) -> dict[str, float]:
+    """Log-probs of first tokens that are drawn so, by names: each draw tells the likeliest."""
+    found: list[Choice] = []
+    top = min(calls.can.profile.logprobs or 0, _COMPARED)
+    for seed in (3,) if top else (3, 4, 5, 6):
+        found += await calls.try_complete(prompt, {**law, "seed": seed}, max_tokens=1, top=top)
+    return _first_logprobs(found)
 
 
-def _first(choices: Sequence[Choice]) -> dict[str, float]:
+def _first_logprobs(choices: list[Choice]) -> dict[str, float]:
     """Log-probs of first tokens by their names."""
     found: dict[str, float] = {}
     for choice in choices:
@@ -439,6 +360,73 @@ def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)
 
 
+async def _begin(calls: ModelCalls, end_token: str) -> None:
+    """Whether it reasons before it answers, and the id that ends its answers, by one call.
+
+    Raises:
+        Refused: what the settings say that ends them is no token.
+    """
+    prompts = [await _asked(calls, _FRANCE)]
+    further = {}
+    if calls.can.profile.tokenizes:  # of those that reason, a closed reasoning alone ends so soon
+        short = await _asked(calls, _SHORT)
+        prompts += [short, *_closed(short, calls.can)]
+        further = {"prompt": [list(one.ids or ()) for one in prompts]}
+    try:
+        asked = {"max_tokens": _BEGINNING_TOKENS}
+        begun = await calls.complete(prompts[0], len(prompts), further, **asked)
+        first, opened = begun[0], prompts[0].opened
+        whole = behind_reasoning(to_sequence(first), first, None, opened=opened)
+        ends = [one.token_ids[-1] for one in begun if one.ended_by_eos and one.token_ids]
+        calls.learn(reasons=whole.reasoning is not None, eos_id=next(iter(ends), None))
+    except (Rejected, Failed) as error:
+        if isinstance(error, Rejected) and error.status in _NOT_THERE:
+            _without_chats(calls)
+    if end_token and calls.can.profile.tokenizes:
+        ids = await tokenize(calls, end_token)
+        if len(ids) != 1:
+            raise Refused(f"{variable('generation.end_token')} is not one token there")
+        calls.learn(eos_id=ids[0])
+
+
+async def _asked(calls: ModelCalls, text: str) -> Prompt:
+    """A question as a chat, or as a raw prompt where there are none."""
+    if calls.can.profile.chats:
+        with suppress(ChatTemplateError):
+            message = {"role": "user", "content": text}
+            return await render(calls, GenerationRequest(messages=(message,)))
+        _without_chats(calls)
+    return await render(calls, GenerationRequest(prompt=text))
+
+
+def _without_chats(calls: ModelCalls) -> None:
+    tongue = calls.can.tongue
+    tongue.profile = replace(tongue.profile, chats=False)
+
+
+def _closed(prompt: Prompt, can: OpenAIServer) -> list[Prompt]:
+    """The prompt with a reasoning that is over, for each way to write one."""
+    ids = prompt.ids or ()
+    return [replace(prompt, ids=(*ids, one.start, *one.end)) for one in can.tag_ids]
+
+
+async def _columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
+    """What the plugin says of itself; None where there is none, or one of another format."""
+    top = min(calls.can.profile.logprobs or 0, _MOST)
+    if not calls.can.reads_given or top < _OTHERS:
+        return None
+    choices = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
+    told = [column for choice in choices for column in first_columns(choice)]
+    if len(told) < _OTHERS or told[1] != _FORMAT:
+        return None
+    digits = [f"{column:06x}" for column in told[4:]]
+    revision, *probes = ["".join(digits[i : i + 2]) for i in range(0, len(digits), 2)]
+    if not revision.strip("0"):
+        revision = ""
+    no_light = _NO_LIGHT.get(told[2], "for a reason that its plugin does not tell")
+    return Columns(told[0], revision, tuple(probes), no_light)
+
+
 async def under_schema(
     calls: ModelCalls, request: GenerationRequest, can: OpenAIServer
 ) -> OpenAIServer:
@@ -446,31 +434,24 @@ async def under_schema(
     if not can.needs_schema(request):  # another one has found it out
         return can
     calls.can = can
-    top = min(can.logprobs or 0, _TOP) if can.tells_logprobs else None
+    top = min(can.profile.logprobs or 0, 1) if can.tells_logprobs else None
     reason, choice = await _held(calls, top)
     if choice is None and top is not None:  # maybe it takes one of the two alone
         reason, _ = await _held(calls, None)
-    unmasked = "" if top is None or (choice is not None and _is_masked(choice)) else UNMASKED
-    if unmasked and (choice is None or (choice.logprobs is None and not choice.unsound)):
+    unmasked = ""
+    if top is not None and (choice is None or (choice.logprobs is None and not choice.unsound)):
         unmasked = _NO_LOGPROBS
+    elif top is not None and choice is not None and not _is_masked(choice):
+        unmasked = UNMASKED
     return replace(can, no_grammar=reason, unmasked=unmasked)
 
 
 def _is_masked(choice: Choice) -> bool:
-    """Whether the log-probs of the text that had to come are those among what was allowed.
-
-    They are where nothing else is likely in the place of its brace.
-    """
+    """Whether the log-probs of the text that had to come are those among what was allowed."""
     if choice.unsound or choice.tokens is None or choice.logprobs is None:
         return False
-    places = [i for i, token in enumerate(choice.tokens) if "{" in token]
-    if not places:
-        return False
-    tops = choice.tops[places[-1]] if choice.tops else {}
-    if len(tops) < 2:  # the chosen one alone
-        return bool((choice.logprobs[places[-1] :] > _FORCED).all())
-    likely = [name for name, one in tops.items() if one > _UNLIKELY]
-    return all(not name.strip() or name.lstrip().startswith("{") for name in likely)
+    braces = [i for i, token in enumerate(choice.tokens) if "{" in token]
+    return bool(braces) and bool((choice.logprobs[braces[-1] :] > _FORCED).all())
 
 
 async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]:
@@ -478,15 +459,13 @@ async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]
 
     `top` is how many likeliest tokens are asked for with it; None for no log-probs.
     """
-    can, reason, choice = calls.can, _REFUSED, None
-    prompt = await render(calls, _asking(_FRANCE, is_chat=can.chats))
+    reason, choice = _REFUSED, None
+    prompt = await _asked(calls, _FRANCE)
     # Some begin behind a reasoning, which is closed at once where that is possible.
-    for asked in (prompt, *closed(prompt, can)):
-        held = under_grammar(can, asked, grammar_of(_SCHEMA))
-        choices = await calls.try_complete(
-            asked, held, max_tokens=_NUM_TOKENS, top=top, by_text=True
-        )
-        if not choices:
+    for asked in (prompt, *_closed(prompt, calls.can)):
+        held = under_grammar(calls.can, asked, grammar_of(_SCHEMA))
+        law = {"max_tokens": _NUM_TOKENS, "top": top, "by_text": True}
+        if not (choices := await calls.try_complete(asked, held, **law)):
             break
         [choice] = choices
         if _is_held(choice.text):

@@ -250,10 +250,6 @@ class Provenance(BaseModel):
     """how far the samples pin consistency down, 0 to 1, where they were compared"""
     found_mass: float | None = None
     """probability of the answer and the distinct samples together, 0 to 1, where an estimator reads what it is made of"""
-    entropy_method: Literal["exact", "topk_bounds"] | None = None
-    """how the entropies of the answer's tokens are known, where they are: over the whole vocabulary, or between bounds"""
-    mte_bounds: list[float] | None = None
-    """least and greatest, ≥ 0, that `mte` can be in nats, where only the likeliest tokens are known; they feed no estimator"""
     degraded: bool
     """whether the uncertainty is `consistency` in place of a better one, as no log-probs are known"""
     probe: ProbeInfo | None = None

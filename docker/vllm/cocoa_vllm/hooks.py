@@ -1,33 +1,63 @@
 """Where the plugin enters vLLM. Every name of vLLM's here is internal to it: pin the version."""
 
 import functools
+import hashlib
 import importlib
 import inspect
 import logging
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from cocoa_vllm.probe import Model
-from cocoa_vllm.protocol import (
+from cocoa_vllm.columns import (
     ARGUMENT,
+    DIGITS,
     NO_SUPPORT,
     OTHER_LOGPROBS,
     PARALLEL,
     READY,
     SPECULATIVE,
     complaint,
-    revision_of,
 )
+from cocoa_vllm.probe import Model
 from cocoa_vllm.reader import Reader, Row, Step
-from cocoa_vllm.touched import CHECKED, COMPUTED, LOADED, SAMPLED, SCHEDULED, STARTED, Method
 
 logger = logging.getLogger("vllm.cocoa")
 
 # The hooks were read against, and run with, this release.
 TESTED = "0.32.0"
 _GATHERING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_RUNNER = "vllm.v1.worker.gpu_model_runner"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method that the plugin stands around.
+
+    Attributes:
+        module, owner, name: where it is; the owner is a class.
+        parameters: their names, the instance first; None where whatever comes is passed on.
+    """
+
+    module: str
+    owner: str
+    name: str
+    parameters: tuple[str, ...] | None = ("self",)
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.owner}.{self.name}"
+
+
+CHECKED = Method("vllm.sampling_params", "SamplingParams", "_verify_args")
+STARTED = Method("vllm.v1.worker.worker_base", "WorkerWrapperBase", "init_device", None)
+LOADED = Method(_RUNNER, "GPUModelRunner", "_setup_eagle3_aux_hidden_state_outputs")
+SCHEDULED = Method(_RUNNER, "GPUModelRunner", "_update_states", ("self", "scheduler_output"))
+COMPUTED = Method(_RUNNER, "GPUModelRunner", "sample_tokens", ("self", "grammar_output"))
+SAMPLED = Method(_RUNNER, "GPUModelRunner", "_sample", ("self", "logits", "spec_decode_metadata"))
 
 
 class Unfit(RuntimeError):
@@ -45,31 +75,26 @@ def install() -> None:
 
 
 def hook(method: Method, around: Callable[[Callable[..., Any]], Any]) -> None:
-    """Stand around a method of vLLM's.
+    """Replace a method of vLLM's by `around(method)`, once however often it is asked for.
 
     Raises:
         Unfit: it is not there, or has other parameters.
     """
     try:
         owner = getattr(importlib.import_module(method.module), method.owner)
-        parameters = inspect.signature(getattr(owner, method.name)).parameters.values()
+        original = getattr(owner, method.name)
     except (ImportError, AttributeError) as error:
         raise Unfit(
             f"cocoa: this vLLM has no {method}, without which there is no plugin"
         ) from error
+    parameters = inspect.signature(original).parameters.values()
     named = tuple(one.name for one in parameters if one.kind not in _GATHERING)
     if method.parameters not in (None, named):
         raise Unfit(f"cocoa: this vLLM's {method} takes {named}, not {method.parameters}")
-    wrap(owner, method.name, around)
-
-
-def wrap(owner: type, name: str, around: Callable[[Callable[..., Any]], Any]) -> None:
-    """Replace a method by `around(method)`, once however often it is asked for."""
-    original = getattr(owner, name)
     if not hasattr(original, "cocoa"):
         wrapped: Any = functools.wraps(original)(around(original))
         wrapped.cocoa = True
-        setattr(owner, name, wrapped)
+        setattr(owner, method.name, wrapped)
 
 
 def _checking_requests(verify: Callable[..., None]) -> Callable[..., None]:
@@ -172,7 +197,7 @@ def make_reader(runner: Any) -> Reader:
     """The reader of a model runner whose model is loaded, which is told which layers to show.
 
     Raises:
-        ProbeRefused: a probe, or the prompts, that the deployment names do not fit the model.
+        ProbeRefused: a probe that the deployment names does not fit the model.
     """
     config = runner.vllm_config
     model_config = config.model_config
@@ -188,7 +213,6 @@ def make_reader(runner: Any) -> Reader:
         ),
         f"{model_config.dtype} {model_config.quantization}",
         settings.get("probes", ()),
-        settings.get("prompts", ""),
         _obstacle(runner),
         runner.device,
     )
@@ -217,3 +241,22 @@ def _obstacle(runner: Any) -> int:
     if runner.model_config.logprobs_mode != "raw_logprobs":
         return OTHER_LOGPROBS
     return READY if supports_eagle3(runner.get_model()) else NO_SUPPORT
+
+
+def revision_of(model: str, commit: str | None) -> str:
+    """What names the model's weights, as far as the worker can tell; "" where it cannot.
+
+    Args:
+        model: path or hub id that vLLM loads.
+        commit: the hub's, as the configuration tells it.
+    """
+    if found := re.search(r"/snapshots/([0-9a-f]{40})", model):  # the hub's cache
+        return found[1]
+    if not Path(model).is_dir():
+        return commit or ""
+    digest = hashlib.sha256()
+    files = sorted(Path(model).glob("*.safetensors"))
+    for path in files:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:DIGITS] if files else ""

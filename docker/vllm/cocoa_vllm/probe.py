@@ -1,38 +1,26 @@
-"""What reads states on the worker's device.
-
-Those are probes, folders that `cocoa probe train` writes, and the prompts of a calibration, a file
-that `cocoa calibrate` writes.
-"""
+"""Probes on the worker's device: folders that `cocoa probe train` writes, and what they read."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
-from zipfile import BadZipFile
 
-import numpy as np
 import torch
 from safetensors.torch import load
 from torch import Tensor
 from torch.nn import functional
 
-from cocoa_vllm.sums import Answers
-
-WEIGHTS, CARD = "probe.safetensors", "card.json"
-FORMAT, PROMPTS_FORMAT = 2, 1
+WEIGHTS, CARD, FORMAT = "probe.safetensors", "card.json", 2
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
-# What a reply tells of the prompts' file: the first hexadecimal digits of its SHA-256, exact in
-# float32.
-_MARK_DIGITS = 6
 TOKEN_FEATURES = ("sp", "mte", "log_length")
 
 
 class ProbeRefused(ValueError):
-    """What the deployment names does not fit this model; the message says why."""
+    """A probe that the deployment names does not fit this model; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +32,90 @@ class Model:
     dimension: int
     num_layers: int
 
-    def fault_of(self, layer: int) -> str | None:
-        """Why no states can be read of this layer; None where they can."""
-        if 0 < layer < self.num_layers:
-            return None
-        return f"it reads layer {layer}, the model has layers 1 to {self.num_layers - 1}"
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of r requests so far; means are no numbers for one that was lost track of.
+
+    Attributes:
+        means: (r, L, d) states of L layers, averaged over the steps whose input is y_1 … y_{T-1};
+            for T = 1 the prompt's last state.
+        sp: (r,) summed negative log-likelihood, nats.
+        mte: (r,) mean token entropy, nats.
+        length: (r,) T.
+    """
+
+    means: Tensor
+    sp: Tensor
+    mte: Tensor
+    length: Tensor
+
+
+class Sums:
+    """Running sums of every request that wants readings.
+
+    They are kept by request id, so that a request that vLLM preempts and computes anew goes on
+    where it was. Nothing here waits for the device.
+
+    Args:
+        num_layers: L.
+        dimension: d.
+        device: of the model.
+    """
+
+    def __init__(self, num_layers: int, dimension: int, device: torch.device) -> None:
+        # Its tokens so far, and the sums of their states (L, d), and of sp and entropies (2,).
+        self._kept: dict[str, tuple[int, Tensor, Tensor]] = {}
+        self._zeros = torch.zeros(num_layers, dimension, device=device), torch.zeros(2).to(device)
+        self._lost = self._zeros[0] + math.nan, self._zeros[1] + math.nan
+
+    def __len__(self) -> int:
+        """How many requests are kept."""
+        return len(self._kept)
+
+    def forget(self, requests: Iterable[str]) -> None:
+        """Free what ended requests held."""
+        for request in requests:
+            self._kept.pop(request, None)
+
+    def add(
+        self,
+        requests: Sequence[str],
+        steps: Sequence[int],
+        states: Tensor,
+        logprobs: Tensor,
+        entropies: Tensor,
+    ) -> Answers:
+        """Count one token of each request.
+
+        Args:
+            requests: r ids.
+            steps: tokens that each answer had before this one.
+            states: (r, L, d) float32 at the last position of this step's input.
+            logprobs: (r,) of the token drawn.
+            entropies: (r,) of what it was drawn from.
+        """
+        before = [self._before(*one) for one in zip(requests, steps, strict=True)]
+        of_states, of_tokens = map(torch.stack, zip(*before, strict=True))
+        of_states = of_states + states
+        of_tokens = of_tokens + torch.stack([-logprobs, entropies], dim=1)
+        for i, (request, step) in enumerate(zip(requests, steps, strict=True)):
+            self._kept[request] = step + 1, of_states[i], of_tokens[i]
+        counts = [[step + 1.0 for step in steps], [max(step, 1.0) for step in steps]]
+        length, count = sent(counts, states.device)
+        sp, entropy = of_tokens.unbind(dim=1)
+        return Answers(of_states / count[:, None, None], sp, entropy / length, length)
+
+    def _before(self, request: str, step: int) -> tuple[Tensor, Tensor]:
+        """The sums that a token is added to: no numbers from then on where it is not the next."""
+        if not step:
+            return self._zeros
+        num_tokens, of_states, of_tokens = self._kept.get(request, (0, *self._lost))
+        if num_tokens != step:
+            return self._lost
+        if step == 1:  # the prompt's last state counts for T = 1 only
+            of_states = self._zeros[0]
+        return of_states, of_tokens
 
 
 class DeviceDistance:
@@ -110,7 +177,7 @@ class DeviceProbe:
         except (OSError, ValueError) as error:
             raise ProbeRefused(f"{folder.name}: {type(error).__name__}") from error
         sha256 = hashlib.sha256(weights).hexdigest()
-        if fault := _fault_of_probe(card, sha256, model):
+        if fault := _fault_of(card, sha256, model):
             raise ProbeRefused(f"{folder.name}: {fault}")
         tensors = {name: tensor.to(device).float() for name, tensor in load(weights).items()}
         return cls(card, sha256, tensors)
@@ -140,56 +207,9 @@ class DeviceProbe:
         return raw.clamp(0, 1) if self._clamps else raw.sigmoid()
 
 
-class DevicePrompts:
-    """Distances from the kinds of prompts that a calibration had.
-
-    Attributes:
-        layer: k of `hidden_states[k]`, read at a prompt's last token.
-        sha256: of the file as it was read.
-        mark: an integer below 2**24 of it.
-    """
-
-    def __init__(self, layer: int, sha256: str, kinds: Sequence[DeviceDistance]) -> None:
-        self.layer = layer
-        self.sha256 = sha256
-        self.mark = int(sha256[:_MARK_DIGITS], 16)
-        self._kinds = kinds
-
-    @classmethod
-    def open(cls, path: Path, model: Model, device: torch.device) -> Self:
-        """The prompts of a file.
-
-        Raises:
-            ProbeRefused: it is damaged, or does not fit the model.
-        """
-        try:
-            content = path.read_bytes()
-            with np.load(BytesIO(content)) as file:
-                arrays = dict(file)
-            layer, found = int(arrays.pop("layer")), int(arrays.pop("format"))
-            del arrays["generator"]  # as another process calls the model
-        except (OSError, EOFError, ValueError, LookupError, BadZipFile) as error:
-            raise ProbeRefused(f"{path.name}: {type(error).__name__}") from error
-        kinds: dict[str, dict[str, Tensor]] = {}
-        for name, array in arrays.items():
-            number, _, what = name.partition(".")
-            kinds.setdefault(number, {})[what] = torch.from_numpy(array).to(device)
-        dimensions = {len(kind["mean"]) for kind in kinds.values()}
-        fault = model.fault_of(layer)
-        if found != PROMPTS_FORMAT:
-            fault = f"its format is {found}, not {PROMPTS_FORMAT}"
-        elif not kinds:
-            fault = "it has no kinds of prompts"
-        elif fault is None and dimensions != {model.dimension}:
-            fault = f"its dimension is {max(dimensions)}, this model's {model.dimension}"
-        if fault:
-            raise ProbeRefused(f"{path.name}: {fault}")
-        distances = [DeviceDistance(kind) for kind in kinds.values()]
-        return cls(layer, hashlib.sha256(content).hexdigest(), distances)
-
-    def percentile(self, states: Tensor) -> Tensor:
-        """Percentiles (r,) of states (r, d) among held-out prompts of the nearest kind."""
-        return torch.stack([kind.percentile(states) for kind in self._kinds]).amin(dim=0)
+def sent(numbers: Sequence[Any], device: torch.device) -> Tensor:
+    """A tensor of numbers on its way to the device."""
+    return torch.tensor(numbers, pin_memory=device.type == "cuda").to(device, non_blocking=True)
 
 
 def interpolated(values: Tensor, points: Tensor) -> Tensor:
@@ -211,7 +231,7 @@ def _layers(tensors: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
     ]
 
 
-def _fault_of_probe(card: Any, sha256: str, model: Model) -> str | None:
+def _fault_of(card: Any, sha256: str, model: Model) -> str | None:
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         return f"{CARD} is no card of format {FORMAT}"
     if card["sha256"] != sha256:
@@ -227,4 +247,6 @@ def _fault_of_probe(card: Any, sha256: str, model: Model) -> str | None:
             return f"its {name} is {card[name]!r}, this model's {value!r}"
     if unknown := set(card["token_features"]) - set(TOKEN_FEATURES):
         return f"it reads {min(unknown)!r}, which is none of {', '.join(TOKEN_FEATURES)}"
-    return model.fault_of(card["layer"])
+    if not 0 < card["layer"] < model.num_layers:
+        return f"it reads layer {card['layer']}, the model has layers 1 to {model.num_layers - 1}"
+    return None

@@ -7,30 +7,13 @@ import torch
 from cocoa_vllm.probe import Model
 from cocoa_vllm.reader import Reader
 
-from cocoa_lab.distances import fit_distance
-from models.probes.domain import PromptDomain
-
 V, D = 50, 8
 CPU = torch.device("cpu")
 
 
-def reader(*folders, prompts="", obstacle=0, precision="float32", revision="1", device=CPU):
+def reader(*folders, obstacle=0, precision="float32", revision="1", device=CPU):
     """A reader of a model that `tests.tiny_probes` fit."""
-    return Reader(Model("fake", revision, D, 4), precision, folders, prompts, obstacle, device)
-
-
-def domain(*, layer=2, dimension=D, kinds=2):
-    """Prompts of a calibration around 0 and around 9, one kind each."""
-    rows = np.random.default_rng(0).standard_normal((800, dimension))
-    distances = [fit_distance(rows[:400] + 9 * i, rows[400:] + 9 * i) for i in range(kinds)]
-    return PromptDomain("fake", layer, tuple(distances))
-
-
-def prompts_file(folder, **changes):
-    """Path of a file with such prompts."""
-    path = folder / "made.prompts.npz"
-    path.write_bytes(domain(**changes).to_bytes())
-    return str(path)
+    return Reader(Model("fake", revision, D, 4), precision, folders, obstacle, device)
 
 
 def sampled(logits, num_logprobs=6):
@@ -54,7 +37,7 @@ def asking(mode):
     return SimpleNamespace(extra_args={"cocoa": mode} if mode else None)
 
 
-def loaded(name, *, folders=(), prompts="", **changes):
+def loaded(name, *, folders=(), **changes):
     """A runner with a loaded model, as `make_reader` reads it."""
     model = SimpleNamespace(layers=None, supported=True)
     model.set_aux_hidden_state_layers = lambda layers: setattr(model, "layers", layers)
@@ -71,10 +54,7 @@ def loaded(name, *, folders=(), prompts="", **changes):
     runner = SimpleNamespace(
         vllm_config=SimpleNamespace(
             model_config=model_config,
-            additional_config={
-                "cocoa": {"probes": list(folders), "prompts": prompts},
-                "other": 1,
-            },
+            additional_config={"cocoa": {"probes": list(folders)}, "other": 1},
         ),
         model_config=model_config,
         parallel_config=parallel,

@@ -9,8 +9,7 @@ import cocoa_vllm.probe as plugin
 import numpy as np
 import pytest
 import torch
-from cocoa_vllm.probe import DeviceProbe, Model, ProbeRefused, interpolated
-from cocoa_vllm.sums import Answers
+from cocoa_vllm.probe import Answers, DeviceProbe, Model, ProbeRefused, interpolated
 
 from cocoa_lab.probes.from_collection import save
 from models.probes import card as in_process
@@ -76,7 +75,7 @@ def test_the_papers_regression_is_clamped(tmp_path):
 
 def test_a_request_that_was_lost_has_no_reading(tmp_path):
     read = answers(2)
-    read.length[1] = math.nan
+    read.means[1] = math.nan
     found = DeviceProbe.open(Path(saved(tmp_path)), MODEL, CPU)(read, 0)
     assert found[0].isfinite().all()
     assert found[1].isnan().all()

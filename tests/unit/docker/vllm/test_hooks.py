@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 import torch
 from cocoa_vllm import hooks
-from cocoa_vllm.columns import FIRST_ID
-from cocoa_vllm.hooks import Unfit, make_reader, wrap
-from cocoa_vllm.probe import ProbeRefused
-from cocoa_vllm.protocol import (
+from cocoa_vllm.columns import (
+    FIRST_ID,
     NO_PROBE,
     NO_SUPPORT,
     OTHER_LOGPROBS,
@@ -19,6 +17,8 @@ from cocoa_vllm.protocol import (
     READY,
     SPECULATIVE,
 )
+from cocoa_vllm.hooks import Method, Unfit, hook, make_reader
+from cocoa_vllm.probe import ProbeRefused
 
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import (
@@ -28,7 +28,6 @@ from tests.unit.docker.vllm.fakes import (
     V,
     asking,
     loaded,
-    prompts_file,
     reader,
     sampled,
 )
@@ -78,17 +77,6 @@ def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(tmp_path):
     assert rows == [(1, "entropy", "entropy", 0), (0, "light", "light", 2), (4, "late", "light", 2)]
     states = runner.execute_model_state.aux_hidden_states[0]
     assert step.states.equal(states[[ENDS[0], ENDS[4]]][:, None])
-
-
-def test_a_prompts_last_state_is_read_in_the_step_that_ends_at_it(tmp_path, monkeypatch):
-    for name, mode in MODES.items():
-        monkeypatch.setitem(MODES, name, mode and "entropy+prompt")
-    runner = ready(reader(prompts=prompts_file(tmp_path)))
-    step = hooks._step(runner, runner.execute_model_state)
-    assert [row.request for row in step.rows] == ["entropy", "light", "late"]
-    assert [row.request for row in step.shown] == ["entropy"]
-    states = runner.execute_model_state.aux_hidden_states[0]
-    assert step.states.equal(states[[ENDS[1]]][:, None])
 
 
 def test_without_light_no_state_is_read():
@@ -165,17 +153,14 @@ def _vllm(monkeypatch):
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_the_model_is_told_to_show_the_layers_of_all_probes_and_of_prompts(tmp_path):
+def test_the_model_is_told_to_show_the_layers_of_all_probes(tmp_path):
     folders = [saved(tmp_path), saved(tmp_path, "semantic_entropy", layer=1)]
-    prompts = prompts_file(tmp_path, layer=3)
-    runner = loaded("fake", folders=folders, prompts=prompts)
-    assert make_reader(runner).layers == (1, 2, 3)
+    runner = loaded("fake", folders=folders)
+    assert make_reader(runner).layers == (1, 2)
     assert runner.use_aux_hidden_state_outputs
-    assert runner.get_model().layers == (1, 2, 3)
-    assert runner.vllm_config.additional_config == {
-        "cocoa": {"probes": folders, "prompts": prompts, "layers": [1, 2, 3]},
-        "other": 1,
-    }
+    assert runner.get_model().layers == (1, 2)
+    told = {"probes": folders, "layers": [1, 2]}
+    assert runner.vllm_config.additional_config == {"cocoa": told, "other": 1}
 
 
 @pytest.mark.usefixtures("_vllm")
@@ -211,13 +196,16 @@ def test_a_worker_does_not_start_with_another_models_probe(tmp_path):
         make_reader(runner)
 
 
-def test_a_method_is_hooked_once():
+def test_a_method_is_hooked_once(monkeypatch):
     class Owner:
         def name(self):
             return 1
 
+    module = ModuleType("there")
+    module.Owner = Owner
+    monkeypatch.setitem(sys.modules, "there", module)
     for _ in range(2):
-        wrap(Owner, "name", lambda original: lambda self: original(self) + 1)
+        hook(Method("there", "Owner", "name"), lambda name: lambda self: name(self) + 1)
     assert Owner().name() == 2
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from cocoa_vllm.protocol import identity_columns, mark_of, revision_of, spell
+from cocoa_vllm.columns import identity_columns, mark_of
+from cocoa_vllm.hooks import revision_of
 from safetensors.torch import save_file
 
 from models.checkpoints import revision_of as revision_in_process
@@ -10,16 +11,13 @@ from models.checkpoints import revision_of as revision_in_process
 SHA256 = "57da5ac5a9c1e642917774844eb454c2e6a5550d072a85a271f2e2932024029d"
 
 
-def test_digits_are_spelt_four_a_column_and_filled_up():
-    assert spell("ffff0001a", 12) == [65535.0, 1.0, 40960.0]
-    assert spell("", 12) == [0.0, 0.0, 0.0]
-
-
-def test_the_columns_of_a_reply():
-    columns = identity_columns(77, 0, "4bdbf27c164c", [SHA256], SHA256[::-1])
-    spelt = [f"{int(number):04x}" for number in columns[4:]]
-    assert columns[:4] == (77, 1, 0, 1)
-    assert "".join(spelt) == "4bdbf27c164c" + SHA256[:16] + SHA256[::-1][:16]
+@pytest.mark.parametrize("revision", ["4bdbf27c164c", "4bdbf27", ""])
+def test_digits_are_spelt_six_a_column_and_filled_up(revision):
+    columns = identity_columns(77, 0, revision, [SHA256])
+    spelt = [f"{int(number):06x}" for number in columns[4:]]
+    assert columns[:4] == [77, 2, 0, 1]
+    assert "".join(spelt) == revision.ljust(12, "0") + SHA256[:12]
+    assert torch.tensor(columns, dtype=torch.float32).tolist() == columns
 
 
 def test_a_mark_changes_with_every_part_and_survives_single_precision():

@@ -5,23 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from cocoa_vllm.columns import FIRST_ID, MISSING
-from cocoa_vllm.protocol import MODES, NO_PROBE, NO_SUPPORT, spell
+from cocoa_vllm.columns import FIRST_ID, MISSING, MODES, NO_PROBE, NO_SUPPORT
 from cocoa_vllm.reader import Row
 
 from models.engines.sampling import entropies
 from models.probes.features import joined
 from models.probes.probe import TrainedProbe
 from tests.tiny_probes import saved
-from tests.unit.docker.vllm.fakes import (
-    D,
-    V,
-    asking,
-    domain,
-    prompts_file,
-    reader,
-    sampled,
-)
+from tests.unit.docker.vllm.fakes import D, V, asking, reader, sampled
 
 
 @pytest.fixture
@@ -52,7 +43,7 @@ def test_each_row_has_the_columns_of_its_mode_and_others_none(folders):
     assert columns(tensors, 0).keys() == {0, 1}
     assert columns(tensors, 0)[1] == pytest.approx(exact[0], abs=1e-5)
     assert columns(tensors, 1) == columns(tensors, 3) == {}
-    assert columns(tensors, 2).keys() == set(range(7 + 4 * 2 + 4))
+    assert columns(tensors, 2).keys() == set(range(6 + 2 * 2))
     assert columns(tensors, 4).keys() == set(range(6))
     assert columns(tensors, 4)[1] == pytest.approx(exact[4], abs=1e-5)
     assert len({columns(tensors, row)[0] for row in (0, 2, 4)}) == 1
@@ -80,12 +71,12 @@ def test_identity_spells_what_was_loaded(folders):
     tensors = written(of, [Row(0, "a", "identity", 0, 0)], logits, num_logprobs=20)
     found = columns(tensors, 0)
     sha256s = [TrainedProbe.open(Path(folder)).sha256 for folder in folders]
-    spelt = [number for sha256 in sha256s for number in spell(sha256, 16)]
-    assert [found[i] for i in range(1, 4)] == [1, 0, 2]
-    assert [found[i] for i in range(7, 15)] == spelt
+    digits = "".join(f"{int(found[i]):06x}" for i in range(6, 10))
+    assert [found[i] for i in range(1, 4)] == [2, 0, 2]
+    assert digits == "".join(sha256[:12] for sha256 in sha256s)
 
 
-def test_the_mark_changes_with_weights_precision_and_probes(folders, tmp_path):
+def test_the_mark_changes_with_weights_precision_and_probes(folders):
     readers = [
         reader(*folders),
         reader(*reversed(folders)),
@@ -94,9 +85,6 @@ def test_the_mark_changes_with_weights_precision_and_probes(folders, tmp_path):
         reader(*folders, precision="bfloat16"),
         reader(revision="2"),
     ]
-    # A calibration is bound to the mark before it has prompts.
-    with_prompts = reader(prompts=prompts_file(tmp_path))
-    assert with_prompts._mark == readers[3]._mark
     marks = []
     for of in readers:
         tensors = written(of, [Row(0, "a", "entropy", 0, 0)], torch.randn(1, V))
@@ -138,51 +126,10 @@ def test_ended_requests_are_forgotten(folders):
     assert of.modes == {"c": "light"}
 
 
-def test_a_prompt_is_compared_in_its_answers_first_token_only(folders, tmp_path):
-    of, logits = reader(*folders, prompts=prompts_file(tmp_path)), torch.randn(5, V)
-    rows = [
-        *(Row(2, "c", "entropy+prompt", 1, 5), Row(1, "b", "light+prompt", 7, 2)),
-        *(Row(3, "d", "entropy+prompt", 0, 0), Row(0, "a", "light+prompt", 0, 1)),
-        *(Row(4, "e", "entropy", 0, 6),),
-    ]
-    states = torch.randn(2, 3, D)
-    states[:, 0] += 9
-    states[:, 1] += 30
-    assert [row.request for row in of.step(rows, states).shown] == ["d", "a", "b"]
-    tensors = written(of, rows, logits, states, num_logprobs=12)
-    found = [columns(tensors, row) for row in range(5)]
-    assert [found[i][3] for i in (1, 2)] == [MISSING, MISSING]
-    for row, place in ((3, 0), (0, 1)):
-        state = states[1, place].numpy()  # layers 1 and 2
-        assert found[row][3] == pytest.approx(domain().percentile(state), abs=1e-3)
-        assert domain().is_foreign(state) == (row == 0)
-    assert len({found[i][2] for i in range(4)}) == 1
-    assert [sorted(one) for one in found] == [
-        *([*range(8)], [*range(8)], [*range(4)], [*range(4)], [*range(2)])
-    ]
-    alone = reader(*folders)
-    tensors = written(alone, [Row(0, "a", "light", 7, 2)], logits, states)
-    assert len(columns(tensors, 0)) == 6
-
-
-def test_without_prompts_there_is_nothing_to_compare_with():
-    of, logits = reader(), torch.randn(1, V)
-    rows = [Row(0, "a", "entropy+prompt", 0, 0)]
-    assert of.step(rows, ()).shown == []
-    assert [columns(written(of, rows, logits), 0)[i] for i in (2, 3)] == [MISSING, MISSING]
-
-
-def test_a_model_that_shows_no_states_compares_no_prompt(tmp_path, caplog):
-    of = reader(prompts=prompts_file(tmp_path), obstacle=NO_SUPPORT)
-    tensors = written(of, [Row(0, "a", "identity", 0, 0)], torch.randn(1, V), num_logprobs=12)
-    assert [columns(tensors, 0)[i] for i in range(7, 11)] == [0, 0, 0, 0]
-    assert "no prompt is compared, reason 2" in caplog.text
-
-
-def test_no_step_waits_for_what_the_device_computes(folders, tmp_path):
+def test_no_step_waits_for_what_the_device_computes(folders):
     # A tensor without numbers refuses whatever would bring one of them to the host.
     device = torch.device("meta")
-    of = reader(*folders, prompts=prompts_file(tmp_path), device=device)
+    of = reader(*folders, device=device)
     logits, states = torch.empty(5, V, device=device), torch.empty(2, 5, D, device=device)
     for number in range(3):
         tensors = SimpleNamespace(

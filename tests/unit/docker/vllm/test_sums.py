@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from cocoa_vllm.sums import Sums
+from cocoa_vllm.probe import Sums
 
 L, D = 2, 3
 
@@ -56,12 +56,12 @@ def test_a_request_that_is_computed_anew_goes_on_where_it_was(sums):
 
 def test_a_token_missed_or_drawn_twice_is_noticed_for_good(sums):
     add(sums, "a", 0, 1)
-    assert math.isnan(add(sums, "a", 2, 1).length.item())
-    assert math.isnan(add(sums, "a", 3, 1).length.item())
+    assert math.isnan(add(sums, "a", 2, 1).sp.item())
+    assert math.isnan(add(sums, "a", 3, 1).sp.item())
     add(sums, "b", 0, 1)
     add(sums, "b", 1, 1)
-    assert math.isnan(add(sums, "b", 1, 1).length.item())
-    assert math.isnan(add(sums, "never seen", 4, 1).length.item())
+    assert math.isnan(add(sums, "b", 1, 1).sp.item())
+    assert math.isnan(add(sums, "never seen", 4, 1).sp.item())
 
 
 def test_a_request_that_begins_again_begins_anew(sums):

@@ -3,10 +3,9 @@
 import pytest
 
 from workers.calls import Rejected
-from workers.openai.dialect import Dialect
 from workers.openai.profiles import PROFILES
 
-NEW = Dialect.of(PROFILES["generic"])
+NEW = PROFILES["generic"]
 
 
 def refused(name, code=""):

@@ -40,10 +40,10 @@ PLAIN = {"tokenizes": False}
 
 
 @asynccontextmanager
-async def over(server, probes=None, prompts="", **settings):
+async def over(server, probes=None, **settings):
     """The adapter over a server, connected; its watch does not run, which would ask in between."""
     servers = GeneratorConfig(url=server.url, api="openai", **settings).place()
-    generator = OpenAIGenerator(servers, probes=probes, prompts=prompts)
+    generator = OpenAIGenerator(servers, probes=probes)
     await generator.upstream.connect()
     try:
         yield generator
@@ -200,7 +200,7 @@ async def test_log_probs_after_temperature_are_recognised():
     async with openai_server(**PLAIN, scales=True) as server, over(server) as generator:
         info = generator.info
         # The mock truncates before it tells, so not even those at temperature 1 are raw.
-        assert info.capabilities["raw_logprobs_of_samples"] == "never"
+        assert info.capabilities["raw_logprobs_of_samples"] is False
         assert "sample_token_logprobs" not in info.statistics
         assert "temperature" in info.absent["sample_token_logprobs"]
         assert "answer_token_logprobs" in info.statistics
@@ -227,15 +227,6 @@ async def test_entropies_of_a_given_answer_are_those_of_the_same_generated_one()
     assert scored.token_ids == greedy.token_ids
     np.testing.assert_allclose(scored.token_logprobs, greedy.token_logprobs, atol=1e-6)
     np.testing.assert_allclose(scored.token_entropies, greedy.token_entropies, atol=1e-6)
-
-
-async def test_bounds_hold_the_entropies_that_the_plugin_tells():
-    entropies = await generated({"probes": ()}, statistics=frozenset({"answer_token_entropies"}))
-    bounded = await generated({}, statistics=frozenset({"answer_token_logprobs"}))
-    lower, upper = bounded.mte_bounds
-
-    assert lower <= entropies.answer.token_entropies.mean() <= upper
-    assert entropies.mte_bounds is None
 
 
 async def test_probes_that_the_plugin_reads_are_known_by_their_sha256():

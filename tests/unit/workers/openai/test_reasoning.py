@@ -5,9 +5,8 @@ import pytest
 
 from models.records import GenerationRequest, Token
 from workers.calling import Listener
-from workers.openai.reasoning import behind_reasoning
 from workers.openai.replies import read_choices, to_sequence, token_texts
-from workers.openai.streaming import Teller
+from workers.openai.streaming import Teller, behind_reasoning
 
 CUT = "reasoning_unfinished"
 WANTED = frozenset({"token_logprobs", "token_texts"})

@@ -14,8 +14,8 @@ from models.errors import CocoaError
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
-from workers.openai import soundness
-from workers.openai.soundness import are_of, unsound
+from workers.openai import replies as soundness
+from workers.openai.replies import are_of, unsound
 
 pytestmark = pytest.mark.anyio
 
@@ -175,7 +175,7 @@ async def test_a_reply_that_fails_a_check_costs_what_reads_its_log_probs(endpoin
     for one in (generation.answer, *generation.samples):
         if one.token_logprobs is not None:  # of samples no likeliest tokens are asked for
             assert reason in (soundness.BEYOND_ONE, soundness.ABOVE_LIKELIEST)
-    assert generation.answer.token_tops is generation.mte_bounds is None
+    assert generation.answer.token_tops is None
     assert generation.answer.text == sound.answer.text
     assert [one.text for one in generation.samples] == [one.text for one in sound.samples]
 

@@ -1,47 +1,11 @@
-"""All that the plugin touches of vLLM, which any release may rename. Imports neither it nor torch.
+"""What the plugin reads of vLLM beside the methods that it hooks, which any release may rename."""
 
-`make test-vllm-sources` looks for each of these names in the sources of releases.
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-_REQUESTS = "vllm.sampling_params"
 _RUNNER = "vllm.v1.worker.gpu_model_runner"
 _SCHEDULED = "vllm.v1.core.sched.output"
 
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """A method that the plugin stands around.
-
-    Attributes:
-        module, owner, name: where it is; the owner is a class.
-        parameters: their names, the instance first; None where whatever comes is passed on.
-    """
-
-    module: str
-    owner: str
-    name: str
-    parameters: tuple[str, ...] | None = ("self",)
-
-    def __str__(self) -> str:
-        return f"{self.module}.{self.owner}.{self.name}"
-
-
-CHECKED = Method(_REQUESTS, "SamplingParams", "_verify_args")
-STARTED = Method("vllm.v1.worker.worker_base", "WorkerWrapperBase", "init_device", None)
-
-LOADED = Method(_RUNNER, "GPUModelRunner", "_setup_eagle3_aux_hidden_state_outputs")
-SCHEDULED = Method(_RUNNER, "GPUModelRunner", "_update_states", ("self", "scheduler_output"))
-COMPUTED = Method(_RUNNER, "GPUModelRunner", "sample_tokens", ("self", "grammar_output"))
-SAMPLED = Method(_RUNNER, "GPUModelRunner", "_sample", ("self", "logits", "spec_decode_metadata"))
-
-METHODS = tuple(one for one in list(vars().values()) if isinstance(one, Method))
-
 # Attributes and methods that are read of a class, by its full name.
-NAMES: Mapping[str, str] = {
-    f"{_REQUESTS}.SamplingParams": "extra_args logprobs",
+NAMES = {
+    "vllm.sampling_params.SamplingParams": "extra_args logprobs",
     "vllm.exceptions.VLLMValidationError": "parameter",
     "vllm.v1.worker.worker_base.WorkerWrapperBase": "vllm_config",
     "vllm.config.vllm.VllmConfig": "use_v2_model_runner model_config additional_config",
