@@ -51,7 +51,7 @@ from workers.openai.requests import (
     most_bytes,
     under_grammar,
 )
-from workers.openai.streaming import Teller, behind_reasoning, merged, needs_texts
+from workers.openai.streaming import Teller, behind_reasoning, is_reasoned, merged
 
 # Tokens of a reasoning's tags, at most.
 _TAGS = 8
@@ -196,7 +196,7 @@ class OpenAIRequest:
         can, wanted = self._can, self._request.statistics
         mode, num_columns = mode_of(can, wanted)
         top: int | None = None
-        if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS):
+        if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS or can.parts_by_texts):
             top = max(num_columns, min(can.profile.logprobs or 0, 1))
         body = self._body(0, top, mode)
         [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
@@ -213,8 +213,10 @@ class OpenAIRequest:
         mode, top = "", None
         if "sample_token_entropies" in wanted and can.columns is not None:
             mode, top = mode_of(can, wanted)
-        elif wanted - {"sample_texts"} and can.profile.logprobs is not None:
-            top = 0 if can.profile.tokenizes else min(can.profile.logprobs, 1)
+        elif (logprobs := can.profile.logprobs) is not None and (
+            wanted - {"sample_texts"} or can.parts_by_texts
+        ):
+            top = 0 if can.profile.tokenizes else min(logprobs, 1)
         body = self._body(1, top, mode)
         seed = first_seed(self._seed) + num_drawn
         choices = await self._drawn(body, num, seed, self._request.streamed - 1 - num_drawn)
@@ -269,7 +271,7 @@ class OpenAIRequest:
             stop=request.sampling.stop,
             top=top,
             mode=mode,
-            by_text=shows_texts and not mode,
+            by_text=(shows_texts or self._can.parts_by_texts) and not mode,
         )
         if (most := request.sampling.most_thoughts(index)) is not None:
             body[BUDGET] = most
@@ -283,8 +285,8 @@ class OpenAIRequest:
         """Choices of one call, with the token counts that `usage` reports."""
         path, max_bytes = self._prompt.path, most_bytes(body, num)
         if is_streamed and self._listener.on_token is not None:
-            opened, tag_ids = self._prompt.opened, self._can.tag_ids
-            teller = Teller(self._request, place, self._listener, opened=opened, tag_ids=tag_ids)
+            opened = self._prompt.opened
+            teller = Teller(self._request, place, self._listener, opened=opened)
             reply = merged(await self._calls.post_for_events(path, body, teller.hear, max_bytes))
         else:
             reply = await self._calls.post(path, body, max_bytes)
@@ -297,7 +299,7 @@ class OpenAIRequest:
     async def _sequence(self, choice: Choice, index: int) -> records.Sequence:
         """The answer, 0, or a sample, of which the server tells this."""
         wanted, request = self._wanted(index), self._request
-        tag_ids, opened = self._can.tag_ids, self._prompt.opened
+        opened = self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
             raise Unreachable(TOO_MANY)
         is_short = choice.token_ids is not None and len(choice.token_ids) < self._most
@@ -313,10 +315,10 @@ class OpenAIRequest:
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
         texts = token_texts(choice)
-        needs = "token_texts" in wanted or needs_texts(choice, tag_ids, opened=opened)
+        needs = "token_texts" in wanted or is_reasoned(choice, opened=opened)
         if texts is None and needs:
             texts = await texts_of(self._calls, self._prompt, choice)
-        sequence = behind_reasoning(sequence, choice, texts, opened=opened, tag_ids=tag_ids)
+        sequence = behind_reasoning(sequence, choice, texts, opened=opened)
         if reasoning := sequence.reasoning:
             most = request.sampling.most_thoughts(index)
             if most is not None and reasoning.num_tokens > most + _TAGS:

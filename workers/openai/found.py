@@ -3,7 +3,7 @@
 Other modules call it `can`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from models.digests import digest_of
@@ -54,28 +54,6 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class TagIds:
-    """Tags that the server's tokenizer has as tokens of their own.
-
-    Attributes:
-        tags: around a reasoning.
-        start, end: their token ids.
-    """
-
-    tags: Tags
-    start: int
-    end: tuple[int, ...]
-
-    def first_behind(self, ids: Sequence[int]) -> int | None:
-        """Index of the first token behind the end tag; None where it does not occur."""
-        size = len(self.end)
-        for first in range(size, len(ids) + 1):
-            if tuple(ids[first - size : first]) == self.end:
-                return first
-        return None
-
-
-@dataclass(frozen=True, slots=True)
 class OpenAIServer:
     """One server as it was last found; None is what no request has needed yet.
 
@@ -91,9 +69,9 @@ class OpenAIServer:
             those of the untouched distribution.
         special_prefix: ids that every prompt begins with.
         eos_id: of the token that ends an answer; None where none was seen.
-        tag_ids: of reasonings, where its tokenizer has tokens for them.
         columns: of the plugin; None without it.
-        reasons: whether its model was seen to reason.
+        reasons: whether its model was seen to reason; None until it was tried.
+        tags: around its reasonings, where its texts show them.
         no_grammar: why it holds no text to a schema; "" where it does.
         unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
             tokens that the schema allows.
@@ -116,9 +94,9 @@ class OpenAIServer:
     raw_samples: bool = False
     special_prefix: tuple[int, ...] = ()
     eos_id: int | None = None
-    tag_ids: tuple[TagIds, ...] = ()
     columns: Columns | None = None
-    reasons: bool = False
+    reasons: bool | None = None
+    tags: Tags | None = None
     no_grammar: str | None = None
     unmasked: str | None = None
     no_images: str = ""
@@ -136,6 +114,11 @@ class OpenAIServer:
     def reads_given(self) -> bool:
         """Whether it tells log-probs of a text that exists already."""
         return self.profile.tokenizes and self.tells_logprobs
+
+    @property
+    def parts_by_texts(self) -> bool:
+        """Whether the texts of its tokens tell where a reasoning ends, which only they do."""
+        return self.profile.tokenizes and self.tags is not None
 
     @property
     def calls_tools(self) -> bool:

@@ -104,8 +104,8 @@ def completion(
         body["stop"] = list(stop)
     if can.profile.tokenizes:
         body |= {"return_token_ids": True, "return_tokens_as_token_ids": not by_text}
-    if can.tag_ids:  # which may be special tokens
-        body["skip_special_tokens"] = False
+        if can.reasons is not False:  # the tags may be special tokens
+            body["skip_special_tokens"] = False
     if mode:
         body |= {"vllm_xargs": {"cocoa": mode}, "return_tokens_as_token_ids": True}
     return body

@@ -8,26 +8,96 @@ from dataclasses import replace
 from typing import Any
 
 from models import records
-from models.engines.texts import behind, num_stable, tags_in
+from models.engines.texts import behind, num_stable, remaining_tokens, tags_in
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import Source, fields_of
 from models.units.reasoning import KNOWN_TAGS, Reasoning, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.found import TagIds
 from workers.openai.replies import (
-    ENTROPY_COLUMN,
     TOO_MANY,
     Choice,
     likeliest,
     read_choices,
     reasoning_in,
-    sentinel,
+    to_sequence,
 )
 
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
 _LONGEST_END = max(map(len, _ENDS))
 _NO_SENSE = "its answer makes no sense"
+
+
+def behind_reasoning(
+    sequence: records.Sequence, choice: Choice, texts: tuple[str, ...] | None, *, opened: bool
+) -> records.Sequence:
+    """The answer of a choice, with the reasoning before it apart.
+
+    Args:
+        sequence: record of the choice, with the statistics of all its tokens.
+        choice: as the server tells it; one that parts the two itself tells log-probs of both.
+        texts: (T,) of its tokens; None where they are not known.
+        opened: whether the prompt ended in the tag that begins a reasoning.
+    """
+    choice = _with_thoughts(choice, opened=opened)
+    found = _parted(choice, opened=opened)
+    num_tokens, first = choice.num_tokens, choice.num_tokens
+    is_finished = bool(choice.text) or choice.finish_reason == "stop"
+    thoughts, answer = choice.reasoning, choice.text
+    if thoughts is not None:
+        texts, opened = choice.tokens, True
+    elif found.text is not None:
+        thoughts, answer, is_finished = found.text, found.answer, found.state == "finished"
+    elif choice.num_hidden:  # log-probs are the answer's own where their tokens are its text
+        first = 0 if texts else None
+    else:
+        return replace(sequence, token_texts=texts)
+    if is_finished and thoughts is not None:
+        first = first_of_answer(texts or (), opened=opened)
+    if first is not None and num_tokens is not None:
+        is_finished = first < num_tokens
+    num_thoughts = first or choice.num_hidden
+    reasoning = records.Reasoning((thoughts or "").strip(), num_thoughts, is_finished)
+    if num_tokens is None:
+        sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - choice.num_hidden))
+    sequence = behind(replace(sequence, token_texts=texts), reasoning, answer, first)
+    texts, text = sequence.token_texts, sequence.text
+    if texts and not text.endswith("".join(texts)) and text.endswith("".join(texts[:-1])):
+        return replace(sequence, token_texts=(*texts[:-1], ""))  # what ended it adds nothing
+    return sequence
+
+
+def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
+    """Index of the first token behind a reasoning; None where it has none, or nobody knows it.
+
+    Args:
+        texts: of the tokens, as far as they are known.
+        opened: as `behind_reasoning` has it.
+    """
+    found = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
+    return found.num_tokens if found.state == "finished" else None
+
+
+def is_reasoned(choice: Choice, *, opened: bool) -> bool:
+    """Whether a reasoning ends in the text of a choice: which token ends it, the texts tell."""
+    return _parted(choice, opened=opened).state == "finished"
+
+
+def _parted(choice: Choice, *, opened: bool) -> Reasoning:
+    return part([choice.text], tags_in(choice.text, opened=opened), opened=opened)
+
+
+def _with_thoughts(choice: Choice, *, opened: bool) -> Choice:
+    """The choice with the reasoning that only its tokens tell, since the text leaves it out."""
+    if choice.reasoning is not None or _parted(choice, opened=opened).text is not None:
+        return choice
+    tokens = choice.tokens or ()
+    tags = tags_in("".join(tokens), opened=True)
+    found = part(tokens, tags, opened=True)
+    is_begun = part(tokens, tags).text is not None
+    if tags.end in choice.text or not (is_begun or found.state == "finished"):
+        return choice
+    return replace(choice, reasoning=found.text)
 
 
 def merged(events: Sequence[Any]) -> dict[str, Any]:
@@ -52,15 +122,14 @@ def merged(events: Sequence[Any]) -> dict[str, Any]:
 
 def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
     """Add what one event says of a choice to what is known of it."""
-    if "delta" in piece:
+    if (delta := piece.get("delta")) is not None:
         message = choice.setdefault("message", {"content": ""})
-        message["content"] += piece["delta"].get("content") or ""
-        if calls := piece["delta"].get("tool_calls"):
-            _add_calls(message.setdefault("tool_calls", []), calls)
-        told = {"refusal": piece["delta"].get("refusal"), "reasoning": reasoning_in(piece["delta"])}
-        for name, more in told.items():
+        told = {name: delta.get(name) for name in ("content", "refusal")}
+        for name, more in (told | {"reasoning": reasoning_in(delta)}).items():
             if more:
                 message[name] = message.get(name, "") + more
+        if calls := delta.get("tool_calls"):
+            _add_calls(message.setdefault("tool_calls", []), calls)
     else:
         choice["text"] = choice.get("text", "") + (piece.get("text") or "")
     if piece.get("token_ids") is not None:
@@ -98,27 +167,18 @@ class Teller:
         index: of the choice.
         listener: told each of its tokens.
         opened: whether the prompt ended in the tag that begins a reasoning.
-        tag_ids: of reasonings, as far as the server's tokenizer has tokens for them.
     """
 
     def __init__(
-        self,
-        request: GenerationRequest,
-        index: int,
-        listener: Listener,
-        *,
-        opened: bool,
-        tag_ids: Sequence[TagIds] = (),
+        self, request: GenerationRequest, index: int, listener: Listener, *, opened: bool
     ) -> None:
         self._index = index
         self._listener = listener
         self._opened = opened
-        self._tag_ids = tag_ids
         self._has_stop = bool(request.sampling.stop)
-        # What was heard while the answer has not begun: its tokens, and what is known of each.
+        # What was heard while the answer has not begun, and the texts of these tokens.
         self._held: list[Token] = []
-        self._ids: list[int] = []
-        self._shown: list[str] = []
+        self._texts: list[str] = []
         self._has_begun = False
         # Whether the server tells a reasoning apart from its answer.
         self._is_apart = False
@@ -127,8 +187,8 @@ class Teller:
         # What the tokens of the reasoning held of the answer's text.
         self._lead = ""
         self._num_left = (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
-        source: Source = "samples" if request.streamed else "answer"
         self._num_tops = request.num_tops_of(request.streamed)
+        source: Source = "samples" if request.streamed else "answer"
         self._wanted = fields_of(request.statistics, source)
 
     def hear(self, event: Mapping[str, Any]) -> None:
@@ -148,47 +208,25 @@ class Teller:
 
     def _hear_piece(self, piece: Mapping[str, Any]) -> None:
         whole = {**piece, "finish_reason": piece.get("finish_reason") or "length"}
-        if "delta" in piece:
-            delta = {**piece["delta"], "tool_calls": None}  # calls are told when they are whole
-            whole["message"] = delta
-            if thoughts := reasoning_in(delta):
-                self._is_apart = True
-                self._listener.tell(Token("", reasoning=thoughts))
+        if "delta" in piece:  # calls are told when they are whole
+            whole["message"] = {**piece["delta"], "tool_calls": None}
         [choice] = read_choices({"choices": [whole]}, 1)
-        num_tokens = choice.num_tokens
-        if num_tokens is None:
-            num_tokens = min(len(choice.text), 1)
-        self._num_left -= num_tokens
+        if choice.reasoning:
+            self._is_apart = True
+            self._listener.tell(Token("", reasoning=choice.reasoning))
+        sequence = to_sequence(choice, self._wanted)
+        if self._num_tops and not choice.unsound:
+            sequence = replace(sequence, token_tops=likeliest(choice, self._num_tops))
+        # What becomes certain with several tokens at once comes with the first of them.
+        tokens = remaining_tokens(sequence, 0, 0)
+        self._num_left -= len(tokens)
         if self._num_left < 0:
             raise Unreachable(TOO_MANY)
-        if not self._has_begun:
-            self._ids += choice.token_ids or ()
-            if "delta" in piece:
-                self._shown += choice.tokens or ()
-        logprobs = tops = None
-        if not choice.unsound and "token_logprobs" in self._wanted:
-            logprobs = choice.logprobs
-        if not choice.unsound and self._num_tops:
-            tops = likeliest(choice, self._num_tops)
-        text = choice.text
-        for i in range(num_tokens):
-            logprob = None if logprobs is None else float(logprobs[i])
-            entropy = None
-            if choice.tops is not None and "token_entropies" in self._wanted:
-                entropy = choice.tops[i].get(sentinel(ENTROPY_COLUMN))
-            if entropy is not None:
-                entropy = max(entropy, 0.0)
-            # What becomes certain with several tokens at once comes with the first of them.
-            self._hear_token(Token(text, logprob, entropy, tops=tops[i] if tops else ()))
-            text = ""
-
-    def _hear_token(self, token: Token) -> None:
-        """Tell a token of the answer; hold those that may be of a reasoning until its end."""
         if self._has_begun:
-            self._listener.tell(replace(token, text=self._lead + token.text))
-            self._lead = ""
+            self._tell(tokens)
         elif not self._is_silent:
-            self._held.append(token)
+            self._held += tokens
+            self._texts += choice.tokens or ()
 
     def _look_for_answer(self) -> None:
         """Tell what is held once it is certain what it is."""
@@ -196,10 +234,13 @@ class Teller:
         tags = tags_in(text, opened=self._opened)
         found = part([text], tags, opened=self._opened)
         if self._is_apart:
-            if (first := self._first()) is not None:
+            first = first_of_answer(self._texts, opened=True)
+            if first is None and self._held and not self._texts:
+                first = 0  # of tokens without texts, such a chat has held the answer's alone
+            if first is not None:
                 self._begin(first, text)
         elif found.state == "finished":
-            first = self._first()
+            first = first_of_answer(self._texts, opened=True)
             self._is_silent = first is None and self._has_stop
             if not self._is_silent:
                 self._tell_thoughts(found.text or "")
@@ -210,26 +251,23 @@ class Teller:
         elif text.strip() and not _may_reason(text.lstrip()):
             self._begin(0, text)
 
+    def _begin(self, first: int, text: str) -> None:
+        """Tell the tokens held from the answer's first one on, which have its text."""
+        self._has_begun = True
+        answer = self._held[first:]
+        if "".join(token.text for token in answer) != text:
+            self._lead, answer = text, [replace(token, text="") for token in answer]
+        self._tell(answer)
+
+    def _tell(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
+            self._listener.tell(replace(token, text=self._lead + token.text))
+            self._lead = ""
+
     def _tell_thoughts(self, thoughts: str) -> None:
         """Tell what is new of a reasoning, of which this much is certain."""
         if new := thoughts[self._listener.num_thoughts :]:
             self._listener.tell(Token("", reasoning=new))
-
-    def _begin(self, first: int, text: str) -> None:
-        """Tell the tokens held from the answer's first one on, which have its text."""
-        self._has_begun = True
-        behind = self._held[first:]
-        if "".join(token.text for token in behind) != text:
-            self._lead, behind = text, [replace(token, text="") for token in behind]
-        for token in behind:
-            self._hear_token(token)
-
-    def _first(self) -> int | None:
-        """Index of the answer's first token; None where it has not come, or nobody knows it."""
-        first = first_of_answer(self._ids, self._shown, self._tag_ids, opened=True)
-        if first is None and self._is_apart and self._held and not self._shown:
-            return 0  # of tokens without texts, such a chat has held the answer's alone
-        return first
 
 
 def _may_reason(text: str) -> bool:
@@ -241,98 +279,3 @@ def _certain(thoughts: str) -> str:
     """The thoughts that no later token can change: their end may be the beginning of an end tag."""
     end = thoughts[-_LONGEST_END:]
     return thoughts[: len(thoughts) - len(end) + num_stable(end, _ENDS)].rstrip()
-
-
-def behind_reasoning(
-    sequence: records.Sequence,
-    choice: Choice,
-    texts: tuple[str, ...] | None,
-    *,
-    opened: bool,
-    tag_ids: Sequence[TagIds] = (),
-) -> records.Sequence:
-    """The answer of a choice, with the reasoning before it apart.
-
-    Args:
-        sequence: record of the choice, with the statistics of all its tokens.
-        choice: as the server tells it; one that parts the two itself tells log-probs of both.
-        texts: (T,) of its tokens; None where they are not known.
-        opened: whether the prompt ended in the tag that begins a reasoning.
-        tag_ids: by which the tokens of a reasoning are known without their texts.
-    """
-    choice = _with_thoughts(choice, opened=opened)
-    found = _parted(choice, opened=opened)
-    num_tokens, first = choice.num_tokens, choice.num_tokens
-    is_finished = bool(choice.text) or choice.finish_reason == "stop"
-    thoughts, answer = choice.reasoning, choice.text
-    if thoughts is not None:
-        texts, opened = choice.tokens, True
-    elif found.text is not None:
-        thoughts, answer, is_finished = found.text, found.answer, found.state == "finished"
-    elif choice.num_hidden:  # log-probs are the answer's own where their tokens are its text
-        first = 0 if texts else None
-    else:
-        return replace(sequence, token_texts=texts)
-    if is_finished and thoughts is not None:
-        first = first_of_answer(choice.token_ids or (), texts or (), tag_ids, opened=opened)
-    if first is not None and num_tokens is not None:
-        is_finished = first < num_tokens
-    num_thoughts = first or choice.num_hidden
-    reasoning = records.Reasoning((thoughts or "").strip(), num_thoughts, is_finished)
-    if num_tokens is None:
-        sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - choice.num_hidden))
-    sequence = behind(replace(sequence, token_texts=texts), reasoning, answer, first)
-    return replace(sequence, token_texts=_without_end(sequence))
-
-
-def needs_texts(choice: Choice, tag_ids: Sequence[TagIds], *, opened: bool) -> bool:
-    """Whether only the texts of its tokens tell where the reasoning of a choice ends."""
-    is_reasoned = _parted(choice, opened=opened).state == "finished"
-    return is_reasoned and first_of_answer(choice.token_ids or (), (), tag_ids) is None
-
-
-def first_of_answer(
-    ids: Sequence[int],
-    texts: Sequence[str],
-    tag_ids: Sequence[TagIds] = (),
-    *,
-    opened: bool = False,
-) -> int | None:
-    """Index of the first token behind a reasoning; None where it has none, or nobody knows it.
-
-    Args:
-        ids: of the tokens, as far as they are known.
-        texts: of the tokens, likewise.
-        tag_ids: as `behind_reasoning` has them.
-        opened: likewise.
-    """
-    for known in tag_ids:
-        if (first := known.first_behind(ids)) is not None:
-            return first
-    found = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
-    return found.num_tokens if found.state == "finished" else None
-
-
-def _parted(choice: Choice, *, opened: bool) -> Reasoning:
-    return part([choice.text], tags_in(choice.text, opened=opened), opened=opened)
-
-
-def _with_thoughts(choice: Choice, *, opened: bool) -> Choice:
-    """The choice with the reasoning that only its tokens tell, since the text leaves it out."""
-    if choice.reasoning is not None or _parted(choice, opened=opened).text is not None:
-        return choice
-    tokens = choice.tokens or ()
-    tags = tags_in("".join(tokens), opened=True)
-    found = part(tokens, tags, opened=True)
-    is_begun = part(tokens, tags).text is not None
-    if tags.end in choice.text or not (is_begun or found.state == "finished"):
-        return choice
-    return replace(choice, reasoning=found.text)
-
-
-def _without_end(sequence: records.Sequence) -> tuple[str, ...] | None:
-    """Texts of the answer's tokens, of which the one that ended it adds nothing."""
-    texts, text = sequence.token_texts, sequence.text
-    if texts and not text.endswith("".join(texts)) and text.endswith("".join(texts[:-1])):
-        return (*texts[:-1], "")
-    return texts

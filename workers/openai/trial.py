@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from models.engines.protocol import EngineConfig
+from models.engines.texts import tags_in
 from models.errors import ChatTemplateError, ModelNotLoaded
 from models.grammars import grammar_of
 from models.records import GenerationRequest
-from models.units.reasoning import HARMONY, KNOWN_TAGS
 from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import OpenAIServers, variable
@@ -24,7 +24,6 @@ from workers.openai.found import (
     Columns,
     Fingerprint,
     OpenAIServer,
-    TagIds,
     common,
 )
 from workers.openai.profiles import GENERIC, PROFILES, Profile, Tongue, by_entry, by_host
@@ -37,7 +36,7 @@ from workers.protocol import ProbeInfo
 logger = logging.getLogger(__name__)
 
 # Fixed texts, asked of every server; none of them is a client's.
-_FRANCE, _SHORT = "What is the capital of France?", "Reply with one word: yes or no?"
+_FRANCE, _SUM = "What is the capital of France?", "What is 12 + 5 + 7?"
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
 # Statuses of an endpoint that there is not.
 _NOT_THERE = (404, 405)
@@ -151,7 +150,7 @@ class GeneratorTrial:
 
     def _calls(self, client: Client, profile: Profile, *, is_trial: bool = True) -> ModelCalls:
         nothing = OpenAIServer("", Tongue(profile))
-        return ModelCalls(client, nothing, said=(_FRANCE, _SHORT), is_trial=is_trial)
+        return ModelCalls(client, nothing, said=(_FRANCE, _SUM), is_trial=is_trial)
 
     async def _look(self, client: Client, profile: Profile) -> dict[str, Any]:
         """What a server of this kind says of itself; nothing where it is none, or says nothing."""
@@ -237,7 +236,7 @@ async def _try(calls: ModelCalls, end_token: str) -> None:
             calls.learn(raw_greedy=True)
     if can.profile.is_hosted:  # the same weights answer now so, now otherwise
         return
-    await _begin(calls, end_token)
+    await _begin(calls, greedy, end_token)
     if can.profile.tokenizes:
         calls.learn(columns=await _columns(calls, prompt))
     if calls.can.no_greedy:
@@ -299,24 +298,11 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
 
 
 async def _look_at_tokens(calls: ModelCalls) -> None:
-    """What begins a prompt of token ids, and which tags of reasonings are tokens, by two calls."""
-    known = (*KNOWN_TAGS, HARMONY)
-    text = "".join(tags.start + tags.end for tags in known)
-    body = {"prompt": text, "add_special_tokens": False, "return_token_strs": True}
+    """What begins a prompt of token ids."""
     try:
-        prefix = token_ids(await calls.post("/tokenize", {"prompt": ""}))
-        reply = await calls.post("/tokenize", body)
-        ids, spelt = token_ids(reply), reply.get("token_strs") or ()
+        calls.learn(special_prefix=token_ids(await calls.post("/tokenize", {"prompt": ""})))
     except Unreachable:  # it has another path of this name
         raise Rejected(404, "") from None
-    found = []
-    for tags in known:
-        size = 3 if tags is HARMONY else 1  # tokens of its end tag
-        ends = [i for i in range(len(spelt)) if "".join(spelt[i : i + size]) == tags.end]
-        if tags.start in spelt and ends:
-            end = ids[ends[0] : ends[0] + size]
-            found.append(TagIds(tags, ids[spelt.index(tags.start)], end))
-    calls.learn(special_prefix=prefix, tag_ids=tuple(found))
 
 
 def _look_at_logprobs(calls: ModelCalls, greedy: Choice) -> None:
@@ -360,25 +346,25 @@ def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)
 
 
-async def _begin(calls: ModelCalls, end_token: str) -> None:
-    """Whether it reasons before it answers, and the id that ends its answers, by one call.
+async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
+    """Whether it reasons before it answers, and the id that ends its answers.
 
     Raises:
         Refused: what the settings say that ends them is no token.
     """
-    prompts = [await _asked(calls, _FRANCE)]
-    further = {}
-    if calls.can.profile.tokenizes:  # of those that reason, a closed reasoning alone ends so soon
-        short = await _asked(calls, _SHORT)
-        prompts += [short, *_closed(short, calls.can)]
-        further = {"prompt": [list(one.ids or ()) for one in prompts]}
+    prompt, most = await _asked(calls, _SUM), _BEGINNING_TOKENS
     try:
-        asked = {"max_tokens": _BEGINNING_TOKENS}
-        begun = await calls.complete(prompts[0], len(prompts), further, **asked)
-        first, opened = begun[0], prompts[0].opened
-        whole = behind_reasoning(to_sequence(first), first, None, opened=opened)
-        ends = [one.token_ids[-1] for one in begun if one.ended_by_eos and one.token_ids]
-        calls.learn(reasons=whole.reasoning is not None, eos_id=next(iter(ends), None))
+        [begun] = await calls.complete(prompt, max_tokens=most)
+        whole = behind_reasoning(to_sequence(begun), begun, None, opened=prompt.opened)
+        calls.learn(reasons=whole.reasoning is not None)
+        if whole.reasoning and begun.reasoning is None and not begun.num_hidden:
+            calls.learn(tags=tags_in(begun.text, opened=prompt.opened))
+        # Of those that reason, a closed reasoning alone ends so soon.
+        for closed in await _closed(calls, prompt):
+            [begun] = await calls.complete(closed, max_tokens=most)
+        for answer in (greedy, begun):
+            if answer.ended_by_eos and answer.token_ids:
+                calls.learn(eos_id=answer.token_ids[-1])
     except (Rejected, Failed) as error:
         if isinstance(error, Rejected) and error.status in _NOT_THERE:
             _without_chats(calls)
@@ -404,10 +390,13 @@ def _without_chats(calls: ModelCalls) -> None:
     tongue.profile = replace(tongue.profile, chats=False)
 
 
-def _closed(prompt: Prompt, can: OpenAIServer) -> list[Prompt]:
-    """The prompt with a reasoning that is over, for each way to write one."""
-    ids = prompt.ids or ()
-    return [replace(prompt, ids=(*ids, one.start, *one.end)) for one in can.tag_ids]
+async def _closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
+    """The prompt with a reasoning that is over, where its model reasons and ids can say so."""
+    if not calls.can.parts_by_texts or calls.can.tags is None:
+        return []
+    tags = calls.can.tags
+    closing = tags.end if prompt.opened else tags.start + tags.end
+    return [replace(prompt, ids=(*(prompt.ids or ()), *await tokenize(calls, closing)))]
 
 
 async def _columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
@@ -462,7 +451,7 @@ async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]
     reason, choice = _REFUSED, None
     prompt = await _asked(calls, _FRANCE)
     # Some begin behind a reasoning, which is closed at once where that is possible.
-    for asked in (prompt, *_closed(prompt, calls.can)):
+    for asked in (prompt, *await _closed(calls, prompt)):
         held = under_grammar(calls.can, asked, grammar_of(_SCHEMA))
         law = {"max_tokens": _NUM_TOKENS, "top": top, "by_text": True}
         if not (choices := await calls.try_complete(asked, held, **law)):
