@@ -23,34 +23,13 @@ from models.waves import num_further
 from workers.calling import Listener, together
 from workers.calls import Rejected
 from workers.client import Unreachable
+from workers.openai import replies, requests
 from workers.openai.found import SCALED
 from workers.openai.profiles import TOO_LONG
 from workers.openai.prompts import ModelCalls, for_tokens, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
-from workers.openai.replies import (
-    TOO_MANY,
-    UNCOVERED,
-    Choice,
-    are_of,
-    check_mark,
-    count,
-    counted,
-    likeliest,
-    read_choices,
-    readings_of,
-    to_sequence,
-    token_texts,
-)
-from workers.openai.requests import (
-    BUDGET,
-    Prompt,
-    completion,
-    drawn,
-    first_seed,
-    mode_of,
-    most_bytes,
-    under_grammar,
-)
+from workers.openai.replies import Choice
+from workers.openai.requests import Prompt
 from workers.openai.streaming import Teller, behind_reasoning, is_reasoned, merged
 
 # Tokens of a reasoning's tags, at most.
@@ -194,15 +173,15 @@ class OpenAIRequest:
 
     async def _greedy(self) -> records.Sequence:
         can, wanted = self._can, self._request.statistics
-        mode, num_columns = mode_of(can, wanted)
+        mode, num_columns = requests.mode_of(can, wanted)
         top: int | None = None
         if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS or can.parts_by_texts):
             top = max(num_columns, min(can.profile.logprobs or 0, 1))
         body = self._body(0, top, mode)
         [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
         if mode:
-            check_mark(choice, can)
-            self._readings = readings_of(choice, can, wanted)
+            replies.check_mark(choice, can)
+            self._readings = replies.readings_of(choice, can, wanted)
         return await self._sequence(choice, 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
@@ -212,13 +191,13 @@ class OpenAIRequest:
         can, wanted = self._can, self._request.statistics & SAMPLE_STATISTICS
         mode, top = "", None
         if "sample_token_entropies" in wanted and can.columns is not None:
-            mode, top = mode_of(can, wanted)
+            mode, top = requests.mode_of(can, wanted)
         elif (logprobs := can.profile.logprobs) is not None and (
             wanted - {"sample_texts"} or can.parts_by_texts
         ):
             top = 0 if can.profile.tokenizes else min(logprobs, 1)
         body = self._body(1, top, mode)
-        seed = first_seed(self._seed) + num_drawn
+        seed = requests.first_seed(self._seed) + num_drawn
         choices = await self._drawn(body, num, seed, self._request.streamed - 1 - num_drawn)
         samples: list[records.Sequence] = []
         for choice in choices:
@@ -243,7 +222,7 @@ class OpenAIRequest:
                 part = min(most, num - first), seed + first, place - first
                 drawing.append(self._drawn(body, *part))
             return [told for drawn_at_once in await together(*drawing) for told in drawn_at_once]
-        call = drawn(body, self._request.sampling, num=num, seed=seed)
+        call = requests.drawn(body, self._request.sampling, num=num, seed=seed)
         try:
             found = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
@@ -264,7 +243,7 @@ class OpenAIRequest:
         if top is not None:
             top = max(top, num_tops)
         shows_texts = num_tops > 0 or "token_texts" in self._wanted(index)
-        body = completion(
+        body = requests.completion(
             self._can,
             self._prompt,
             max_tokens=self._most or 1,
@@ -274,47 +253,47 @@ class OpenAIRequest:
             by_text=(shows_texts or self._can.parts_by_texts) and not mode,
         )
         if (most := request.sampling.most_thoughts(index)) is not None:
-            body[BUDGET] = most
+            body[requests.BUDGET] = most
         if request.grammar is None or self._holds_calls:
             return body
-        return body | under_grammar(self._can, self._prompt, request.grammar)
+        return body | requests.under_grammar(self._can, self._prompt, request.grammar)
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
     ) -> list[Choice]:
         """Choices of one call, with the token counts that `usage` reports."""
-        path, max_bytes = self._prompt.path, most_bytes(body, num)
+        path, max_bytes = self._prompt.path, requests.most_bytes(body, num)
         if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
             teller = Teller(self._request, place, self._listener, opened=opened)
             reply = merged(await self._calls.post_for_events(path, body, teller.hear, max_bytes))
         else:
             reply = await self._calls.post(path, body, max_bytes)
-        choices = read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
+        choices = replies.read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
         usage = reply.get("usage") or {}
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
-        self._prompt_tokens = min(count(usage, "prompt_tokens"), most)
-        return counted(usage, choices, self._most)
+        self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
+        return replies.counted(usage, choices, self._most)
 
     async def _sequence(self, choice: Choice, index: int) -> records.Sequence:
         """The answer, 0, or a sample, of which the server tells this."""
         wanted, request = self._wanted(index), self._request
         opened = self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
-            raise Unreachable(TOO_MANY)
+            raise Unreachable(replies.TOO_MANY)
         is_short = choice.token_ids is not None and len(choice.token_ids) < self._most
         if choice.finish_reason == "length" and is_short:
             raise EngineError("the server ended a text before its time")
-        sequence = to_sequence(choice, wanted)
+        sequence = replies.to_sequence(choice, wanted)
         num_tops = request.num_tops_of(index)
         if num_tops and not (choice.unsound or sequence.is_withheld):
-            tops = likeliest(choice, num_tops)
+            tops = replies.likeliest(choice, num_tops)
             if tops is None or len(tops) != sequence.num_tokens:
                 raise EngineError("the server told no likeliest tokens")
             sequence = replace(sequence, token_tops=tops)
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
-        texts = token_texts(choice)
+        texts = replies.token_texts(choice)
         needs = "token_texts" in wanted or is_reasoned(choice, opened=opened)
         if texts is None and needs:
             texts = await texts_of(self._calls, self._prompt, choice)
@@ -322,7 +301,7 @@ class OpenAIRequest:
         if reasoning := sequence.reasoning:
             most = request.sampling.most_thoughts(index)
             if most is not None and reasoning.num_tokens > most + _TAGS:
-                message = f"is taken by the server as {BUDGET}, and its model reasons for longer"
+                message = "is taken by the server of the model, which reasons for longer"
                 raise InvalidRequest(message, field="max_reasoning_tokens")
             if not reasoning.text and choice.num_hidden:
                 self._warn("reasoning_not_told")
@@ -343,13 +322,13 @@ class OpenAIRequest:
             texts, text = sequence.token_texts, sequence.text
         if sequence.refusal is not None or choice.logprobs is None:
             return ""
-        covered = are_of(texts, text, is_cut=choice.finish_reason == "length")
+        covered = replies.are_of(texts, text, is_cut=choice.finish_reason == "length")
         if covered is None:
             num_untold = 0  # tokens that end a text, and that not every server tells
             if choice.token_ids is None:
                 num_untold = 1 + sum(map(len, self._request.sampling.stop))
             covered = choice.num_missing <= num_untold
-        return "" if covered else UNCOVERED
+        return "" if covered else replies.UNCOVERED
 
     def _without_unmasked(self, asked: GenerationRequest) -> GenerationRequest:
         """The request under a grammar, without what is told of another law than the grammar's."""

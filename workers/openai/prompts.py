@@ -238,7 +238,7 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     if not ids:
         field = "prompt" if request.prompt is not None else "messages"
         raise InvalidRequest("the prompt has no tokens", field=field)
-    return Prompt(ids=ids, num_tokens=len(ids), opened=opened)
+    return Prompt(ids=ids, opened=opened)
 
 
 async def _check_tools(calls: Calls, request: GenerationRequest) -> None:

@@ -13,17 +13,10 @@ from models.records import AnswerForm, Array, GenerationRequest, GivenAnswer
 from models.statistics import ANSWER_STATISTICS
 from workers.calling import together
 from workers.client import Unreachable
+from workers.openai import replies
 from workers.openai.found import NOT_READ
 from workers.openai.prompts import ModelCalls, answer_forms, render, tokenize
-from workers.openai.replies import (
-    ENTROPY_COLUMN,
-    UNCOVERED,
-    Choice,
-    are_of,
-    check_mark,
-    token_texts,
-    unsound,
-)
+from workers.openai.replies import Choice
 from workers.openai.requests import Prompt
 
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
@@ -85,9 +78,9 @@ async def score_given(
     likelihoods = [float(np.nan_to_num(one, nan=-np.inf).sum()) for one, _ in found]
     best = int(np.argmax(likelihoods))
     (form, ids), (logprobs, texts) = list(forms.items())[best], found[best]
-    reason = unsound(logprobs)
-    if are_of(texts, text, is_cut=False) is False:
-        reason = UNCOVERED
+    reason = replies.unsound(logprobs)
+    if replies.are_of(texts, text, is_cut=False) is False:
+        reason = replies.UNCOVERED
     if reason:
         return Given(parted(sequence), form, absent=dict.fromkeys(wanted, reason))
     absent, entropies = {}, None
@@ -115,7 +108,7 @@ async def texts_of(calls: ModelCalls, prompt: Prompt, choice: Choice) -> tuple[s
     if len(before) + len(ids) >= can.max_context_tokens:
         return None
     _, texts = await _read(calls, prompt, ids)
-    return token_texts(replace(choice, tokens=texts))
+    return replies.token_texts(replace(choice, tokens=texts))
 
 
 async def first_tokens(
@@ -181,8 +174,8 @@ async def _entropies(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) ->
     for choice in await calls.complete(
         prompt, len(ids), further, max_tokens=1, top=2, mode="entropy"
     ):
-        check_mark(choice, calls.can)
-        column = choice.column(ENTROPY_COLUMN)
+        replies.check_mark(choice, calls.can)
+        column = choice.column(replies.ENTROPY_COLUMN)
         if column is None:
             return None
         columns.append(max(float(column[0]), 0.0))

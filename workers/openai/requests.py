@@ -11,23 +11,19 @@ from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
 from workers.openai.replies import FIRST_PROBE_COLUMN
 
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+# How vLLM calls `max_reasoning_tokens`.
+BUDGET = "thinking_token_budget"
 # What a reply may bring for each token, for each likeliest one told with it, and beside them all.
 _TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
 # Tokens that a chat template may add to messages.
 _TEMPLATE_TOKENS = 4096
-
-COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
-
-# How vLLM calls `max_reasoning_tokens`.
-BUDGET = "thinking_token_budget"
-
 # Of llguidance, which others refuse, or hold a text to nothing for.
 _HINTS = "x-guidance"
 # Servers differ in how many bits a seed may have; all take 31, some of them for the last sample.
-_SEEDS = 2**31 - 2**16
 # Samples of one request draw with seeds one after the other, so those of neighbouring seeds must
 # lie far apart.
-_STRIDE = 1_000_003
+_SEEDS, _STRIDE = 2**31 - 2**16, 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,6 @@ class Prompt:
         ids: token ids.
         text: raw text.
         messages: of a chat.
-        num_tokens: of it; None where nobody tokenized it.
         opened: whether it ends in `<think>`.
         further: what else a chat is sent with, such as tools.
         as_message: whether raw text became a message, as the server completes no text.
@@ -47,7 +42,6 @@ class Prompt:
     ids: tuple[int, ...] | None = None
     text: str | None = None
     messages: tuple[Mapping[str, Any], ...] | None = None
-    num_tokens: int | None = None
     opened: bool = False
     further: Mapping[str, Any] = field(default_factory=dict)
     as_message: bool = False
@@ -58,12 +52,17 @@ class Prompt:
         return CHAT if self.messages is not None else COMPLETIONS
 
     @property
+    def num_tokens(self) -> int:
+        """Of its ids; 0 where nobody tokenized it."""
+        return len(self.ids or ())
+
+    @property
     def most_tokens(self) -> int:
         """Bound of its tokens: each has at least one byte."""
         texts = [self.text or ""]
         for message in self.messages or ():
             texts += map(str, message.values())
-        return len("".join(texts).encode()) + len(self.ids or ()) + _TEMPLATE_TOKENS
+        return len("".join(texts).encode()) + self.num_tokens + _TEMPLATE_TOKENS
 
 
 def completion(
@@ -91,9 +90,7 @@ def completion(
     if prompt.messages is not None:
         body |= {"messages": list(map(dict, prompt.messages)), **prompt.further}
         if top is not None:
-            body["logprobs"] = True
-        if top:
-            body["top_logprobs"] = top
+            body |= {"logprobs": True, "top_logprobs": top}
     else:
         body["prompt"] = prompt.text or list(prompt.ids or ())
         if top is not None:
@@ -103,11 +100,12 @@ def completion(
     if stop:
         body["stop"] = list(stop)
     if can.profile.tokenizes:
-        body |= {"return_token_ids": True, "return_tokens_as_token_ids": not by_text}
+        by_id = bool(mode) or not by_text
+        body |= {"return_token_ids": True, "return_tokens_as_token_ids": by_id}
         if can.reasons is not False:  # the tags may be special tokens
             body["skip_special_tokens"] = False
     if mode:
-        body |= {"vllm_xargs": {"cocoa": mode}, "return_tokens_as_token_ids": True}
+        body["vllm_xargs"] = {"cocoa": mode}
     return body
 
 
@@ -146,20 +144,16 @@ def most_bytes(body: Mapping[str, Any], num: int) -> int:
 def drawn(
     body: Mapping[str, Any], sampling: SamplingParams, *, num: int, seed: int
 ) -> dict[str, Any]:
-    """The body of samples: that of a greedy answer, with what they are drawn by.
+    """The body of samples: that of a greedy answer, with the law that they follow.
 
     Args:
         body: of `completion`.
-        sampling: the law that they follow.
+        sampling: the law.
         num: of samples.
         seed: of the first; the others' follow.
     """
-    law: dict[str, Any] = {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "seed": seed,
-    }
+    law: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+    law |= {"top_k": sampling.top_k, "seed": seed}
     if num > 1:
         law["n"] = num
     return {**body, **law}

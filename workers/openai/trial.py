@@ -19,13 +19,7 @@ from models.records import GenerationRequest
 from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import OpenAIServers, variable
-from workers.openai.found import (
-    UNKNOWN_CONTEXT,
-    Columns,
-    Fingerprint,
-    OpenAIServer,
-    common,
-)
+from workers.openai.found import UNKNOWN_CONTEXT, Columns, Fingerprint, OpenAIServer, common
 from workers.openai.profiles import GENERIC, PROFILES, Profile, Tongue, by_entry, by_host
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
 from workers.openai.replies import ALL_ZERO, UNMASKED, Choice, first_columns, to_sequence

@@ -13,16 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cocoa_vllm.columns import (
-    ARGUMENT,
-    DIGITS,
-    NO_SUPPORT,
-    OTHER_LOGPROBS,
-    PARALLEL,
-    READY,
-    SPECULATIVE,
-    complaint,
-)
+from cocoa_vllm import columns
 from cocoa_vllm.probe import Model
 from cocoa_vllm.reader import Reader, Row, Step
 
@@ -100,7 +91,7 @@ def hook(method: Method, around: Callable[[Callable[..., Any]], Any]) -> None:
 def _checking_requests(verify: Callable[..., None]) -> Callable[..., None]:
     def _verify_args(self: Any) -> None:
         verify(self)
-        if words := complaint(self.extra_args, self.logprobs):
+        if words := columns.complaint(self.extra_args, self.logprobs):
             from vllm.exceptions import VLLMValidationError
 
             raise VLLMValidationError(words, parameter="vllm_xargs")
@@ -202,7 +193,7 @@ def make_reader(runner: Any) -> Reader:
     config = runner.vllm_config
     model_config = config.model_config
     named = config.additional_config if isinstance(config.additional_config, dict) else {}
-    settings = named.get(ARGUMENT, {})
+    settings = named.get(columns.ARGUMENT, {})
     commit = getattr(model_config.hf_config, "_commit_hash", None)
     reader = Reader(
         Model(
@@ -231,16 +222,16 @@ def _obstacle(runner: Any) -> int:
 
     parallel = runner.parallel_config
     if runner.speculative_config is not None:
-        return SPECULATIVE
+        return columns.SPECULATIVE
     if (
         parallel.pipeline_parallel_size > 1
         or getattr(parallel, "prefill_context_parallel_size", 1) > 1
         or getattr(parallel, "enable_batch_sharded_sampling", False)
     ):
-        return PARALLEL
+        return columns.PARALLEL
     if runner.model_config.logprobs_mode != "raw_logprobs":
-        return OTHER_LOGPROBS
-    return READY if supports_eagle3(runner.get_model()) else NO_SUPPORT
+        return columns.OTHER_LOGPROBS
+    return columns.READY if supports_eagle3(runner.get_model()) else columns.NO_SUPPORT
 
 
 def revision_of(model: str, commit: str | None) -> str:
@@ -259,4 +250,4 @@ def revision_of(model: str, commit: str | None) -> str:
     for path in files:
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:DIGITS] if files else ""
+    return digest.hexdigest()[: columns.DIGITS] if files else ""

@@ -11,16 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cocoa_vllm.columns import (
-    NO_PROBE,
-    READY,
-    Mode,
-    entropies,
-    identity_columns,
-    insert,
-    mark_of,
-    mode_of,
-)
+from cocoa_vllm import columns
+from cocoa_vllm.columns import Mode
 from cocoa_vllm.probe import DeviceProbe, Model, Sums, sent
 
 logger = logging.getLogger("vllm.cocoa")
@@ -82,17 +74,17 @@ class Reader:
         obstacle: int,
         device: torch.device,
     ) -> None:
-        light = obstacle if folders else NO_PROBE
+        light = obstacle if folders else columns.NO_PROBE
         self.probes: list[DeviceProbe] = []
-        if light == READY:
+        if light == columns.READY:
             self.probes = [DeviceProbe.open(Path(folder), model, device) for folder in folders]
         elif folders:
             logger.error("cocoa: there is no Light here, reason %d (docker/vllm/README.md)", light)
         self.layers = tuple(sorted({probe.layer for probe in self.probes}))
         self.modes: dict[str, Mode] = {}
         sha256s = [probe.sha256 for probe in self.probes]
-        mark = mark_of(model.revision, precision, light, *sha256s)
-        identity = identity_columns(mark, light, model.revision, sha256s)
+        mark = columns.mark_of(model.revision, precision, light, *sha256s)
+        identity = columns.identity_columns(mark, light, model.revision, sha256s)
         self._mark = float(mark)
         self._identity = torch.tensor(identity, device=device)
         self._sums = Sums(len(self.layers), model.dimension, device)
@@ -108,7 +100,7 @@ class Reader:
         """Remember which of vLLM's new requests opted in; a step asks no other about it."""
         for new in requests:
             params = new.sampling_params
-            mode = mode_of(params.extra_args) if params is not None else None
+            mode = columns.mode_of(params.extra_args) if params is not None else None
             if mode is not None:
                 self.modes[new.req_id] = mode
 
@@ -138,7 +130,7 @@ class Reader:
 
     def entropies(self, step: Step, logits: Tensor) -> Tensor:
         """(r,) of the step's rows; before the sampler, which scales the logits in place."""
-        return entropies(logits, step.indices)
+        return columns.entropies(logits, step.indices)
 
     def write(self, step: Step, entropy: Tensor, logprobs_tensors: Any) -> None:
         """Put each row's columns among its top log-probs, in place.
@@ -153,15 +145,15 @@ class Reader:
             rows = list(of_mode)
             part = slice(first, first + len(rows))
             first, index = part.stop, step.indices[part]
-            columns = self._identity.expand(len(rows), -1)
+            told = self._identity.expand(len(rows), -1)
             if mode != "identity":
                 chosen = entropy[part]
-                columns = torch.stack([torch.full_like(chosen, self._mark), chosen], dim=1)
+                told = torch.stack([torch.full_like(chosen, self._mark), chosen], dim=1)
             if mode == "light" and step.states is not None:
                 drawn = logprobs_tensors.logprobs[:, 0].index_select(0, index)
                 readings = self._readings(rows, step.states, drawn, entropy[part])
-                columns = torch.cat([columns, *readings], dim=1)
-            insert(logprobs_tensors, index, columns)
+                told = torch.cat([told, *readings], dim=1)
+            columns.insert(logprobs_tensors, index, told)
 
     def _readings(
         self, rows: Sequence[Row], states: Tensor, logprobs: Tensor, entropy: Tensor
