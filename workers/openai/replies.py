@@ -61,7 +61,7 @@ UNCOVERED = "the tokens that the server told log-probs of are not those of the t
 UNMASKED = (
     "the server's log-probs under a response_format are not those among the tokens that it allows"
 )
-ALL_ZERO = "the server told log-probs of 0 alone, and texts that differ"
+ALL_ZERO = "the server told log-probs of 0 alone"
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
@@ -226,7 +226,7 @@ def read_choices(
     if len(found) != num and not (may_be_fewer and 0 < len(found) < num):
         raise Unreachable(f"it answers {len(found)} choices in place of {num}")
     try:
-        return [_choice(one, stop) for one in sorted(found, key=_index)]
+        return [_choice(one, stop) for one in sorted(found, key=lambda one: one.get("index", 0))]
     except (LookupError, TypeError, ValueError):
         raise Unreachable("its answer makes no sense") from None
 
@@ -309,56 +309,42 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
     return tuple(told)
 
 
-def _index(choice: _Choice) -> int:
-    return choice.get("index", 0)
-
-
 def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
-    message = told.get("message")
-    if message is None:
-        text, reasoning, refusal = told["text"], None, None
-    else:
-        text, reasoning = message.get("content") or "", reasoning_in(message)
-        refusal = message.get("refusal") or None
+    message: _Message = told["message"] if "message" in told else {"content": told["text"]}
     end = told.get("finish_reason") or "unknown"  # Ollama may say nothing of it
     if end in _BROKEN_OFF:
         raise ValueError("broken off")
     finish_reason = _FINISHED.get(end, end)
     tokens, logprobs, tops = _tokens(told.get("logprobs") or {})
-    ids = told.get("token_ids")
-    why_unsound = ""
-    if calls := (message or {}).get("tool_calls"):
-        text, texts = _with_calls(text, calls, tokens)
-        if texts is None:
-            why_unsound, tokens, logprobs, tops = _CALLS_APART, None, None, None
-        else:
-            tokens = tuple(texts)
+    text, ids, why_unsound = message.get("content") or "", told.get("token_ids"), ""
+    if calls := message.get("tool_calls"):
+        text, texts = _with_calls(text, calls, tokens or ())
+        tokens, why_unsound = texts, "" if texts else _CALLS_APART
     if ids is not None and logprobs is not None and len(logprobs) != len(ids):
-        why_unsound, tokens, logprobs, tops = UNCOVERED, None, None, None
+        why_unsound = UNCOVERED
+    if why_unsound:
+        tokens = logprobs = tops = None
+    elif logprobs is not None:
+        likeliest_alone = []
+        for one in tops or ():
+            shown = {name: value for name, value in one.items() if not name.startswith(_COLUMN)}
+            likeliest_alone.append(shown)
+        why_unsound = unsound(logprobs, tokens or (), likeliest_alone)
     cut = cut_at_stop(text, stop)
     ended = finish_reason == "stop" and cut is None and told.get("stop_reason") is None
-    if cut is not None:
-        text = cut
-    token_ids = tuple(ids or ()) or None
-    if logprobs is not None:
-        why_unsound = unsound(logprobs, tokens or (), map(_without_columns, tops or ()))
     return Choice(
-        text,
+        text if cut is None else cut,
         finish_reason,
         tokens,
         logprobs,
         tops,
-        token_ids,
+        tuple(ids or ()) or None,
         ended_by_eos=ended,
-        reasoning=reasoning,
-        refusal=refusal,
+        reasoning=reasoning_in(message),
+        refusal=message.get("refusal") or None,
         unsound=why_unsound,
         prompt_tokens=told.get("prompt_logprobs") or (),
     )
-
-
-def _without_columns(tops: Mapping[str, float]) -> Mapping[str, float]:
-    return {name: one for name, one in tops.items() if not name.startswith(_COLUMN)}
 
 
 def _tokens(told: _Logprobs) -> _Tokens:
@@ -387,8 +373,8 @@ def reasoning_in(message: Mapping[str, Any]) -> str | None:
 
 
 def _with_calls(
-    content: str, calls: Sequence[Any], tokens: Sequence[str] | None
-) -> tuple[str, Sequence[str] | None]:
+    content: str, calls: Sequence[Any], tokens: tuple[str, ...]
+) -> tuple[str, tuple[str, ...] | None]:
     """An answer with calls as one text, and the texts of its tokens where these join to it.
 
     Calls are written as Hermes' templates do, so that everything behind reads them as it reads
@@ -397,11 +383,10 @@ def _with_calls(
     """
     wanted = [_plain(*_named(one)) for one in calls]
     names = [name for name, _ in wanted]
-    for size in (0, 1):  # the last token may be what ended the answer
-        written = list(tokens or ())[: len(tokens or ()) - size]
+    for written in (tokens, tokens[:-1]):  # the last token may be what ended the answer
         found = [one for one in calls_in("".join(written), names) if isinstance(one, Call)]
         if found and [_plain(one.name, one.arguments) for one in found] == wanted:
-            return "".join(written), [*written, *[""] * size]
+            return "".join(written), (*written, *[""] * (len(tokens) - len(written)))
     blocks = [content.strip()] if content.strip() else []
     for one in calls:  # arguments as they were written: those that were cut off are no call
         name, arguments = _named(one)
