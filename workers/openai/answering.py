@@ -151,7 +151,7 @@ class OpenAIRequest:
         # To score an answer the server must have room to write one token more.
         num_answer += num_answer > 0
         limits = {"the model's context": self._can.max_context_tokens}
-        request = fitted(self._prompt.num_tokens or 0, num_answer, asked, limits)
+        request = fitted(self._prompt.num_tokens, num_answer, asked, limits)
         num_new = request.sampling.max_new_tokens or 0
         generates = asked.answer is None or asked.num_samples > 0
         if generates and asked.sampling.max_new_tokens is None and num_new < DEFAULT_NEW_TOKENS:
@@ -163,13 +163,13 @@ class OpenAIRequest:
             return await self._greedy()
         if self._request.num_drawn:  # an earlier request has brought it
             return records.Sequence(answer.text, answer.text, 0, "given")
-        wanted = self._request.statistics
-        given = await score_given(self._calls, self._prompt, answer, forms, wanted)
-        self._form = given.form
-        self._absent |= given.absent
-        if not given.shows_its_end:
+        wanted = self._request.statistics & ANSWER_STATISTICS
+        found = await score_given(self._calls, self._prompt, answer.text, forms, wanted)
+        sequence, self._form, absent = found
+        self._absent |= absent
+        if sequence.token_ids is not None and answer.append_eos and self._can.eos_id is None:
             self._warn("no_eos_logprob")
-        return given.sequence
+        return sequence
 
     async def _greedy(self) -> records.Sequence:
         can, wanted = self._can, self._request.statistics

@@ -17,7 +17,7 @@ from models.engines.protocol import check_no_images
 from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
-from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest, Grammar
+from models.records import EFFORT, NO_EFFORT, GenerationRequest, Grammar
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Denied, Failed, Rejected, read
@@ -36,7 +36,7 @@ _RESERVED = frozenset(
     | {"bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"}
 )
 # Tokens at a prompt's end that tell how it ends.
-_TAIL = 4
+TAIL = 4
 
 
 class _Tokens(TypedDict):
@@ -200,21 +200,6 @@ async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
     return Grammar("lark", with_mark(grammar, ids[0]))
 
 
-async def answer_forms(
-    calls: ModelCalls, prompt: Prompt, text: str, *, append_eos: bool
-) -> dict[AnswerForm, tuple[int, ...]]:
-    """Ways in which a given answer may continue its prompt; see `models.engines.prompts`."""
-    eos_id = calls.can.eos_id
-    end = (eos_id,) if append_eos and eos_id is not None else ()
-    forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*await tokenize(calls, text), *end)}
-    tail = await detokenize(calls, (prompt.ids or ())[-_TAIL:])
-    if text[:1].strip() and tail[-1:].strip():
-        blank_led = (*await tokenize(calls, f" {text}"), *end)
-        if blank_led != forms["literal"]:
-            forms["blank_led"] = blank_led
-    return forms
-
-
 async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     if request.prompt is not None:
         ids = token_ids(await calls.post("/tokenize", {"prompt": request.prompt}))
@@ -231,7 +216,7 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         await _check_shows_all(calls, request)
         if EFFORT in request.chat_template_kwargs:
             await _check_template_reads_effort(calls, request, ids)
-        opened = _opens(await detokenize(calls, ids[-_TAIL:]))
+        opened = _opens(await detokenize(calls, ids[-TAIL:]))
         if opened:  # a tag that ends a message is text
             ended = await _render_chat(calls, request, add_generation_prompt=False)
             opened = ended[: len(ids)] != ids

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,12 +10,11 @@ from models import records
 from models.engines.protocol import fitted
 from models.engines.texts import parted, unshared
 from models.records import AnswerForm, Array, GenerationRequest, GivenAnswer
-from models.statistics import ANSWER_STATISTICS
 from workers.calling import together
 from workers.client import Unreachable
 from workers.openai import replies
 from workers.openai.found import NOT_READ
-from workers.openai.prompts import ModelCalls, answer_forms, render, tokenize
+from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
 from workers.openai.replies import Choice
 from workers.openai.requests import Prompt
 
@@ -27,52 +26,40 @@ _MOST_PREFIX_TOKENS = 200_000
 Forms = Mapping[AnswerForm, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A given answer as the server reads it.
-
-    Attributes:
-        sequence: with the statistics that are wanted and known.
-        form: the likelier one of two; see `Generation.answer_form`.
-        shows_its_end: whether its end counts where it should.
-        absent: what is wanted and not known, and why.
-    """
-
-    sequence: records.Sequence
-    form: AnswerForm = "literal"
-    shows_its_end: bool = True
-    absent: Mapping[str, str] = field(default_factory=dict)
-
-
 async def forms_of(calls: ModelCalls, prompt: Prompt, answer: GivenAnswer | None) -> Forms:
-    """Token ids of a given answer in each of its forms; empty where the server reads none."""
+    """Token ids of a given answer in each way in which it may continue its prompt.
+
+    Empty where the server reads none; see `models.engines.prompts`.
+    """
     if answer is None or prompt.ids is None or not calls.can.reads_given:
         return {}
-    return await answer_forms(calls, prompt, answer.text, append_eos=answer.append_eos)
+    text, eos_id = answer.text, calls.can.eos_id
+    end = (eos_id,) if answer.append_eos and eos_id is not None else ()
+    forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*await tokenize(calls, text), *end)}
+    tail = await detokenize(calls, prompt.ids[-TAIL:])
+    if text[:1].strip() and tail[-1:].strip():
+        blank_led = (*await tokenize(calls, f" {text}"), *end)
+        if blank_led != forms["literal"]:
+            forms["blank_led"] = blank_led
+    return forms
 
 
 async def score_given(
-    calls: ModelCalls,
-    prompt: Prompt,
-    answer: GivenAnswer,
-    forms: Forms,
-    statistics: frozenset[str],
-) -> Given:
-    """The answer with what the server says of its tokens.
+    calls: ModelCalls, prompt: Prompt, text: str, forms: Forms, wanted: frozenset[str]
+) -> tuple[records.Sequence, AnswerForm, dict[str, str]]:
+    """The answer with what the server says of its tokens, its likelier form, and what is absent.
 
     Args:
         calls: of the server.
         prompt: that the answer continues.
-        answer: that is given.
+        text: of the answer.
         forms: of `forms_of`.
-        statistics: that are wanted.
+        wanted: statistics of the answer.
     """
-    can, text = calls.can, answer.text
     sequence = records.Sequence(text, text.strip(), 0, "given")
-    wanted = statistics & ANSWER_STATISTICS
     if not forms:  # where a server reads log-probs of prompts, all but images is asked by ids
-        reason = _BEHIND_IMAGES if can.reads_given else NOT_READ
-        return Given(parted(sequence), absent=dict.fromkeys(wanted, reason))
+        reason = _BEHIND_IMAGES if calls.can.reads_given else NOT_READ
+        return parted(sequence), "literal", dict.fromkeys(wanted, reason)
     found = await together(*(_read(calls, prompt, ids) for ids in forms.values()))
     # The first of equally likely ones, which is the literal one.
     likelihoods = [float(np.nan_to_num(one, nan=-np.inf).sum()) for one, _ in found]
@@ -82,7 +69,7 @@ async def score_given(
     if replies.are_of(texts, text, is_cut=False) is False:
         reason = replies.UNCOVERED
     if reason:
-        return Given(parted(sequence), form, absent=dict.fromkeys(wanted, reason))
+        return parted(sequence), form, dict.fromkeys(wanted, reason)
     absent, entropies = {}, None
     if "answer_token_entropies" in wanted:
         entropies = await _entropies(calls, prompt, ids)
@@ -96,8 +83,7 @@ async def score_given(
         token_texts=texts if "answer_token_texts" in wanted else None,
         token_entropies=entropies,
     )
-    counts_its_end = not answer.append_eos or can.eos_id is not None
-    return Given(parted(sequence, texts), form, counts_its_end, absent)
+    return parted(sequence, texts), form, absent
 
 
 async def texts_of(calls: ModelCalls, prompt: Prompt, choice: Choice) -> tuple[str, ...] | None:
@@ -124,7 +110,7 @@ async def first_tokens(
     """
     can = calls.can
     prompt = await render(calls, request)
-    fitted(prompt.num_tokens or 0, 0, request, {"the model's context": can.max_context_tokens})
+    fitted(prompt.num_tokens, 0, request, {"the model's context": can.max_context_tokens})
     names: Sequence[Iterable[str]] = groups  # where nobody tokenizes, a token is a whole spelling
     further = {}
     if prompt.ids is not None:
