@@ -93,7 +93,6 @@ class Server(Generic[Known]):
         self._asking: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
         self._hangs = False
-        self._learning = asyncio.Lock()
 
     @property
     def is_up(self) -> bool:
@@ -140,12 +139,6 @@ class Server(Generic[Known]):
             await asyncio.shield(self._asking or asyncio.sleep(0))
         return self._found()
 
-    async def extended(self, extend: Callable[[Known], Awaitable[Known]]) -> Known:
-        """What it is, with more that one request needs to be known, and others will not ask."""
-        async with self._learning:
-            self.known = known = await extend(self._found())
-            return known
-
     async def close(self) -> None:
         """End what is under way, and its connections."""
         if self._asking is not None:
@@ -168,8 +161,7 @@ class Server(Generic[Known]):
         try:
             while self._is_doubted:
                 self._is_doubted = False
-                async with self._learning:
-                    await self._ask_once()
+                await self._ask_once()
                 self._asked_at = time.monotonic()
                 self._failure, self._hangs = None, False
         except Hung as error:

@@ -99,7 +99,7 @@ async def test_the_same_seed_draws_the_same_and_else_that_is_told(kind):
 async def test_a_schema_is_held_or_refused_by_its_field(kind):
     held = replace(CHAT, grammar=grammar_of({"enum": ["Rome", 7]}))
     async with over(kind) as (_, generator):
-        if not PROFILES[kind].formats:
+        if PROFILES[kind].no_grammar:
             with pytest.raises(InvalidRequest) as caught:
                 await generator.generate(held)
             assert caught.value.field == "grammar"

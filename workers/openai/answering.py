@@ -85,7 +85,7 @@ class OpenAIRequest:
             self._warn("prompt_as_message")
         if asked.grammar is not None:
             asked = replace(asked, grammar=await for_tokens(self._calls, asked.grammar))
-            if can.unmasked and not self._holds_calls:
+            if can.profile.unmasked and not self._holds_calls:
                 asked = self._without_unmasked(asked)
         forms: Forms = {}
         if not asked.num_drawn:
@@ -333,7 +333,7 @@ class OpenAIRequest:
     def _without_unmasked(self, asked: GenerationRequest) -> GenerationRequest:
         """The request under a grammar, without what is told of another law than the grammar's."""
         lost = {name for name in asked.statistics if STATISTICS[name].field in _OF_LOGPROBS}
-        self._absent |= dict.fromkeys(lost, self._can.unmasked or "")
+        self._absent |= dict.fromkeys(lost, self._can.profile.unmasked or "")
         kept = asked.statistics - lost
         if lost & SAMPLE_STATISTICS:
             kept |= {"sample_texts"}

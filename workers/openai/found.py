@@ -72,9 +72,6 @@ class OpenAIServer:
         columns: of the plugin; None without it.
         reasons: whether its model was seen to reason; None until it was tried.
         tags: around its reasonings, where its texts show them.
-        no_grammar: why it holds no text to a schema; "" where it does.
-        unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
-            tokens that the schema allows.
         no_images: why it reads no images in chats; "" where it does.
         fingerprint: see `Fingerprint`.
         probes: by the statistic that each predicts, those that its plugin reads.
@@ -97,8 +94,6 @@ class OpenAIServer:
     columns: Columns | None = None
     reasons: bool | None = None
     tags: Tags | None = None
-    no_grammar: str | None = None
-    unmasked: str | None = None
     no_images: str = ""
     fingerprint: Fingerprint = None
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
@@ -153,7 +148,10 @@ class OpenAIServer:
         grammar = request.grammar
         if grammar is None or grammar.kind != "json_schema" or self.holds_calls(request):
             return False
-        return self.no_grammar is None or self.unmasked is None
+        known = self.profile
+        if known.is_hosted and known.logprobs is None:  # a refusal tells as much
+            return False
+        return known.no_grammar is None or known.unmasked is None
 
     def holds_calls(self, request: GenerationRequest) -> bool:
         """Whether the answer has to be a call of a tool, which it is told in its own way."""
@@ -198,7 +196,7 @@ class OpenAIServer:
             capabilities=self.told,
             no_reasoning_limit=self.no_reasoning_limit,
             max_tops=max_tops,
-            no_grammar=self.no_grammar or "",
+            no_grammar=self.profile.no_grammar or "",
             no_images=self.no_images,
             no_greedy=self.no_greedy,
             no_given="" if self.reads_given else NOT_READ,
@@ -240,7 +238,7 @@ class OpenAIServer:
         profile, columns = self.profile, self.columns
         renamed = [f"{name}={new}" for name, new in profile.names.items() if new]
         left_out = [name for name, new in profile.names.items() if not new]
-        seed, schema, unmasked = self.heeds_seed, self.no_grammar, self.unmasked
+        seed, schema, unmasked = self.heeds_seed, profile.no_grammar, profile.unmasked
         return {
             "server": self.kind,
             "version": self.version or None,

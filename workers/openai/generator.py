@@ -4,8 +4,8 @@ What a server is, is looked at before it is first asked (`workers.openai.trial`)
 it may have become another one: after it was away, after a new connection, and every now and then.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,6 +90,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         self._servers = servers
         self._tenant = hooks.tenant
         self._own_headers = hooks.headers
+        self._learning = asyncio.Lock()
 
     @property
     def info(self) -> GeneratorInfo:
@@ -142,7 +143,8 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                     said=said,
                 )
                 if known.needs_schema(request):
-                    calls.can = await server.extended(partial(under_schema, calls, request))
+                    async with self._learning:
+                        await under_schema(calls, request)
                 return await ask(calls)
 
             return await unchanged(server, ask_it, may_repeat)
@@ -189,7 +191,7 @@ def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
         InvalidRequest: names the field, and why.
     """
     if request.grammar is not None and not can.holds_calls(request):
-        reason = can.no_grammar or ""
+        reason = can.profile.no_grammar or ""
         if request.grammar.kind == "lark":
             reason = "" if can.profile.tokenizes else _NO_LARK
         check_grammar(reason)

@@ -27,6 +27,7 @@ NEUTRAL: Mapping[str, float] = MappingProxyType(
 _OF_OPENAI = frozenset({"presence_penalty", "frequency_penalty"})
 _OF_VLLM = frozenset(NEUTRAL) - {"repeat_penalty"}  # of which it complains in its log
 _OF_LLAMA = frozenset(NEUTRAL) - {"repetition_penalty"}
+NO_FORMAT = "the server of the model takes no response_format"
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _LAW = ("temperature", "top_p", "stop", "seed")
 _EXTRAS = ("top_k", *NEUTRAL)
@@ -57,7 +58,9 @@ class Profile:
             log-probs at all.
         heeds_seed: whether the same seed draws the same; None where nobody knows.
         schema_of_texts: what completions call a schema; "" for `response_format`, as in chats.
-        formats: whether it takes `response_format`.
+        no_grammar: why it holds no text to a schema; "" where it does, None until it was tried.
+        unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
+            tokens that the schema allows, None until it was tried.
         is_hosted: whether calls cost money: it is asked as little as can be.
         taken: parameters that it has taken.
     """
@@ -78,7 +81,8 @@ class Profile:
     logprobs: int | None = 20
     heeds_seed: bool | None = True
     schema_of_texts: str = ""
-    formats: bool = True
+    no_grammar: str | None = None
+    unmasked: str | None = None
     is_hosted: bool = False
     taken: frozenset[str] = frozenset()
 
@@ -159,20 +163,19 @@ class Profile:
         return 20 if told > 20 else _FEWER.get(told)
 
 
+@dataclass(slots=True)
 class Tongue:
-    """How one server is spoken to, which all its calls share.
+    """How one server is spoken to, as far as it is known by now, which all its calls share."""
 
-    Attributes:
-        profile: as far as it is known by now.
-    """
+    profile: Profile
 
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+    def learn(self, **known: Any) -> None:
+        """Remember more of it."""
+        self.profile = replace(self.profile, **known)
 
     def draws_at_most(self, num: int) -> None:
         """Remember that one call draws no more samples than these."""
-        most = min(self.profile.max_samples or num, num)
-        self.profile = replace(self.profile, max_samples=most)
+        self.learn(max_samples=min(self.profile.max_samples or num, num))
 
 
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:
@@ -230,7 +233,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         ),
         "anthropic": _hosted(
             "api.anthropic.com", refused=("top_k", "seed", *_PENALTIES), max_samples=1,
-            logprobs=None, formats=False,
+            logprobs=None, no_grammar=NO_FORMAT,
         ),
         "groq": _hosted(
             "api.groq.com", refused=("top_k", *_PENALTIES), max_samples=1, logprobs=None

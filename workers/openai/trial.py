@@ -20,7 +20,7 @@ from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import OpenAIServers, variable
 from workers.openai.found import UNKNOWN_CONTEXT, Columns, Fingerprint, OpenAIServer, common
-from workers.openai.profiles import GENERIC, PROFILES, Profile, Tongue, by_entry, by_host
+from workers.openai.profiles import GENERIC, NO_FORMAT, PROFILES, Profile, Tongue, by_entry, by_host
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
 from workers.openai.replies import ALL_ZERO, UNMASKED, Choice, first_columns, to_sequence
 from workers.openai.requests import Prompt, under_grammar
@@ -54,7 +54,6 @@ _SCHEMA = {
 # Tokens for it, and for the thoughts before it; and the log-prob of what has to come, at least.
 _NUM_TOKENS, _FORCED = 96, -3.0
 _NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
-_REFUSED = "the server of the model takes no response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
 # Of the plugin's mode "identity": its page's version, its columns beside probes, and at most.
 _FORMAT, _OTHERS, _MOST = 2, 6, 20
@@ -121,7 +120,7 @@ class GeneratorTrial:
         can = calls.can
         found = ", ".join(f"{name}={one}" for name, one in can.told.items() if one)
         logger.info("it can: %s", found)
-        lacks = {**can.absent, "response_format": can.no_grammar, "images": can.no_images}
+        lacks = {**can.absent, "response_format": can.profile.no_grammar, "images": can.no_images}
         words = [f"{name}: {reason}" for name, reason in sorted(lacks.items()) if reason]
         logger.info("it cannot: %s", "; ".join(words))
         return can
@@ -161,7 +160,7 @@ class GeneratorTrial:
         self, can: OpenAIServer, entry: Mapping[str, Any], look: Mapping[str, Any]
     ) -> OpenAIServer:
         """What a server says of itself in the entry of its model, each in its own way."""
-        meta, profile = _mapping(entry.get("meta")), can.profile
+        meta = _mapping(entry.get("meta"))
         counts = (
             entry.get("context"),  # that of the settings
             entry.get("max_model_len"),
@@ -174,19 +173,13 @@ class GeneratorTrial:
         if slots := _count(look.get("total_slots")):
             can.tongue.draws_at_most(slots)
         sees = _mapping(look.get("modalities")).get("vision", True)
-        version, no_grammar, unmasked = look.get("version"), None, None
-        if not profile.formats:
-            no_grammar = _REFUSED
-        elif profile.logprobs is None:
-            no_grammar = unmasked = ""
+        version = look.get("version")
         return replace(
             can,
             model_id=entry["id"],
             root=str(entry.get("root") or ""),
             version=version if isinstance(version, str) else "",
             max_context_tokens=next(filter(None, map(_count, counts)), UNKNOWN_CONTEXT),
-            no_grammar=no_grammar,
-            unmasked=unmasked,
             no_images="" if sees else _NO_IMAGES,
             revision=self._servers.revision,
             is_routed=self._servers.routing == "upstream",
@@ -309,7 +302,7 @@ def _look_at_logprobs(calls: ModelCalls, greedy: Choice) -> None:
     if told is not None and not unsound:
         counts = map(len, (greedy.tops or ({},))[:2])  # tokens may share a text
         num = min(tongue.profile.logprobs or 0, *counts)
-    tongue.profile = replace(tongue.profile, logprobs=num)
+    tongue.learn(logprobs=num)
     calls.learn(unsound=unsound)
 
 
@@ -361,7 +354,7 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
                 calls.learn(eos_id=answer.token_ids[-1])
     except (Rejected, Failed) as error:
         if isinstance(error, Rejected) and error.status in _NOT_THERE:
-            _without_chats(calls)
+            calls.can.tongue.learn(chats=False)
     if end_token and calls.can.profile.tokenizes:
         ids = await tokenize(calls, end_token)
         if len(ids) != 1:
@@ -375,13 +368,8 @@ async def _asked(calls: ModelCalls, text: str) -> Prompt:
         with suppress(ChatTemplateError):
             message = {"role": "user", "content": text}
             return await render(calls, GenerationRequest(messages=(message,)))
-        _without_chats(calls)
+        calls.can.tongue.learn(chats=False)
     return await render(calls, GenerationRequest(prompt=text))
-
-
-def _without_chats(calls: ModelCalls) -> None:
-    tongue = calls.can.tongue
-    tongue.profile = replace(tongue.profile, chats=False)
 
 
 async def _closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
@@ -410,13 +398,11 @@ async def _columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     return Columns(told[0], revision, tuple(probes), no_light)
 
 
-async def under_schema(
-    calls: ModelCalls, request: GenerationRequest, can: OpenAIServer
-) -> OpenAIServer:
-    """What the server can, `no_grammar` and `unmasked` included, if the request needs to know."""
+async def under_schema(calls: ModelCalls, request: GenerationRequest) -> None:
+    """Find out whether it holds texts to a schema, and what that makes of log-probs."""
+    can = calls.can
     if not can.needs_schema(request):  # another one has found it out
-        return can
-    calls.can = can
+        return
     top = min(can.profile.logprobs or 0, 1) if can.tells_logprobs else None
     reason, choice = await _held(calls, top)
     if choice is None and top is not None:  # maybe it takes one of the two alone
@@ -426,7 +412,7 @@ async def under_schema(
         unmasked = _NO_LOGPROBS
     elif top is not None and choice is not None and not _is_masked(choice):
         unmasked = UNMASKED
-    return replace(can, no_grammar=reason, unmasked=unmasked)
+    can.tongue.learn(no_grammar=reason, unmasked=unmasked)
 
 
 def _is_masked(choice: Choice) -> bool:
@@ -442,7 +428,7 @@ async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]
 
     `top` is how many likeliest tokens are asked for with it; None for no log-probs.
     """
-    reason, choice = _REFUSED, None
+    reason, choice = NO_FORMAT, None
     prompt = await _asked(calls, _FRANCE)
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for asked in (prompt, *await _closed(calls, prompt)):
