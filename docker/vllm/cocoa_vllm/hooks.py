@@ -61,12 +61,14 @@ def install() -> None:
 
     if not vllm.__version__.startswith(TESTED):
         logger.warning("cocoa: tried with vLLM %s, this is %s", TESTED, vllm.__version__)
-    hook(CHECKED, _checking_requests)
-    hook(STARTED, _hooking_runner)
+    hook(CHECKED, _check_request)
+    hook(STARTED, _hook_runner)
 
 
-def hook(method: Method, around: Callable[[Callable[..., Any]], Any]) -> None:
-    """Replace a method of vLLM's by `around(method)`, once however often it is asked for.
+def hook(method: Method, instead: Callable[..., Any]) -> None:
+    """Have `instead` called, with a method of vLLM's and its arguments, in place of that method.
+
+    Once however often it is asked for.
 
     Raises:
         Unfit: it is not there, or has other parameters.
@@ -82,86 +84,71 @@ def hook(method: Method, around: Callable[[Callable[..., Any]], Any]) -> None:
     named = tuple(one.name for one in parameters if one.kind not in _GATHERING)
     if method.parameters not in (None, named):
         raise Unfit(f"cocoa: this vLLM's {method} takes {named}, not {method.parameters}")
-    if not hasattr(original, "cocoa"):
-        wrapped: Any = functools.wraps(original)(around(original))
-        wrapped.cocoa = True
-        setattr(owner, method.name, wrapped)
+    if hasattr(original, "cocoa"):
+        return
+
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return instead(original, *args, **kwargs)
+
+    wrapped.cocoa = True  # type: ignore[attr-defined]
+    setattr(owner, method.name, wrapped)
 
 
-def _checking_requests(verify: Callable[..., None]) -> Callable[..., None]:
-    def _verify_args(self: Any) -> None:
-        verify(self)
-        if words := columns.complaint(self.extra_args, self.logprobs):
-            from vllm.exceptions import VLLMValidationError
+def _check_request(verify: Callable[..., None], self: Any) -> None:
+    verify(self)
+    if words := columns.complaint(self.extra_args, self.logprobs):
+        from vllm.exceptions import VLLMValidationError
 
-            raise VLLMValidationError(words, parameter="vllm_xargs")
-
-    return _verify_args
+        raise VLLMValidationError(words, parameter="vllm_xargs")
 
 
-def _hooking_runner(init_device: Callable[..., Any]) -> Callable[..., Any]:
-    def init(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.vllm_config.use_v2_model_runner:
-            raise Unfit(
-                "cocoa: the plugin does not know vLLM's second model runner, which it takes where "
-                "there is a GPU: set VLLM_USE_V2_MODEL_RUNNER=0 to have the first one"
-            )
-        hook(LOADED, _loaded)
-        hook(SCHEDULED, _scheduled)
-        hook(COMPUTED, _computed)
-        hook(SAMPLED, _sampled)
-        return init_device(self, *args, **kwargs)
-
-    return init
+def _hook_runner(init_device: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    if self.vllm_config.use_v2_model_runner:
+        raise Unfit(
+            "cocoa: the plugin does not know vLLM's second model runner, which it takes where "
+            "there is a GPU: set VLLM_USE_V2_MODEL_RUNNER=0 to have the first one"
+        )
+    hook(LOADED, _load)
+    hook(SCHEDULED, _schedule)
+    hook(COMPUTED, _compute)
+    hook(SAMPLED, _sample)
+    return init_device(self, *args, **kwargs)
 
 
-def _loaded(setup: Callable[..., None]) -> Callable[..., None]:
+def _load(setup: Callable[..., None], self: Any) -> None:
     """The model is loaded and neither compiled nor captured."""
-
-    def _setup_eagle3_aux_hidden_state_outputs(self: Any) -> None:
-        setup(self)
-        self.cocoa_step = None
-        self.cocoa = make_reader(self)
-
-    return _setup_eagle3_aux_hidden_state_outputs
+    setup(self)
+    self.cocoa_step = None
+    self.cocoa = make_reader(self)
 
 
-def _scheduled(update: Callable[..., Any]) -> Callable[..., Any]:
+def _schedule(update: Callable[..., Any], self: Any, scheduler_output: Any) -> Any:
     """Called for each step, and for one without tokens, which may be the last for long."""
-
-    def _update_states(self: Any, scheduler_output: Any) -> Any:
-        self.cocoa.forget(scheduler_output.finished_req_ids)
-        self.cocoa.learn(scheduler_output.scheduled_new_reqs)
-        return update(self, scheduler_output)
-
-    return _update_states
+    self.cocoa.forget(scheduler_output.finished_req_ids)
+    self.cocoa.learn(scheduler_output.scheduled_new_reqs)
+    return update(self, scheduler_output)
 
 
-def _computed(sample: Callable[..., Any]) -> Callable[..., Any]:
+def _compute(sample: Callable[..., Any], self: Any, grammar_output: Any) -> Any:
     """The forward pass is launched; what it scheduled is still known."""
-
-    def sample_tokens(self: Any, grammar_output: Any) -> Any:
-        state = self.execute_model_state
-        self.cocoa_step = None if state is None else _step(self, state)
-        return sample(self, grammar_output)
-
-    return sample_tokens
+    state = self.execute_model_state
+    self.cocoa_step = None if state is None else _step(self, state)
+    return sample(self, grammar_output)
 
 
-def _sampled(sample: Callable[..., Any]) -> Callable[..., Any]:
+def _sample(
+    sample: Callable[..., Any], self: Any, logits: Tensor | None, spec_decode_metadata: Any
+) -> Any:
     """The logits are final but for what the sampler does to them in place."""
-
-    def _sample(self: Any, logits: Tensor | None, spec_decode_metadata: Any) -> Any:
-        step = self.cocoa_step
-        if step is None or logits is None or spec_decode_metadata is not None:
-            return sample(self, logits, spec_decode_metadata)
-        entropy = self.cocoa.entropies(step, logits)
-        output = sample(self, logits, spec_decode_metadata)
-        if output.logprobs_tensors is not None:
-            self.cocoa.write(step, entropy, output.logprobs_tensors)
-        return output
-
-    return _sample
+    step = self.cocoa_step
+    if step is None or logits is None or spec_decode_metadata is not None:
+        return sample(self, logits, spec_decode_metadata)
+    entropy = self.cocoa.entropies(step, logits)
+    output = sample(self, logits, spec_decode_metadata)
+    if output.logprobs_tensors is not None:
+        self.cocoa.write(step, entropy, output.logprobs_tensors)
+    return output
 
 
 def _step(runner: Any, state: Any) -> Step | None:

@@ -116,21 +116,21 @@ def test_the_runners_columns_are_those_of_the_logits_before_the_sampler(tmp_path
 
     def sample_tokens(self, grammar_output):
         self.execute_model_state = None
-        return hooks._sampled(_sample)(self, logits, None)
+        return hooks._sample(_sample, self, logits, None)
 
     expected = runner.cocoa.entropies(
         hooks._step(runner, runner.execute_model_state), logits
     ).tolist()
-    output = hooks._computed(sample_tokens)(runner, None)
+    output = hooks._compute(sample_tokens, runner, None)
     assert marked(output) == [True, True, False, False, True]
     assert tensors.logprobs[1, 2].item() == pytest.approx(expected[0], abs=1e-6)
-    assert hooks._computed(lambda self, grammar: self.cocoa_step)(runner, None) is None
+    assert hooks._compute(lambda self, grammar: self.cocoa_step, runner, None) is None
 
 
 def test_the_runner_forgets_in_a_step_without_tokens():
     runner = ready(reader())
     told = SimpleNamespace(finished_req_ids={"light"}, scheduled_new_reqs=[])
-    hooks._scheduled(lambda self, output: None)(runner, told)
+    hooks._schedule(lambda self, output: None, runner, told)
     assert runner.cocoa.modes.keys() == {"entropy", "chunk", "late"}
 
 
@@ -138,7 +138,7 @@ def test_the_runner_learns_modes_of_a_request_whose_name_was_used_before():
     runner = ready(reader())
     again = [one for one in asked() if one.req_id == "light"]
     told = SimpleNamespace(finished_req_ids={"light"}, scheduled_new_reqs=again)
-    hooks._scheduled(lambda self, output: None)(runner, told)
+    hooks._schedule(lambda self, output: None, runner, told)
     assert runner.cocoa.modes["light"] == "light"
 
 
@@ -205,15 +205,14 @@ def test_a_method_is_hooked_once(monkeypatch):
     module.Owner = Owner
     monkeypatch.setitem(sys.modules, "there", module)
     for _ in range(2):
-        hook(Method("there", "Owner", "name"), lambda name: lambda self: name(self) + 1)
+        hook(Method("there", "Owner", "name"), lambda name, self: name(self) + 1)
     assert Owner().name() == 2
 
 
 def test_the_second_runner_ends_its_worker_in_words():
-    init = hooks._hooking_runner(lambda self: None)
     worker = SimpleNamespace(vllm_config=SimpleNamespace(use_v2_model_runner=True))
     with pytest.raises(Unfit, match="set VLLM_USE_V2_MODEL_RUNNER=0"):
-        init(worker)
+        hooks._hook_runner(lambda self: None, worker)
 
 
 def test_the_plugin_is_imported_without_vllm():

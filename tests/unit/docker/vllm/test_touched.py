@@ -70,7 +70,7 @@ def there(monkeypatch):
 def test_a_method_is_hooked_where_it_takes_what_the_plugin_knows(there):
     for parameters in (("self", "first"), None):
         method = Method("there", "Owner", "ask", parameters)
-        hook(method, lambda ask: lambda self, first: ask(self, first) + 1)
+        hook(method, lambda ask, self, first: ask(self, first) + 1)
     assert there().ask(1) == 2
 
 
