@@ -29,8 +29,9 @@ from workers.protocol import ProbeInfo
 
 logger = logging.getLogger(__name__)
 
-# Fixed texts, asked of every server; none of them is a client's.
-_FRANCE, _SUM = "What is the capital of France?", "What is 12 + 5 + 7?"
+# Fixed texts, asked of every server; none of them is a client's. Most models answer the first one
+# in the same words each time, and few of them equally surely.
+_HOUSE, _SUM = "Translate to German: the old house by the river.", "What is 12 + 5 + 7?"
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
 # Statuses of an endpoint that there is not.
 _NOT_THERE = (404, 405)
@@ -143,7 +144,7 @@ class GeneratorTrial:
 
     def _calls(self, client: Client, profile: Profile, *, is_trial: bool = True) -> ModelCalls:
         nothing = OpenAIServer("", Tongue(profile))
-        return ModelCalls(client, nothing, said=(_FRANCE, _SUM), is_trial=is_trial)
+        return ModelCalls(client, nothing, said=(_HOUSE, _SUM), is_trial=is_trial)
 
     async def _look(self, client: Client, profile: Profile) -> dict[str, Any]:
         """What a server of this kind says of itself; nothing where it is none, or says nothing."""
@@ -237,7 +238,7 @@ async def _try(calls: ModelCalls, end_token: str) -> None:
 
 async def _greedy(calls: ModelCalls) -> tuple[Prompt, Choice]:
     """A fixed prompt, and the greedy answer to it."""
-    prompt = await render(calls, GenerationRequest(_FRANCE))
+    prompt = await render(calls, GenerationRequest(_HOUSE))
     top = calls.can.profile.logprobs
     [choice] = await calls.complete(prompt, max_tokens=_FINGERPRINT_TOKENS, top=top)
     return prompt, choice
@@ -429,7 +430,7 @@ async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]
     `top` is how many likeliest tokens are asked for with it; None for no log-probs.
     """
     reason, choice = NO_FORMAT, None
-    prompt = await _asked(calls, _FRANCE)
+    prompt = await _asked(calls, _HOUSE)
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for asked in (prompt, *await _closed(calls, prompt)):
         held = under_grammar(calls.can, asked, grammar_of(_SCHEMA))

@@ -27,6 +27,8 @@ REQUEST = GenerationRequest(
     timeout_s=30.0,
 )
 PLAIN = {"tokenizes": False}
+# By which a server is tried out, too, as it is again when it fails.
+PROMPT = "Translate to German: the old house by the river."
 
 
 @given(
@@ -235,17 +237,17 @@ async def test_a_given_answer_with_a_log_prob_that_is_none_has_no_scores(value):
 async def test_the_log_has_the_servers_words_and_the_client_has_none(status, caplog):
     caplog.set_level(logging.INFO)
     words = {
-        "message": "max_tokens is not supported beside 'What is the capital of France?' (hushhush)",
+        "message": f"max_tokens is not supported beside '{PROMPT}' (hushhush)",
         "param": "max_tokens",
         "code": "unsupported_parameter",
     }
     async with openai_server() as server, over(server) as generator:
         server.replies += [JSONResponse({"error": words}, status)] * 8
         with pytest.raises(CocoaError) as raised:
-            await generator.generate(REQUEST)
+            await generator.generate(replace(REQUEST, prompt=PROMPT))
     said = f"status {status}: code unsupported_parameter; parameter max_tokens; max_tokens is not"
     assert said in caplog.text
-    for word in ("capital", "France"):
+    for word in ("Translate", "German", "river"):
         assert word not in caplog.text
-    for word in ("unsupported", "max_tokens", "beside", "capital"):
+    for word in ("unsupported", "max_tokens", "beside", "German"):
         assert word not in raised.value.message
