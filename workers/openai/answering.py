@@ -172,35 +172,21 @@ class OpenAIRequest:
         return sequence
 
     async def _greedy(self) -> records.Sequence:
-        can, wanted = self._can, self._request.statistics
-        mode, num_columns = requests.mode_of(can, wanted)
-        top: int | None = None
-        if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS or can.parts_by_texts):
-            top = max(num_columns, min(can.profile.logprobs or 0, 1))
-        body = self._body(0, top, mode)
+        body = self._body(0)
         [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
-        if mode:
-            replies.check_mark(choice, can)
-            self._readings = replies.readings_of(choice, can, wanted)
+        if self._can.columns is not None:
+            replies.check_mark(choice, self._can)
+            self._readings = replies.readings_of(choice, self._can, self._request.statistics)
         return await self._sequence(choice, 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
         """The next samples of the request, those of before not among them."""
         if not num:
             return []
-        can, wanted = self._can, self._request.statistics & SAMPLE_STATISTICS
-        mode, top = "", None
-        if "sample_token_entropies" in wanted and can.columns is not None:
-            mode, top = requests.mode_of(can, wanted)
-        elif (logprobs := can.profile.logprobs) is not None and (
-            wanted - {"sample_texts"} or can.parts_by_texts
-        ):
-            top = 0 if can.profile.tokenizes else min(logprobs, 1)
-        body = self._body(1, top, mode)
         seed = requests.first_seed(self._seed) + num_drawn
-        choices = await self._drawn(body, num, seed, self._request.streamed - 1 - num_drawn)
+        place = self._request.streamed - 1 - num_drawn
         samples: list[records.Sequence] = []
-        for choice in choices:
+        for choice in await self._drawn(self._body(1), num, seed, place):
             samples.append(await self._sequence(choice, num_drawn + len(samples) + 1))
         return samples
 
@@ -236,27 +222,35 @@ class OpenAIRequest:
             found += await self._drawn(body, num - num_found, seed + num_found, place - num_found)
         return found
 
-    def _body(self, index: int, top: int | None, mode: str) -> dict[str, Any]:
-        """Of the answer, 0, or of samples; `top` and `mode` as `completion` has them."""
-        request = self._request
+    def _body(self, index: int) -> dict[str, Any]:
+        """Of the answer, 0, or of samples."""
+        can, request, wanted = self._can, self._request, self._wanted(index)
         num_tops = request.num_tops * any(bool(one) == bool(index) for one in request.tops_of)
-        if top is not None:
-            top = max(top, num_tops)
-        shows_texts = num_tops > 0 or "token_texts" in self._wanted(index)
+        mode, num_columns = "", 0
+        if not index or "token_entropies" in wanted:
+            read = frozenset() if index else request.statistics
+            mode, num_columns = requests.mode_of(can, read)
+        shows_texts = num_tops > 0 or "token_texts" in wanted or can.parts_by_texts
+        is_raw = can.raw_samples if index else can.raw_greedy
+        top: int | None = None
+        needs = mode or shows_texts or wanted - {"compared_text"}
+        if needs and is_raw and can.profile.logprobs is not None:
+            least = 0 if index and can.profile.tokenizes else 1
+            top = max(num_columns, num_tops, min(can.profile.logprobs, least))
         body = requests.completion(
-            self._can,
+            can,
             self._prompt,
             max_tokens=self._most or 1,
             stop=request.sampling.stop,
             top=top,
             mode=mode,
-            by_text=(shows_texts or self._can.parts_by_texts) and not mode,
+            by_text=shows_texts,
         )
         if (most := request.sampling.most_thoughts(index)) is not None:
             body[requests.BUDGET] = most
         if request.grammar is None or self._holds_calls:
             return body
-        return body | requests.under_grammar(self._can, self._prompt, request.grammar)
+        return body | requests.under_grammar(can, self._prompt, request.grammar)
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
