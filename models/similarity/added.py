@@ -141,5 +141,14 @@ def _stem(word: str) -> str:
     """A word without its accents, and without what hangs on it by grammar."""
     if word.isascii() and word.isalnum():
         return word
-    letters = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", word))
-    return _ENDING.sub("", _ELISION.sub("", unicodedata.normalize("NFC", letters)))
+    return _ENDING.sub("", _ELISION.sub("", without_accents(word)))
+
+
+def without_accents(text: str) -> str:
+    """The text with letters for the accented ones; marks of other scripts stay.
+
+    >>> without_accents("São Tomé, が")
+    'Sao Tome, が'
+    """
+    letters = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", letters)

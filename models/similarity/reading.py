@@ -69,7 +69,6 @@ SIGNS = frozenset(
     + [chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))]
 )
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
-_INITIALS = r"[^\W\d_](?:\.[^\W\d_])+(?!\w)\.?"
 _TOKEN = re.compile(
     rf"""
     (?P<run>[{_NO_BLANKS}]+)
@@ -88,7 +87,6 @@ _TOKEN = re.compile(
         (?:\s?[\u00d7x*\u00b7]\s?10\^\{{?(?P<tens>{_EXPONENT})\}}?|[eE](?P<e>{_EXPONENT})(?!\w))?
     )(?P<ordinal>(?:st|nd|rd|th|er|ère|ème|e)\b)?
     | (?P<word>°\s?[CF]\b|(?:km|mi?)/[hs]\b
-        |(?<!\w){_INITIALS}
         |{_LETTER}+(?:\d+(?:\.\d+)*[^\W_]*|(?:['\u2019.,:-]{_LETTER}+)*)
          (?:[+#]+(?!\w)|(?<=[A-Z])[-\u2212](?!\w))?)
     | (?P<mark>[%$€£¥₹]|&(?!&))
@@ -101,7 +99,7 @@ _MARKS = re.compile(
     r"\\(?:boxed|text|mathrm|mathbf)\{([^{}]*)\}|\\[()\[\],;! ]|\$(?=\S)([^$]*[^\s$])\$(?!\d)"
 )
 _HALVES = re.compile("1/[234]|2/3|3/4")
-_APART = re.compile(r"(?<![\w.])[A-Z]\.(?: [A-Z]\.)+")
+_INITIALS = re.compile(r"(?<![\w.])(?:[A-Z]\.(?: ?[A-Z]\.)+|[^\W\d_](?:\.[^\W\d_])+(?!\w)\.?)")
 _MIXED = re.compile(r"(?<=\d)(?=\\[dt]?frac)")
 _FRACTION = re.compile(r"\\[dt]?frac\{(\w+)\}\{(\w+)\}")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
@@ -133,8 +131,16 @@ def _plain(text: str) -> str:
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_LINE)}", text)
-    text = _APART.sub(lambda initials: initials[0].replace(" ", ""), text)
-    return _MARKS.sub(r" \1\2 ", text)
+    return _MARKS.sub(r" \1\2 ", with_joined_initials(text))
+
+
+def with_joined_initials(text: str) -> str:
+    """The text with abbreviations of single letters as words.
+
+    >>> with_joined_initials("J. R. R. Tolkien in the U.S., vitamin A. A carrot")
+    'JRR Tolkien in the US, vitamin A. A carrot'
+    """
+    return _INITIALS.sub(lambda initials: re.sub("[. ]", "", initials[0]), text)
 
 
 def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
@@ -166,8 +172,6 @@ def _word(word: str, match: re.Match[str], before: Sequence[Item]) -> Item:
     if digits := re.findall(r"\d+", lower):
         numbers = tuple(Number((_exact(one),)) for one in digits)
         return Item(word, (re.sub(r"\d+", "#", lower),), numbers)
-    if re.fullmatch(_INITIALS, lower):
-        lower = lower.replace(".", "")
     parts = lower.split("-")
     return Item(word, tuple(parts) if all(parts) else (lower,))
 
