@@ -316,8 +316,9 @@ def _signed(items: Sequence[Item]) -> Iterator[Item]:
 def _with_months(items: Sequence[Item]) -> Iterator[Item]:
     """Items with months as numbers where a number stands beside them."""
     for i, item in enumerate(items):
-        month, beside = MONTH_OF.get(item.word), items[max(0, i - 1) : i + 2]
-        if month and any(one.numbers for one in beside):
+        month = MONTH_OF.get(item.word)
+        start = i - 1 - (i > 1 and items[i - 1].word in ("", "of", "de"))  # "3rd of May", "3. Mai"
+        if month and any(one.numbers for one in items[max(0, start) : i + 2]):
             yield Item(item.text, NUMBER, (Number((Fraction(month),), "month"),))
         else:
             yield item

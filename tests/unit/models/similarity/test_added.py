@@ -99,6 +99,7 @@ def similarity(question, a, b):
         ("Which site?", "ghana.io", "ghana.com", 0),
         ("Which country?", "Guinea", "Guinea-Bissau", 0),
         ("Who?", "Will Smith", "Kevin Smith", 0.5),
+        ("When?", "the 3rd of May", "3 May", 1),
         ("Wat is de hoofdstad?", "Het is Amsterdam.", "Het is Rotterdam.", 0),
         ("Vad är Norges huvudstad?", "Norges huvudstad är Oslo.", "Det är Oslo.", 1),
         ("Какая столица?", "Это Москва.", "Это Париж.", 0),
