@@ -119,8 +119,6 @@ class GeneratorTrial:
         price = kind, calls.num_posts, calls.num_tokens
         logger.info("the language model's server is %s: looked at by %d calls, %d tokens", *price)
         can = calls.can
-        found = ", ".join(f"{name}={one}" for name, one in can.told.items() if one)
-        logger.info("it can: %s", found)
         lacks = {**can.absent, "response_format": can.profile.no_grammar, "images": can.no_images}
         words = [f"{name}: {reason}" for name, reason in sorted(lacks.items()) if reason]
         logger.info("it cannot: %s", "; ".join(words))
@@ -258,7 +256,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
     if profile.tokenizes:
         ways.insert(0, (True, True))
     refusal: Exception | None = None
-    best: tuple[OpenAIServer, Prompt, Choice] | None = None
+    blind: tuple[OpenAIServer, Prompt, Choice] | None = None
     for tokenizes, completes in ways:
         # Log-probs that one endpoint refuses another may tell.
         way = replace(calls.can.profile, tokenizes=tokenizes, completes=completes)
@@ -273,15 +271,12 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
         if tokenizes and greedy.token_ids is None:
             continue
         _look_at_logprobs(calls, greedy)
-        can = calls.can
-        is_best = tokenizes or can.profile.logprobs is not None or bool(can.unsound)
-        if is_best or best is None:
-            best = can, prompt, greedy
-        if is_best:
-            break
-    if best is None:
+        if tokenizes or calls.can.profile.logprobs is not None or calls.can.unsound:
+            return prompt, greedy
+        blind = blind or (calls.can, prompt, greedy)
+    if blind is None:
         raise Refused(f"it neither completes prompts nor chats ({refusal})")
-    calls.can, prompt, greedy = best
+    calls.can, prompt, greedy = blind
     return prompt, greedy
 
 
