@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -118,32 +118,10 @@ class Sums:
         return of_states, of_tokens
 
 
-class DeviceDistance:
-    """Percentiles of distances from a Gaussian with a low-rank precision.
-
-    Args:
-        tensors: mean (d,), components (k, d), variances (k,), residual_variance () and percentiles
-            (101,) of held-out distances.
-    """
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        # In float64: a residual is the difference of two large numbers.
-        self._known = {name: tensor.double() for name, tensor in tensors.items()}
-        self._precisions = 1 / self._known["variances"]
-
-    def percentile(self, features: Tensor) -> Tensor:
-        """Percentiles (r,) in [0, 100] of features (r, d), float32."""
-        known = self._known
-        centred = features.double() - known["mean"]
-        along = (centred @ known["components"].T).square_()
-        residual = torch.linalg.vecdot(centred, centred) - along.sum(1)
-        squared = along @ self._precisions
-        squared += residual.clamp_(min=0) / known["residual_variance"]
-        return interpolated(squared.sqrt(), known["percentiles"]).float()
-
-
 class DeviceProbe:
     """A network on hidden states and token statistics, and the distance from its training set.
+
+    That is one from a Gaussian with a low-rank precision, as a percentile of held-out distances.
 
     Attributes:
         layer: k of `hidden_states[k]`.
@@ -158,11 +136,9 @@ class DeviceProbe:
         self._layers = _layers(tensors)
         # The paper's regression has no sigmoid.
         self._clamps = (card["architecture"], card["target"]) == ("paper", "consistency")
-        distance = {}
-        for name, tensor in tensors.items():
-            if name.startswith("distance."):
-                distance[name.removeprefix("distance.")] = tensor
-        self._distance = DeviceDistance(distance)
+        # In float64: a residual is the difference of two large numbers.
+        self._known = {name: one.double() for name, one in tensors.items() if "distance." in name}
+        self._precisions = 1 / self._known["distance.variances"]
 
     @classmethod
     def open(cls, folder: Path, model: Model, device: torch.device) -> Self:
@@ -194,7 +170,7 @@ class DeviceProbe:
         named = {"sp": answers.sp, "mte": answers.mte, "log_length": answers.length.log()}
         numbers = [named[name][:, None] for name in self._token_features]
         features = torch.cat([answers.means[:, layer], *numbers], dim=1)
-        return torch.stack([self._value(features), self._distance.percentile(features)], dim=1)
+        return torch.stack([self._value(features), self._percentile(features)], dim=1)
 
     def _value(self, features: Tensor) -> Tensor:
         x = (features - self._mean) / self._scale
@@ -205,6 +181,14 @@ class DeviceProbe:
                 x = functional.gelu(functional.layer_norm(x, weight.shape, weight, bias))
         raw = functional.linear(x, *self._layers[-1])[:, 0]
         return raw.clamp(0, 1) if self._clamps else raw.sigmoid()
+
+    def _percentile(self, features: Tensor) -> Tensor:
+        centred = features.double() - self._known["distance.mean"]
+        along = (centred @ self._known["distance.components"].T).square_()
+        residual = torch.linalg.vecdot(centred, centred) - along.sum(1)
+        squared = along @ self._precisions
+        squared += residual.clamp_(min=0) / self._known["distance.residual_variance"]
+        return interpolated(squared.sqrt(), self._known["distance.percentiles"]).float()
 
 
 def sent(numbers: Sequence[Any], device: torch.device) -> Tensor:
