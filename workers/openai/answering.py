@@ -230,10 +230,9 @@ class OpenAIRequest:
         if not index or "token_entropies" in wanted:
             read = frozenset() if index else request.statistics
             mode, num_columns = requests.mode_of(can, read)
-        shows_texts = num_tops > 0 or "token_texts" in wanted or can.parts_by_texts
         is_raw = can.raw_samples if index else can.raw_greedy
         top: int | None = None
-        needs = mode or shows_texts or wanted - {"compared_text"}
+        needs = mode or num_tops or can.parts_by_texts or wanted - {"compared_text"}
         if needs and is_raw and can.profile.logprobs is not None:
             least = 0 if index and can.profile.tokenizes else 1
             top = max(num_columns, num_tops, min(can.profile.logprobs, least))
@@ -244,7 +243,6 @@ class OpenAIRequest:
             stop=request.sampling.stop,
             top=top,
             mode=mode,
-            by_text=shows_texts,
         )
         if (most := request.sampling.most_thoughts(index)) is not None:
             body[requests.BUDGET] = most
@@ -316,11 +314,12 @@ class OpenAIRequest:
             texts, text = sequence.token_texts, sequence.text
         if sequence.refusal is not None or choice.logprobs is None:
             return ""
-        covered = replies.are_of(texts, text, is_cut=choice.finish_reason == "length")
+        covered, num_untold = None, 0
+        if choice.token_ids is None:  # else special tokens may not be shown in the text
+            covered = replies.are_of(texts, text, is_cut=choice.finish_reason == "length")
+            # Tokens that end a text, and that not every server tells.
+            num_untold = 1 + sum(map(len, self._request.sampling.stop))
         if covered is None:
-            num_untold = 0  # tokens that end a text, and that not every server tells
-            if choice.token_ids is None:
-                num_untold = 1 + sum(map(len, self._request.sampling.stop))
             covered = choice.num_missing <= num_untold
         return "" if covered else replies.UNCOVERED
 

@@ -118,6 +118,7 @@ async def first_tokens(
         names = [[f"token_id:{one}" for found in group for one in found] for group in ids]
         wanted = {one for group in ids for found in group for one in found}
         further = {"logprobs": 1, "logprob_token_ids": sorted(wanted)}
+        further["return_tokens_as_token_ids"] = True
     [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.profile.logprobs)
     if not choice.tops:
         raise Unreachable("it tells no log-probs of the next token")

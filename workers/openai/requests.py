@@ -73,7 +73,6 @@ def completion(
     stop: tuple[str, ...] = (),
     top: int | None = None,
     mode: str = "",
-    by_text: bool = False,
 ) -> dict[str, Any]:
     """The body of a greedy answer.
 
@@ -83,8 +82,7 @@ def completion(
         max_tokens: at most as many new ones.
         stop: strings that end it.
         top: so many likeliest tokens beside the chosen one; None for no log-probs.
-        mode: of the plugin; "" for none.
-        by_text: whether tokens are called by their texts, not by their ids.
+        mode: of the plugin, whose columns have ids for names; "" for none.
     """
     body: dict[str, Any] = {"model": can.model_id, "max_tokens": max_tokens, "temperature": 0.0}
     if prompt.messages is not None:
@@ -100,8 +98,7 @@ def completion(
     if stop:
         body["stop"] = list(stop)
     if can.profile.tokenizes:
-        by_id = bool(mode) or not by_text
-        body |= {"return_token_ids": True, "return_tokens_as_token_ids": by_id}
+        body |= {"return_token_ids": True, "return_tokens_as_token_ids": bool(mode)}
         if can.reasons is not False:  # the tags may be special tokens
             body["skip_special_tokens"] = False
     if mode:

@@ -429,8 +429,7 @@ async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for asked in (prompt, *await _closed(calls, prompt)):
         held = under_grammar(calls.can, asked, grammar_of(_SCHEMA))
-        law = {"max_tokens": _NUM_TOKENS, "top": top, "by_text": True}
-        if not (choices := await calls.try_complete(asked, held, **law)):
+        if not (choices := await calls.try_complete(asked, held, max_tokens=_NUM_TOKENS, top=top)):
             break
         [choice] = choices
         if _is_held(choice.text):
