@@ -61,6 +61,8 @@ class OpenAIRequest:
         self._seed = self._prompt_tokens = 0
         self._warnings: dict[str, None] = {}
         self._absent: dict[str, str] = {}
+        # Why log-probs of the answer, and of samples, were not read.
+        self._unread: dict[bool, str] = {}
         self._readings: dict[str, ProbeReading] = {}
         self._form: AnswerForm = "literal"
 
@@ -85,8 +87,6 @@ class OpenAIRequest:
             self._warn("prompt_as_message")
         if asked.grammar is not None:
             asked = replace(asked, grammar=await for_tokens(self._calls, asked.grammar))
-            if can.profile.unmasked and not self._holds_calls:
-                asked = self._without_unmasked(asked)
         forms: Forms = {}
         if not asked.num_drawn:
             forms = await forms_of(self._calls, self._prompt, asked.answer)
@@ -144,6 +144,8 @@ class OpenAIRequest:
             if any(getattr(one, field) is None for one in sequences):
                 is_reasoned = any(one.reasoning is not None for one in sequences)
                 reason = _NOT_APART if is_reasoned else _MISSING.get(field, "")
+                if field != "token_texts":
+                    reason = self._unread.get(name in SAMPLE_STATISTICS, reason)
                 self._absent.setdefault(name, reason)
 
     def _fitted(self, asked: GenerationRequest, num_answer: int) -> GenerationRequest:
@@ -230,10 +232,9 @@ class OpenAIRequest:
         if not index or "token_entropies" in wanted:
             read = frozenset() if index else request.statistics
             mode, num_columns = requests.mode_of(can, read)
-        is_raw = can.raw_samples if index else can.raw_greedy
         top: int | None = None
         needs = mode or num_tops or can.parts_by_texts or wanted - {"compared_text"}
-        if needs and is_raw and can.profile.logprobs is not None:
+        if needs and can.profile.logprobs is not None and not self._other_law(index):
             least = 0 if index and can.profile.tokenizes else 1
             top = max(num_columns, num_tops, min(can.profile.logprobs, least))
         body = requests.completion(
@@ -278,7 +279,8 @@ class OpenAIRequest:
             raise EngineError("the server ended a text before its time")
         sequence = replies.to_sequence(choice, wanted)
         num_tops = request.num_tops_of(index)
-        if num_tops and not (choice.unsound or sequence.is_withheld):
+        unsound = self._other_law(index) or choice.unsound
+        if num_tops and not (unsound or sequence.is_withheld):
             tops = replies.likeliest(choice, num_tops)
             if tops is None or len(tops) != sequence.num_tokens:
                 raise EngineError("the server told no likeliest tokens")
@@ -297,11 +299,9 @@ class OpenAIRequest:
                 raise InvalidRequest(message, field="max_reasoning_tokens")
             if not reasoning.text and choice.num_hidden:
                 self._warn("reasoning_not_told")
-        unsound = choice.unsound or self._uncovered(choice, sequence)
-        if index and not self._can.raw_samples:
-            unsound = SCALED
-        if unsound:
-            sequence = self._without_logprobs(sequence, index, unsound)
+        if unsound := unsound or self._uncovered(choice, sequence):
+            self._unread.setdefault(index > 0, unsound)
+            sequence = replace(sequence, token_logprobs=None, token_entropies=None, token_tops=None)
         if "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
         check_followed(request, sequence, is_call=self._holds_calls)
@@ -323,24 +323,13 @@ class OpenAIRequest:
             covered = choice.num_missing <= num_untold
         return "" if covered else replies.UNCOVERED
 
-    def _without_unmasked(self, asked: GenerationRequest) -> GenerationRequest:
-        """The request under a grammar, without what is told of another law than the grammar's."""
-        lost = {name for name in asked.statistics if STATISTICS[name].field in _OF_LOGPROBS}
-        self._absent |= dict.fromkeys(lost, self._can.profile.unmasked or "")
-        kept = asked.statistics - lost
-        if lost & SAMPLE_STATISTICS:
-            kept |= {"sample_texts"}
-        return replace(asked, statistics=kept, num_tops=0)
-
-    def _without_logprobs(
-        self, sequence: records.Sequence, index: int, reason: str
-    ) -> records.Sequence:
-        """The same without what its log-probs tell, as they are none for this reason."""
-        names = SAMPLE_STATISTICS if index else ANSWER_STATISTICS
-        for name in self._request.statistics & names:
-            if STATISTICS[name].field in _OF_LOGPROBS:
-                self._absent.setdefault(name, reason)
-        return replace(sequence, token_logprobs=None, token_entropies=None, token_tops=None)
+    def _other_law(self, index: int) -> str:
+        """Why log-probs of the answer, 0, or of samples are not those that are wanted, or ""."""
+        if not (self._can.raw_samples if index else self._can.raw_greedy):
+            return SCALED
+        if self._request.grammar is None or self._holds_calls:
+            return ""
+        return self._can.profile.unmasked or ""
 
     def _wanted(self, index: int) -> frozenset[str]:
         """Fields of the answer, 0, or of samples, that hold what is wanted of their tokens."""
@@ -377,7 +366,3 @@ def check_followed(request: GenerationRequest, text: records.Sequence, *, is_cal
         except (ValueError, RecursionError):
             message = "the server of the model has not held a text to its schema"
             raise EngineError(message) from None
-
-
-# Fields of a sequence that a server tells with the log-probs of its tokens.
-_OF_LOGPROBS = ("token_logprobs", "token_entropies")

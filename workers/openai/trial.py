@@ -370,9 +370,9 @@ async def _asked(calls: ModelCalls, text: str) -> Prompt:
 
 async def _closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
     """The prompt with a reasoning that is over, where its model reasons and ids can say so."""
-    if not calls.can.parts_by_texts or calls.can.tags is None:
-        return []
     tags = calls.can.tags
+    if tags is None or not calls.can.profile.tokenizes:
+        return []
     closing = tags.end if prompt.opened else tags.start + tags.end
     return [replace(prompt, ids=(*(prompt.ids or ()), *await tokenize(calls, closing)))]
 
