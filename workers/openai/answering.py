@@ -325,6 +325,8 @@ class OpenAIRequest:
 
     def _other_law(self, index: int) -> str:
         """Why log-probs of the answer, 0, or of samples are not those that are wanted, or ""."""
+        if self._can.profile.logprobs is None:  # there are none
+            return ""
         if not (self._can.raw_samples if index else self._can.raw_greedy):
             return SCALED
         if self._request.grammar is None or self._holds_calls:
