@@ -6,7 +6,7 @@ the fewest calls are under way. A server that cannot be reached is left out unti
 
 A call is tried again at four places, from the inside out: by the same server, which asks for
 patience or has failed once (`workers.calls`); by the same one in another dialect
-(`workers.openai.model_calls`); by another model that has taken its place
+(`workers.openai.prompts`); by another model that has taken its place
 (`workers.standing.unchanged`); by another server, here.
 """
 

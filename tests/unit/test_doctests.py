@@ -32,7 +32,7 @@ MODULES = [
     "models.units.schemas",
     "models.units.sentences",
     "models.units.unit",
-    "cocoa_vllm.protocol",
+    "cocoa_vllm.columns",
 ]
 
 
