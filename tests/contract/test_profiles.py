@@ -81,7 +81,8 @@ async def test_it_is_known_by_few_calls_and_asked_nothing_that_it_refuses(kind):
         assert len(generation.samples) == LAW.num_samples
         assert len({one.text for one in generation.samples}) > 1
         tells = generator.info.capabilities["max_logprobs"] is not None
-        assert (generation.answer.token_logprobs is not None) == tells
+        for one in (generation.answer, *generation.samples):
+            assert (one.token_logprobs is not None) == tells
         assert tells or generation.absent
         await generator.upstream._look_at(generator.upstream.servers[0])
         assert server.num_refused == 0
