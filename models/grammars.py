@@ -299,9 +299,6 @@ class _Writer:
 def _bound_names(own: dict[str, Any]) -> None:
     """Leave out bounds on the number of properties that hold anyway; refuse what is not followed.
 
-    Args:
-        own: what a schema says of its properties, changed in place.
-
     Raises:
         Unheld: as many properties cannot be, or nobody can count them.
     """

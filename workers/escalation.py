@@ -25,10 +25,6 @@ class SecondModel:
 
     Attributes:
         model: its name.
-
-    Args:
-        config: where it is.
-        own_headers: what each call says of the request and the trace that it belongs to.
     """
 
     def __init__(

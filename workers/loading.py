@@ -56,10 +56,6 @@ _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
     """The language model of this process and its probes; blocks.
 
-    Args:
-        config: which model.
-        hooks: told of its steps.
-
     Raises:
         ModelNotLoaded: see `check_settings`, or it cannot be loaded.
     """
@@ -87,12 +83,6 @@ def load_comparers(
     given: Mapping[str, Comparer] | None = None,
 ) -> tuple[dict[str, Comparer], NliComparer | None]:
     """The similarity functions of this process by name, and its NLI model; blocks.
-
-    Args:
-        config: which ones.
-        hooks: told of their batches.
-        language_model: whose answers they compare.
-        given: those that another process holds, and that are not loaded again.
 
     Raises:
         ModelNotLoaded: see `check_settings`, or one cannot be loaded.
@@ -132,13 +122,7 @@ def default_similarity(
     language_model: LanguageModel,
     comparers: Mapping[str, Comparer] | None = None,
 ) -> str:
-    """The name of the similarity function of requests that name none.
-
-    Args:
-        similarity: names it, or leaves it open.
-        language_model: whose answers are compared.
-        comparers: that are there, once they are.
-    """
+    """The name of the similarity function of requests that name none."""
     if similarity.name != "auto":
         return similarity.name
     loaded = comparers or {}

@@ -46,11 +46,7 @@ _NOBODY = Listener(None)
 
 
 class _Kind(Generic[Known]):
-    """How a process of ours is found out: it says what it is.
-
-    Args:
-        role: what it does.
-    """
+    """How a process of ours is found out: it says what it is."""
 
     def __init__(self, role: Role) -> None:
         self._role = role
@@ -76,12 +72,7 @@ class _Kind(Generic[Known]):
 
 
 class _OurWorker(RemoteWorker[Known]):
-    """A worker behind processes of ours.
-
-    Args:
-        upstream: these processes.
-        hooks: what it is tied to.
-    """
+    """A worker behind processes of ours."""
 
     def __init__(self, upstream: Upstream[Known], hooks: Hooks) -> None:
         super().__init__(upstream)

@@ -45,12 +45,7 @@ OnDefect = Callable[[Exception], None]
 
 
 def routes(get_served: GetServed, on_defect: OnDefect = lambda error: None) -> list[Route]:
-    """The routes of the wire, to be served behind a `HeadCheck`.
-
-    Args:
-        get_served: what is asked.
-        on_defect: told of what is answered as an `EngineError` without its reason.
-    """
+    """The routes of the wire, to be served behind a `HeadCheck`."""
     doors = _Doors(get_served, on_defect)
     calls = [Route(path, doors.answer, methods=["POST"]) for path in _CALLS]
     return [Route("/v1/info", doors.info, methods=["GET"]), *calls]

@@ -59,12 +59,7 @@ class Supervisor:
     async def start(
         self, workers: Mapping[str, Worker], others: Mapping[str, Watched] | None = None
     ) -> None:
-        """Run every worker's loop, warm all up, then be ready.
-
-        Args:
-            workers: by name.
-            others: what is watched, and has no loop, by name.
-        """
+        """Run every worker's loop, warm all up, then be ready."""
         self._workers = list(workers.values())
         for name, worker in workers.items():
             task = asyncio.create_task(worker.run(), name=name)

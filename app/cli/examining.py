@@ -53,14 +53,7 @@ class Finding(NamedTuple):
 async def examine(
     settings: Settings, url: str, key: str | None, patience_s: float
 ) -> AsyncIterator[Finding]:
-    """Findings as they come, and none about what could not be asked.
-
-    Args:
-        settings: of the gateway.
-        url: where it listens.
-        key: where it wants one.
-        patience_s: how long the servers of a model are waited for.
-    """
+    """Findings as they come, and none about what could not be asked."""
     found, served = await _service(url, key)
     for finding in found:
         yield finding

@@ -47,11 +47,6 @@ class Feedback:
 
     Attributes:
         keeps_texts: whether answers are to be remembered with their texts.
-
-    Args:
-        store: holds answers and labels.
-        config: of this deployment.
-        on_answer, on_label: told what became of each.
     """
 
     def __init__(

@@ -25,13 +25,7 @@ _READ_SETTINGS = (("CONFIG GET", "*append*"), ("CONFIG GET", "maxmemory-policy")
 
 
 class RedisStore:
-    """A `FeedbackStore` in Redis.
-
-    Args:
-        url: of the server.
-        config: of this deployment.
-        on_lost: told of each answer that could not wait any longer for Redis.
-    """
+    """A `FeedbackStore` in Redis."""
 
     def __init__(self, url: str, config: FeedbackConfig, on_lost: Callable[[], None]) -> None:
         self._config = config

@@ -24,11 +24,6 @@ Headers = Iterable[tuple[bytes, bytes]]
 class Access:
     """Who may ask, and how much.
 
-    Args:
-        config: of the keys, with a file.
-        cache: whose Redis the limits are shared through, where it has one.
-        telemetry: told of keys, requests and refusals by the names of keys.
-
     Raises:
         KeysFileInvalid: the file cannot be used.
     """

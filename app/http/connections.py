@@ -35,12 +35,7 @@ _CHUNK_BYTES = 16
 
 
 class ConnectionLimits:
-    """The open connections of one server, made by `protocol`.
-
-    Args:
-        limits: of connections, heads and times.
-        telemetry: told of what is closed or refused.
-    """
+    """The open connections of one server, made by `protocol`."""
 
     def __init__(self, limits: Limits, telemetry: Telemetry) -> None:
         self.limits, self.telemetry = limits, telemetry

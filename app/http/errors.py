@@ -73,12 +73,6 @@ def error_response(
     """`{"error": {"code", "message", "field", "details", "request_id"}}`, or OpenAI's shape.
 
     What makes a 503 passes by itself: where nobody knows when, a second is soon enough to ask.
-
-    Args:
-        status: of the response.
-        body: what went wrong.
-        path: that was asked, which decides the shape.
-        headers: of the response.
     """
     headers = dict(headers or {})
     if status == 503:

@@ -35,10 +35,6 @@ class JsonCalls:
     These endpoints read the request and write the response by themselves. FastAPI documents them;
     its own way to one, through routers, handlers of errors and a solver of dependencies, would be a
     tenth of what a request costs beside the models.
-
-    Args:
-        app: answers everything else.
-        routes: of the application.
     """
 
     def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:

@@ -66,10 +66,6 @@ def set_up_logging(level: str, log_format: str) -> LogWriter:
 
     That includes every logger that a library makes from here on, warnings, uncaught exceptions, and
     in JSON whatever is printed to stderr.
-
-    Args:
-        level: of the root.
-        log_format: `json`, `text`, or `auto`: text on a terminal, JSON otherwise.
     """
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     is_text = log_format == "text" or (log_format == "auto" and is_terminal)

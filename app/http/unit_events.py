@@ -17,11 +17,7 @@ _ESTIMATOR = "sp"
 
 
 class EndedSentences:
-    """Tells each sentence once the next one has begun; the last one is told by the result alone.
-
-    Args:
-        max_units: sentences that are told.
-    """
+    """Tells each sentence once the next one has begun; the last one is told by the result alone."""
 
     def __init__(self, max_units: int) -> None:
         self._num_left = max_units

@@ -48,11 +48,6 @@ class KeyLimits:
 
     Each process also counts locally; local counts are never stricter than shared ones, and take
     over when Redis is away.
-
-    Args:
-        shared: of all gateways; None where there is no Redis.
-        on_refusal: told of each key's name and limit that is reached.
-        clock: seconds.
     """
 
     def __init__(
@@ -69,10 +64,6 @@ class KeyLimits:
     @asynccontextmanager
     async def held(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
         """One request of a key, from its head to the end of its answer.
-
-        Args:
-            key: whose it is.
-            costs_tokens: whether the budget of tokens matters for it.
 
         Raises:
             RateLimited: a limit is reached; nothing is counted then.

@@ -70,15 +70,6 @@ class Computation:
         name: of the entry in a cache, by the weights that were there at the start; "" without.
         parts: of the answer; None where none are wanted.
         is_recorded: the generator is not asked.
-
-    Args:
-        plan: see above.
-        deployment: that it was made for.
-        workers: that are asked.
-        thread: where the parts of answers are made and compared.
-        memory: of pairs; None where none may serve.
-        observer: told of pairs.
-        recorded: what the generator said earlier; it is not asked then.
     """
 
     def __init__(

@@ -135,11 +135,7 @@ class Keys:
 
 
 def may_repeat_keys(schema: Mapping[str, Any]) -> bool:
-    """Whether an object under a schema may have keys that the schema does not name.
-
-    Args:
-        schema: as `models.grammars.grammar_of` writes it.
-    """
+    """Whether an object under a schema may have keys that the schema does not name."""
     return any(_is_open(one) for _, one in schemas_in(schema))
 
 

@@ -247,10 +247,6 @@ def check_grammar(no_grammar: str) -> None:
 def check_no_images(fields: Iterable[str], no_images: str) -> None:
     """Refuse images where nobody looks at them, for this reason; "" where somebody does.
 
-    Args:
-        fields: where the images stand.
-        no_images: the reason.
-
     Raises:
         InvalidRequest: names the first of the fields, and the reason.
     """

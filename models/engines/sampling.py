@@ -231,13 +231,7 @@ def draw(
 
 
 def note_likeliest(logits: Tensor, slots: Sequence[int], tops: Sequence[tuple[int, Row]]) -> None:
-    """Note in rows the likeliest next tokens with their log-probs, the likeliest first.
-
-    Args:
-        logits: of `next_tokens`.
-        slots: of `next_tokens`.
-        tops: of the plan.
-    """
+    """Note in rows the likeliest next tokens with their log-probs, the likeliest first."""
     most, size = min(MAX_TOPS, logits.shape[-1]), _rows_at_once(8 * logits.shape[-1])
     for start in range(0, len(tops), size):
         part = tops[start : start + size]

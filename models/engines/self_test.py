@@ -51,10 +51,6 @@ def check_agreement(cache: RowCache, wanted: Sequence[Tensor]) -> int:
 
     Returns the number of tokens that were compared.
 
-    Args:
-        cache: of the model as it is served.
-        wanted: its `expected_logits`, before it was.
-
     Raises:
         ModelNotLoaded: the logits differ by more than rounding.
     """

@@ -38,11 +38,6 @@ def _signs() -> dict[str, int]:
 class Detokenizer:
     """Where a row ends, and how much of a streamed answer is certain.
 
-    Args:
-        tokenizer: of the model.
-        eos_ids: all ids that end a sequence.
-        tags: around its reasonings; None for a model that does not reason.
-
     Attributes:
         tags: see above.
         no_reasoning_limit: why no reasoning can be ended by writing its end tag; "" where it can.

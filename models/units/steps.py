@@ -11,9 +11,6 @@ class Steps:
 
     Attributes:
         num_taken: so far.
-
-    Args:
-        most: that may be taken.
     """
 
     def __init__(self, most: int = MAX_STEPS) -> None:

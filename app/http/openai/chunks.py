@@ -82,12 +82,7 @@ TEXT_CHUNKS = ChunkKind(
 
 
 class Chunks:
-    """Events of a stream as chunks (an `EventFormat`); the last choice has the uncertainty.
-
-    Args:
-        kind: of the endpoint.
-        wanted: of the response.
-    """
+    """Events of a stream as chunks (an `EventFormat`); the last choice has the uncertainty."""
 
     def __init__(self, kind: ChunkKind, wanted: Wanted) -> None:
         self._kind = kind

@@ -89,11 +89,7 @@ class Pieces:
 
 
 class _CallStream:
-    """An answer that grows: the same texts and calls that `parted` finds in the whole one.
-
-    Args:
-        names: of the tools that there are.
-    """
+    """An answer that grows: the same texts and calls that `parted` finds in the whole one."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names

@@ -155,11 +155,7 @@ def renew_response(body: ResponseBody, result: Result, request_id: str) -> None:
 
 
 class ResponseEvents:
-    """Events of a stream by their types (an `EventFormat`); the last one has the whole response.
-
-    Args:
-        wanted: of the response.
-    """
+    """Events of a stream by their types (an `EventFormat`); the last one has the whole response."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted

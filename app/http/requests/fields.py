@@ -240,10 +240,6 @@ _OF_SAMPLES = (
 def check_light(body: BaseModel, prefix: str = "") -> None:
     """Refuse what a light request says of samples.
 
-    Args:
-        body: with fields of samples.
-        prefix: of their names.
-
     Raises:
         InvalidRequest: names the field.
     """
