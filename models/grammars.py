@@ -315,6 +315,10 @@ def _bound_names(own: dict[str, Any]) -> None:
         most = None
     if not least and most is None:
         return
+    if least > 1 and not is_closed:
+        raise Unheld(
+            "minProperties is more than the number of those required, and one may come twice"
+        )
     is_one_of_them = is_closed and least <= 1 and most in (None, 1)
     if num_optional and not is_one_of_them:
         raise Unheld("minProperties and maxProperties take all of properties to be required")
