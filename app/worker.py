@@ -31,13 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class WorkerService:
-    """What stands behind the routes.
-
-    Attributes:
-        supervisor: of the workers.
-        telemetry: metrics.
-        served: None until it is loaded.
-    """
+    """What stands behind the routes."""
 
     supervisor: Supervisor
     telemetry: Telemetry

@@ -22,11 +22,7 @@ _Kinds = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Schemas within one schema.
-
-    Attributes:
-        targets: what each JSON Pointer in it leads to.
-    """
+    """Schemas within one schema."""
 
     targets: Mapping[str, Any]
 

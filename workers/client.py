@@ -44,10 +44,6 @@ class Client:
 
     It asks for replies as they are: a few of their bytes, compressed, may stand for gigabytes.
 
-    Attributes:
-        url: of the server.
-        headers: of each call.
-
     Args:
         url: of the server.
         named: url by whose host the server knows itself, where `url` has an address.

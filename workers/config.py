@@ -209,7 +209,6 @@ class EscalationConfig:
 
     Attributes:
         url: of the server, without `/v1`; "" for none.
-        model: its name there.
         api_key: sent as a bearer token; "" for none.
         timeout_s: that it may take, within the request's own deadline.
     """

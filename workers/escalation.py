@@ -21,11 +21,7 @@ _TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
 
 
 class SecondModel:
-    """One model of an OpenAI-compatible server, asked by chat completion.
-
-    Attributes:
-        model: its name.
-    """
+    """One model of an OpenAI-compatible server, asked by chat completion."""
 
     def __init__(
         self, config: EscalationConfig, own_headers: Callable[[], Mapping[str, str]] = dict

@@ -72,9 +72,6 @@ class _Stretch:
 class GenerationWorker:
     """A `Generator` around one `Engine` in this process.
 
-    Attributes:
-        info: see `Generator`.
-
     Args:
         engine: answers.
         probes: read the hidden states of its answers, by the statistic that each predicts.

@@ -21,11 +21,7 @@ Result = TypeVar("Result")
 
 
 class SimilarityWorker:
-    """A `Comparer` around one `PairModel` in this process.
-
-    Attributes:
-        info: see `Comparer`.
-    """
+    """A `Comparer` around one `PairModel` in this process."""
 
     def __init__(
         self,

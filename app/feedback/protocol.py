@@ -108,11 +108,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class PartLabel:
-    """What an application says of a part of an answer.
-
-    Attributes:
-        part: its index among the answer's.
-    """
+    """What an application says of a part of an answer."""
 
     part: Annotated[int, Ge(0)]
     correct: bool

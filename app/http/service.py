@@ -29,9 +29,6 @@ class Service:
     """One deployment.
 
     Attributes:
-        settings: of it.
-        supervisor: of its workers.
-        telemetry: its metrics.
         feedback: labels; None where none are collected.
         access: keys and their limits; None where everybody may ask.
         tracing: None where nobody wants traces.

@@ -66,7 +66,6 @@ class Computation:
     """One ask through the models.
 
     Attributes:
-        plan: what is wanted.
         name: of the entry in a cache, by the weights that were there at the start; "" without.
         parts: of the answer; None where none are wanted.
         is_recorded: the generator is not asked.

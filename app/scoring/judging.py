@@ -112,11 +112,8 @@ class Judgement:
     Attributes:
         confidence: P(correct) in [0, 1].
         percentile: share of the reference answers that are surer, in [0, 100].
-        decision: where one was asked for.
-        reason: why there is no confidence, where there is none.
         calibrator: id of the calibrator that says so.
         has_shifted: what is served no longer looks like what was calibrated.
-        parts: None where none are scored.
     """
 
     confidence: float | None = None

@@ -31,11 +31,7 @@ class _Shared:
 
 
 class Memory:
-    """Entries over a cache that outlives a request. An invalid entry is a miss.
-
-    Attributes:
-        cache: holds the entries.
-    """
+    """Entries over a cache that outlives a request. An invalid entry is a miss."""
 
     def __init__(self, cache: Cache, observer: Observer) -> None:
         self.cache = cache

@@ -27,9 +27,6 @@ _STEPS_A_TOKEN = 1000
 class PartsOfAnswer:
     """Makes and compares the parts of the answer to one ask.
 
-    Attributes:
-        steps: that its comparing may take.
-
     Args:
         plan: of the ask.
         scores: of pairs, by what compares parts.

@@ -55,13 +55,10 @@ class Result:
         comparer: of the plan's similarity function.
         nli: None where there is no NLI model.
         probes: of the generator, by the statistic that each predicts.
-        judgement: what the uncertainty means.
-        escalation: where a second model was asked.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
         name: of its statistics in a cache; "" where none may serve.
         payload: of the entry there that they were read from; None where they were computed.
-        units: where they were asked for.
     """
 
     plan: Plan

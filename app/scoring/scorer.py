@@ -60,7 +60,6 @@ class Policy:
 
     Attributes:
         limits: of asks; None bounds none, where they are one's own.
-        calibrator: says what an uncertainty means.
         second_model: asked where an answer does not pass and the ask says so.
         rejects_foreign: an answer to a prompt unlike those of the calibrator never passes.
         merges_system: system messages that a chat template refuses or leaves out go before the
@@ -75,15 +74,7 @@ class Policy:
 
 
 class Scorer:
-    """Carries asks through workers under one admission limit, each under its own deadline.
-
-    Attributes:
-        workers: that are asked.
-        admission: how many asks may be under way; what the cache holds is not counted.
-        memory: of earlier asks; None remembers nothing.
-        calibrator: says what their uncertainties mean.
-        threads: by name, those of slow estimators and of parts of answers.
-    """
+    """Carries asks through workers under one admission limit, each under its own deadline."""
 
     def __init__(
         self,

@@ -140,11 +140,7 @@ class Grammars:
 
 
 class Following:
-    """How far rows with the same tokens have come in a grammar.
-
-    Attributes:
-        stage: where they stand.
-    """
+    """How far rows with the same tokens have come in a grammar."""
 
     def __init__(self, grammars: Grammars, matcher: Any, stage: Stage, num_read: int = 0) -> None:
         self._grammars = grammars

@@ -43,7 +43,6 @@ class StepPlan:
     """Which rows need what. A plan holds until a row joins or leaves.
 
     Attributes:
-        greedy: indices of the answers.
         laws: for each top_k among the samples, their law, their indices, and the rows themselves;
             draws that do not repeat apart from the others, and with them their answers, of whose
             tokens the chances count.

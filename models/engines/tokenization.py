@@ -39,7 +39,6 @@ class Detokenizer:
     """Where a row ends, and how much of a streamed answer is certain.
 
     Attributes:
-        tags: see above.
         no_reasoning_limit: why no reasoning can be ended by writing its end tag; "" where it can.
     """
 

@@ -32,7 +32,6 @@ class Wanted:
     """What a request says of its response.
 
     Attributes:
-        id: of the request.
         model: the name that the request gives.
         logprobs: whether it wants the log-probs of the answer's tokens.
         usage: whether its stream ends with the usage.
@@ -56,7 +55,6 @@ class Said:
 
     Attributes:
         text: None where it is held back or refused, or calls tools alone.
-        calls: of tools.
         reasoning: that was written before it; None without one.
         tokens: of the text; None where they are not those of the text that is given, or their
             log-probs are not known.
