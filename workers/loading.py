@@ -318,7 +318,7 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
         return None
     with _loading("calibrator", calibrator):
         domain = PromptDomain.load(beside(_path_of(calibrator)), sha256)
-        if domain.generator == engine.fingerprint:
+        if domain.generator == engine.identity:
             return domain
         if calibrator == "auto":
             return None

@@ -65,10 +65,10 @@ class EngineInfo:
     """What an engine is; it never changes while the engine lives.
 
     Attributes:
+        identity: digest of everything that decides an answer: weights, precision, tokenizer, chat
+            template, terminating tokens; equal on replicas.
         model_id: id or name without a local path.
         revision: names the weights exactly.
-        fingerprint: digest of everything that decides an answer: weights, precision, tokenizer,
-            chat template, terminating tokens.
         dtype: of the weights, and of what they compute.
         statistics: those of `models.statistics` that it can supply.
         max_context_tokens: bound of prompt and new tokens, the deployment's own bounds among them.
@@ -77,15 +77,16 @@ class EngineInfo:
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
         no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
-        max_tops: of `GenerationRequest.num_tops`.
+        max_tops: likeliest tokens that it can tell of each of a text's.
         no_grammar: why no text can be held to a grammar; "" where it can.
         no_distinct: why its draws may repeat; "" where they need not.
-        takes_turns: whether its chat template shows messages before the latest one.
+        takes_turns: whether its chat template shows messages before the latest one, as far as that
+            is known.
     """
 
+    identity: str
     model_id: str
     revision: str
-    fingerprint: str
     dtype: str
     statistics: frozenset[str]
     max_context_tokens: int

@@ -106,7 +106,7 @@ class TransformersEngine:
         self.info = EngineInfo(
             model_id=model_id,
             revision=revision,
-            fingerprint=digest_of(*decisive),
+            identity=digest_of(*decisive),
             dtype=dtype,
             statistics=statistics,
             max_context_tokens=min(self._limits.values()),

@@ -70,7 +70,7 @@ class FakeEngine:
         self.info = EngineInfo(
             model_id="fake",
             revision="1",
-            fingerprint="fake",
+            identity="fake",
             dtype="float64",
             statistics=supplied_by("answer", "samples", "question"),
             max_context_tokens=max_context_tokens,
