@@ -129,7 +129,7 @@ async def _metrics(request: Request) -> Response:
 
 
 def _not_ready(message: str) -> Response:
-    return JSONResponse(wire.error_to_json(NotReady(message)), 503, {"Retry-After": "1"})
+    return JSONResponse({"error": wire.error_to_json(NotReady(message))}, 503, {"Retry-After": "1"})
 
 
 def _log_defect(error: Exception) -> None:

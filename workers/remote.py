@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from models.codec import to_json
 from models.engines.protocol import check_grammar, check_no_images
 from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
 from models.images import images_of
@@ -82,7 +83,7 @@ class _OurWorker(RemoteWorker[Known]):
         self,
         path: str,
         body: bytes,
-        decode: Callable[[Any], Decoded],
+        decode: Callable[[bytes], Decoded],
         *,
         until: float | None = None,
         key: str | None = None,
@@ -182,7 +183,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         self,
         path: str,
         body: bytes,
-        decode: Callable[[Any], Reply],
+        decode: Callable[[bytes], Reply],
         request: GenerationRequest,
         listener: Listener,
     ) -> Reply:
@@ -266,7 +267,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         """Raises as `compare` does."""
 
         def encode(part: Sequence[ContextAndText]) -> bytes:
-            return wire.dumps({"comparer": self._name, "texts": part})
+            return to_json({"comparer": self._name, "texts": part})
 
         return await self._of_each("/v1/fit-contexts", texts, encode, wire.decode_contexts)
 
@@ -275,7 +276,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         path: str,
         asked: Sequence[Asked],
         encode: Callable[[Sequence[Asked]], bytes],
-        decode: Callable[[Sequence[Asked], Any], list[Decoded]],
+        decode: Callable[[Sequence[Asked], bytes], list[Decoded]],
     ) -> list[Decoded]:
         """What a worker answers of each of these."""
         distinct = list(dict.fromkeys(asked))
@@ -288,7 +289,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         path: str,
         asked: Sequence[Asked],
         encode: Callable[[Sequence[Asked]], bytes],
-        decode: Callable[[Sequence[Asked], Any], Decoded],
+        decode: Callable[[Sequence[Asked], bytes], Decoded],
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> list[Decoded]:
         """The answers to calls of bounded size, by which all of it is asked."""
@@ -308,7 +309,7 @@ class RemoteNli(RemoteComparer):
 
     async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         """Raises as `compare` does."""
-        return await self._of_each("/v1/token-ends", texts, wire.dumps, wire.decode_token_ends)
+        return await self._of_each("/v1/token-ends", texts, to_json, wire.decode_token_ends)
 
 
 async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGenerator:

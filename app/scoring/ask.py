@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from models.images import PARTS as IMAGE_PARTS
+from models.ranges import Exact
 from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
 from models.selection import Strategy
 from models.units.unit import Kind
@@ -63,7 +64,7 @@ class GivenSample:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenClaim:
+class GivenClaim(Exact):
     """Something that an answer says, in words of its own.
 
     Attributes:

@@ -202,10 +202,10 @@ def as_read(parts: Parts, generation: Generation | None) -> Parts:
     """The parts with what a probe says of them, where one has read them."""
     if generation is None or not generation.sentence_readings:
         return parts
-    units = []
+    units, readings = [], dict(generation.sentence_readings)
     for unit in parts.units:
         if unit.kind == "sentence":
-            unit = replace(unit, reading=generation.sentence_readings.get(unit.spans[0]))
+            unit = replace(unit, reading=readings.get(unit.spans[0]))
         units.append(unit)
     return replace(parts, units=tuple(units))
 

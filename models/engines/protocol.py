@@ -21,7 +21,6 @@ NO_GRAMMAR = "no text can be held to a schema by this engine"
 NO_IMAGES = "the model in this process or in a worker reads texts alone"
 NO_DISTINCT = "draws that do not repeat need the model in this process or in a worker"
 REASONS_FIRST = "the model reasons before its answers, which may repeat after other reasonings"
-# Backends of torch.compile. "aot_eager" makes no code: it tells whether "inductor" is at fault.
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 

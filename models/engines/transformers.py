@@ -251,7 +251,7 @@ class TransformersEngine:
             revision=self.info.revision,
             answer_form=job.answer_form,
             answer_hidden_mean=hidden_mean,
-            sentence_hidden_means=sentence_means,
+            sentence_hidden_means=tuple(sentence_means.items()),
             prompt_state=prompt_state,
         )
 
