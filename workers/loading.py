@@ -54,11 +54,7 @@ _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
 def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
-    """The language model of this process and its probes; blocks.
-
-    Raises:
-        ModelNotLoaded: see `check_settings`, or it cannot be loaded.
-    """
+    """The language model of this process and its probes; blocks."""
     generation = config.generation
     with _loading("generation.model", generation.model):
         load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
@@ -82,11 +78,7 @@ def load_comparers(
     language_model: LanguageModel,
     given: Mapping[str, Comparer] | None = None,
 ) -> tuple[dict[str, Comparer], NliComparer | None]:
-    """The similarity functions of this process by name, and its NLI model; blocks.
-
-    Raises:
-        ModelNotLoaded: see `check_settings`, or one cannot be loaded.
-    """
+    """The similarity functions of this process by name, and its NLI model; blocks."""
     similarity = config.similarity
     comparers: dict[str, Comparer] = dict(given or {})
     nli_model = _load_nli(config.nli, language_model)

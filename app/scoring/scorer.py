@@ -133,11 +133,7 @@ class Scorer:
     async def run(
         self, ask: Ask, recorded: Recorded | None = None, on_token: OnToken | None = None
     ) -> Result:
-        """As `_run` says; again with system messages merged, if their template does not take them.
-
-        Raises:
-            CocoaError: as `_run`.
-        """
+        """As `_run` says; again with system messages merged, if their template does not take them."""
         try:
             return await self._run(ask, recorded, on_token)
         except ChatTemplateError:
@@ -156,9 +152,6 @@ class Scorer:
             recorded: what the generator said earlier.
             on_token: called on the event loop with each token of the answer as it is written; their
                 texts join to the answer's. One that was not written for this ask alone comes whole.
-
-        Raises:
-            CocoaError: see `models.errors`; every way in which an ask can end without a result.
         """
         began_at = time.monotonic()
         deployment = self.deployment(recorded.statistics if recorded is not None else None)

@@ -44,9 +44,6 @@ def compared(
         schema: that the answer follows; true where there is none.
         similarity: known for all of `string_pairs`.
         steps: that it may take.
-
-    Raises:
-        BadSchema, InvalidRequest: see `rules`.
     """
     comparisons = _comparisons(answer, samples, schema, similarity, steps or Steps())
     changed = []
