@@ -133,7 +133,11 @@ class Scorer:
     async def run(
         self, ask: Ask, recorded: Recorded | None = None, on_token: OnToken | None = None
     ) -> Result:
-        """As `_run` says; again with system messages merged, if their template does not take them."""
+        """As `_run` says; again with system messages merged, if the template does not take them.
+
+        Raises:
+            CocoaError: see `models.errors`; every way in which an ask can end without a result.
+        """
         try:
             return await self._run(ask, recorded, on_token)
         except ChatTemplateError:
