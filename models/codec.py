@@ -10,7 +10,7 @@ from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
 import orjson
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from models.ranges import Exact
 from models.records import Generation, GenerationRequest
@@ -23,10 +23,20 @@ def reader(kind: type[Kind]) -> Callable[[bytes], Kind]:
     """What reads JSON of this kind, a record or a plain type.
 
     It raises `ValueError` where a field is missing, unknown or of another type, an array is not of
-    its sequence's length, or a number not in its range.
+    its sequence's length, or a number not in its range; the text quotes nothing that was read.
     """
     config = None if is_dataclass(kind) else Exact.__pydantic_config__
-    return TypeAdapter(kind, config=config).validate_json
+    adapter = TypeAdapter(kind, config=config)
+
+    def read(content: bytes) -> Kind:
+        try:
+            return adapter.validate_json(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"])) or "all of it"
+            raise ValueError(f"{place}: {first['msg']}") from None
+
+    return read
 
 
 generation_from_json = reader(Generation)

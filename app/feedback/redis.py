@@ -12,7 +12,8 @@ from redis.exceptions import NoPermissionError, RedisError
 
 from app.cache.connection import Command, Connection, kind_of_fault
 from app.cache.lane import Lane
-from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed, from_json, to_json
+from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed, answer_from_json
+from models.codec import to_json
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class RedisStore:
         if name in self._pending:
             return self._pending[name][0]
         try:
-            answer = from_json(Answer, await self._finds.send(name) or b"")
+            answer = answer_from_json(await self._finds.send(name) or b"")
         except ValueError:  # nothing is there, or what others wrote
             return None
         if answer.name != name:
