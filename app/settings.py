@@ -174,7 +174,6 @@ class Settings(BaseSettings):
 
     @property
     def workers(self) -> WorkerConfig:
-        """The settings of all models."""
         return WorkerConfig(
             self.generation, self.similarity, self.nli, self.probes, self.calibrator
         )
@@ -213,7 +212,6 @@ def load_settings() -> Settings:
 
 
 def variables() -> Iterator[str]:
-    """The name of every variable."""
     for name, field in Settings.model_fields.items():
         if is_dataclass(field.annotation):
             for one in fields(field.annotation):

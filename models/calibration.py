@@ -190,7 +190,6 @@ class Calibrator:
 
     @property
     def groups(self) -> list[str]:
-        """Names of the groups of any part."""
         return list(dict.fromkeys(group for part in self.parts for group in part.groups))
 
     @classmethod

@@ -70,13 +70,11 @@ class _Node:
     parents: list["_Node"] = field(default_factory=list)
 
     def needs(self, *others: "_Node") -> None:
-        """All of them must be finite."""
         self.num_missing += len(others)
         for other in others:
             other.parents.append(self)
 
     def needs_one(self, others: list["_Node"]) -> None:
-        """One of them must be finite."""
         choice = _Node(num_missing=1)
         for other in others:
             other.parents.append(choice)

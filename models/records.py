@@ -288,7 +288,6 @@ class Sequence(Exact):
 
     @property
     def num_written(self) -> int:
-        """Tokens of the reasoning and of the answer."""
         if self.reasoning is None:
             return self.num_tokens
         return self.reasoning.num_tokens + self.num_tokens

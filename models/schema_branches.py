@@ -98,7 +98,6 @@ class Branches:
 
 
 def _kinds(schema: Mapping[str, Any]) -> _Kinds:
-    """Types that a value under it can have."""
     types = schema.get("type", TYPES)
     if isinstance(types, str):
         types = [types]

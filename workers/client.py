@@ -103,13 +103,11 @@ class Client:
         await self._close_expired()
 
     async def get(self, path: str) -> httpx.Response:
-        """The response to a GET, with its body."""
         async with self.stream("GET", path) as response:
             await response.aread()
         return response
 
     async def aclose(self) -> None:
-        """Close all connections."""
         self._resting.clear()
         await asyncio.gather(*map(self._close, list(self._all)))
 

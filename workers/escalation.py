@@ -84,5 +84,4 @@ class SecondModel:
         return text
 
     async def close(self) -> None:
-        """Close its connections."""
         await self._client.aclose()

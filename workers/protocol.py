@@ -42,7 +42,6 @@ class ProbeInfo:
 
     @classmethod
     def of(cls, card: Card) -> Self:
-        """The probe of a card."""
         return cls(
             card.sha256[:12],
             card.training_set,

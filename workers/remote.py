@@ -139,7 +139,6 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
 
     @property
     def info(self) -> GeneratorInfo:
-        """What the worker last said."""
         return self.upstream.known.generator
 
     async def generate(
@@ -233,7 +232,6 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
 
     @property
     def info(self) -> ComparerInfo:
-        """What the worker last said."""
         if (told := self.upstream.known) is not self._told:
             self._told = told
             found = told.nli if self._name is None else told.comparers.get(self._name)
@@ -278,7 +276,6 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         encode: Callable[[Sequence[Asked]], bytes],
         decode: Callable[[Sequence[Asked], bytes], list[Decoded]],
     ) -> list[Decoded]:
-        """What a worker answers of each of these."""
         distinct = list(dict.fromkeys(asked))
         replies = await self._answers(path, distinct, encode, decode)
         found = dict(zip(distinct, chain.from_iterable(replies), strict=True))

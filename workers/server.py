@@ -32,7 +32,6 @@ class Served:
     nli: NliComparer | None = None
 
     def by_name(self) -> dict[str, Generator | Comparer]:
-        """All of them, as the supervisor and the log call them."""
         return by_name(self.generator, self.comparers, self.nli)
 
 
@@ -89,7 +88,6 @@ class _Doors:
         self._on_defect = on_defect
 
     async def info(self, request: Request) -> Response:
-        """What this worker is."""
         if (served := self._get_served()) is None:
             return _not_ready()
         if served.generator is not None:
@@ -101,7 +99,6 @@ class _Doors:
         return Response(body, media_type="application/json")
 
     async def answer(self, request: Request) -> Response:
-        """The lines of one call, or why it is not taken."""
         if (served := self._get_served()) is None:
             return _not_ready()
         try:

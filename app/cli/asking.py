@@ -54,7 +54,6 @@ def ask_and_print(
 
 
 def json_of(messages: str) -> JsonValue:
-    """What the text says, or the file that it names."""
     text: str | bytes = messages
     try:
         if not messages.lstrip().startswith("[") and (path := Path(messages)).is_file():

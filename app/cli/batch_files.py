@@ -45,7 +45,6 @@ class Line:
 
 
 def count_lines(path: Path) -> int:
-    """How many lines a file has that are not blank."""
     with path.open("rb") as file:
         return sum(1 for content in _contents(file) if content.strip())
 

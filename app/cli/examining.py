@@ -68,7 +68,6 @@ async def examine(
 
 
 async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, Any]]:
-    """The gateway itself, and what it says of its models."""
     found = []
     try:
         async with client_of(url, key) as client:
@@ -151,7 +150,6 @@ async def _asked(
 
 
 async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
-    """The workers over the servers of one model."""
     if role == "generation":
         return [await connect_generator(config.generation.place(), config, hooks)]
     language_model = LanguageModel.of(config.generation)

@@ -84,7 +84,6 @@ class Access:
             self._limits.charge(now, tokens=tokens)
 
     def charge_requests(self, caller: Caller, count: int) -> None:
-        """Count a call of several items as further requests."""
         if (key := self._by_name.get(caller.name)) is not None:
             self._limits.charge(key, requests=count)
 

@@ -102,7 +102,6 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @property
     def awaits_client(self) -> bool:
-        """True where the client is the one to act."""
         if self.flow.write_paused or self.transport.is_closing():
             return True
         cycle = self.cycle

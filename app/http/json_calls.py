@@ -130,7 +130,6 @@ async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
 
 
 def json_response(body: Any) -> Response:
-    """A response with this body, as `json_of` takes it."""
     return Response(json_of(body), media_type="application/json")
 
 

@@ -36,7 +36,6 @@ class TextFormatter(logging.Formatter):
     """A record as `time level logger message key=value …`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and one more for each exception."""
         entry = _entry(record)
         exceptions = entry.pop("exceptions", ())
         words = [entry.pop(key) for key in ("time", "level", "logger", "message")]
@@ -121,7 +120,6 @@ def _entry(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _exceptions(error: BaseException | None) -> list[dict[str, Any]]:
-    """The exception, then its causes."""
     told = []
     while error is not None:
         told.append({"type": type(error).__name__, "at": places_of(error)})

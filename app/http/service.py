@@ -74,7 +74,6 @@ class Service:
         return capabilities(config, models_of(self.scorer.workers), self.scorer.calibrator)
 
     def check_ready(self) -> None:
-        """Whether traffic may come."""
         self.ready_scorer()
         if self.settings.require_configured:
             for setting, reason in unmet(self.capabilities()).items():

@@ -129,7 +129,6 @@ class EventStream(Response):
             await self._send(send, events)
 
     async def _send_end(self, scope: Scope, send: Send, work: "asyncio.Task[Result]") -> None:
-        """What is left of the answer, and what became of it."""
         try:
             result = await work
             await self._send_tokens(scope, send)

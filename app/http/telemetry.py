@@ -103,7 +103,6 @@ class Telemetry(Observer):
             self.gauges["capability"].labels(name, configured).set(not one.lacks)
 
     def observe_one(self, counter: str, *labels: str) -> None:
-        """Count one more under these labels."""
         counted = self.counters[counter]
         (counted.labels(*labels) if labels else counted).inc()
 

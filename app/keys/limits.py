@@ -122,7 +122,6 @@ class KeyLimits:
 
 
 def _per_minute(key: Key) -> list[tuple[LimitName, int]]:
-    """The limits a minute that a key has."""
     found: list[tuple[LimitName, int]] = []
     for name in LIMITS[:2]:
         if (per_minute := getattr(key, name)) is not None:
@@ -131,7 +130,6 @@ def _per_minute(key: Key) -> list[tuple[LimitName, int]]:
 
 
 def _refusal(key: Key, usage: _Usage, costs_tokens: bool) -> Refusal | None:
-    """The limit that this process sees reached, if any."""
     if key.max_concurrent is not None and usage.num_running >= key.max_concurrent:
         return Refusal("max_concurrent", 0.0)
     for name, per_minute in _per_minute(key):

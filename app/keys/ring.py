@@ -66,7 +66,6 @@ class KeyRing:
 
 
 def is_expired(key: Key) -> bool:
-    """Whether the time of a key is over."""
     return key.expires is not None and key.expires <= datetime.now(UTC)
 
 

@@ -196,7 +196,6 @@ class Ask:
 
     @property
     def mode(self) -> Literal["full", "light"]:
-        """The mode's name among clients and keys."""
         if self.light:
             return "light"
         return "full"
@@ -212,7 +211,6 @@ class Ask:
 
     @property
     def has_images(self) -> bool:
-        """True where messages hold images."""
         return any(IMAGE_PARTS in message for message in self.messages or ())
 
     @property

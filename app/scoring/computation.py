@@ -264,7 +264,6 @@ class Computation:
 
 
 def _num_characters(ask: Ask) -> int:
-    """Of the answer and the samples that came with an ask."""
     num_characters = sum(len(sample.text) for sample in ask.samples or ())
     if ask.answer is not None:
         num_characters += len(ask.answer.text)

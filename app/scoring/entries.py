@@ -103,7 +103,6 @@ def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
 
 
 def split_name(namespace: str, identity: str, request: GenerationRequest) -> str:
-    """Name of the claims of an answer."""
     asked = request.prompt, request.messages, request.chat_template_kwargs
     parts = [_FORMAT, identity, *asked, request.sampling.max_new_tokens]
     return f"{_prefix(namespace)}claims:{digest(parts)}"

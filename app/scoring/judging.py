@@ -297,7 +297,6 @@ def _decided(
     accept: bool,
     why_not: str | None,
 ) -> Decision:
-    """The decision by a threshold, and what to do."""
     percent = _percent(threshold.target_error)
     guarantee = (
         f"{promise.format(percent=percent)}, with probability {1 - calibrator.delta:g} over "

@@ -109,7 +109,6 @@ class Plan:
 
     @property
     def is_sampled(self) -> bool:
-        """y* is one of the samples."""
         return self.strategy not in ("greedy", "given")
 
     @cached_property

@@ -55,7 +55,6 @@ class Subject:
 
     @property
     def lacks_samples(self) -> bool:
-        """True where samples were drawn and all of them left out."""
         return bool(self.withheld) and not self.samples
 
     @property
@@ -65,7 +64,6 @@ class Subject:
 
     @property
     def texts(self) -> list[str]:
-        """All samples (M,) as they are compared."""
         return list(map(_COMPARED, self.samples))
 
     @property

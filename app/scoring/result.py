@@ -80,12 +80,10 @@ class Result:
 
     @property
     def ask(self) -> Ask:
-        """The ask that is answered."""
         return self.plan.ask
 
     @property
     def units_judgement(self) -> UnitsJudgement | None:
-        """The judgement of its parts, where there are any."""
         return self.judgement.parts
 
     @property
@@ -154,18 +152,15 @@ class Result:
 
     @property
     def uncertainty(self) -> float | None:
-        """Value of the primary estimator."""
         return self.scores[self.plan.primary]
 
     @property
     def is_read(self) -> bool:
-        """True where the model read a given answer."""
         is_given = self.plan.strategy == "given" and self.generation is not None
         return is_given and self.ask.answer_token_logprobs is None
 
     @property
     def samples_source(self) -> Literal["model", "client"] | None:
-        """The drawer of the samples; None where there are none."""
         if self.ask.samples is not None:
             return "client"
         if self.evidence.subject.samples or self.evidence.subject.withheld:
@@ -282,7 +277,6 @@ class Result:
 
     @property
     def warnings(self) -> list[str]:
-        """Codes of what a reader of the scores should know."""
         subject, plan = self.evidence.subject, self.plan
         codes = _of_ends(subject)
         if self.compares_foreign:
@@ -307,7 +301,6 @@ class Result:
 
 
 def _of_ends(subject: Subject) -> list[str]:
-    """Codes of how the answer and the samples ended."""
     answer, codes = subject.answer, list[str]()
     reasons = list(map(attrgetter("finish_reason"), subject.samples))
     if answer.no_answer is not None:

@@ -71,7 +71,6 @@ class ScoredUnit:
 
     @property
     def uncertainty(self) -> float | None:
-        """Value of its estimator."""
         if self.estimator is None:
             return None
         return self.scores[self.estimator]
@@ -163,7 +162,6 @@ class Fields:
                 self.pairs += [(first, second), (second, first)]
 
     def parts(self, table: PairTable) -> Parts:
-        """The fields with their support."""
         if self._answer is None and self._may_be_text:
             return Parts()
         if self._answer is None:

@@ -104,7 +104,6 @@ class Grammars:
         return Following(self, self._matcher(grammar).deep_copy(), stage)
 
     def ids(self, text: str) -> list[int]:
-        """Tokens of a text."""
         ids: list[int] = self._library_tokenizer.tokenize_str(text)
         return ids
 

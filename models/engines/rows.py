@@ -77,7 +77,6 @@ class RowCache:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all rows."""
         self.cache: Any = None  # transformers' Cache, whose layers are typed too widely to read
         self.lengths: list[int] = []  # of each row, in `cache`
         self._prompts: list[Prefix | None] = []  # that each row reads beside it

@@ -71,7 +71,6 @@ def check_agreement(cache: RowCache, wanted: Sequence[Tensor]) -> int:
 
 
 def _rows(model: PreTrainedModel) -> list[list[int]]:
-    """Tokens of the two rows."""
     vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
     rows = []
     for number, length in enumerate(_PROMPTS, start=1):

@@ -108,7 +108,6 @@ def _comparisons(
 
 
 def _shares(counts: Counter[str | None]) -> dict[str | None, float]:
-    """The most frequent first."""
     return {value: count / counts.total() for value, count in counts.most_common()}
 
 

@@ -137,7 +137,6 @@ class Chunks:
         return self._opening() + self._chunk([self._choice(piece.text, logprobs, None)])
 
     def _call(self, call: Call, logprobs: Any) -> bytes:
-        """The name of a call, then its arguments."""
         told = call_info(call).model_dump()
         arguments = told["function"]["arguments"]
         told["function"]["arguments"] = ""
@@ -181,7 +180,6 @@ class Chunks:
         return self._chunk([choice])
 
     def _piece_of(self, choice: dict[str, Any]) -> dict[str, Any]:
-        """Where a choice has what it says."""
         if not self._kind.is_chat:
             return choice
         delta: dict[str, Any] = choice["delta"]

@@ -112,7 +112,6 @@ def _with_calls(said: Said, names: Sequence[str]) -> Said:
 
 
 def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
-    """The whole response to a chat."""
     choices = []
     for said in all_said(result, wanted.n):
         message = AssistantMessage(
@@ -140,7 +139,6 @@ def refusal_of(said: Said, result: Result) -> str | None:
 
 
 def completion(result: Result, wanted: Wanted) -> Completion:
-    """The whole response to a text."""
     choices = []
     for said in all_said(result, wanted.n):
         logprobs = None
@@ -175,7 +173,6 @@ def fingerprint_of(result: Result) -> str | None:
 
 
 def openai_usage(result: Result, n: int) -> OpenAIUsage:
-    """Tokens of the prompt and of all choices."""
     usage = usage_of(result)
     read, written = usage["prompt_tokens"], usage["completion_tokens"]
     thought = usage["reasoning_tokens"]
@@ -202,7 +199,6 @@ def _head(result: Result, wanted: Wanted) -> dict[str, Any]:
 
 
 def _choice(said: Said, result: Result) -> dict[str, Any]:
-    """What choices of both kinds have."""
     uncertainty = None
     if said.index == 0:
         uncertainty = uncertainty_of(result)

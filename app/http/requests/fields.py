@@ -212,7 +212,6 @@ class NullIsDefault(Body):
 
 
 def _or_null(field: JsonDict) -> JsonDict:
-    """The schema of a field that may also be null."""
     about: JsonDict = {}
     for name in ("title", "description", "default"):
         if name in field:
