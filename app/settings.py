@@ -54,7 +54,6 @@ _LINK_SUFFIX = re.compile(
 
 
 def _separated(given: Any) -> Any:
-    """What stands between commas, as an environment variable has it."""
     if not isinstance(given, str):
         return given
     return tuple(one.strip() for one in given.split(",") if one.strip())

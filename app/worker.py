@@ -38,7 +38,6 @@ class WorkerService:
     served: Served | None = None
 
     def ready(self) -> Served | None:
-        """What is served now; None while it is loaded, and after a loop has died."""
         if self.supervisor.state != "ready":
             return None
         return self.served

@@ -109,7 +109,6 @@ class Threshold(Exact):
     share_pooled: float | None = None
 
     def accepts(self, uncertainty: float | None) -> bool:
-        """Whether an answer may pass; one without a score may not."""
         if uncertainty is None or self.uncertainty is None:
             return False
         return uncertainty <= self.uncertainty
@@ -307,7 +306,6 @@ class ShiftMonitor:
 
     @property
     def has_shifted(self) -> bool:
-        """Whether the latest scores lie too far from the reference's for chance."""
         return self.shift > 1
 
     def observe(self, uncertainty: float) -> None:

@@ -143,7 +143,6 @@ def revision_of(model: Any, path: str) -> str:
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:
-    """Digest of what turns texts into tokens and messages into a prompt."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     rules = backend.to_str() if backend is not None else sorted(tokenizer.get_vocab().items())
     return digest_of(rules, tokenizer.special_tokens_map, tokenizer.chat_template)

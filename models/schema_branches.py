@@ -134,7 +134,6 @@ def _differ(
     constants: tuple[dict[str, _Kinds] | None, dict[str, _Kinds] | None],
     kinds: tuple[_Kinds, _Kinds],
 ) -> bool:
-    """Whether no constant of one can be valid under the other."""
     first, second = constants
     if first is not None and second is not None:
         return first.keys().isdisjoint(second)
@@ -143,7 +142,6 @@ def _differ(
 
 
 def _lies_below(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether all numbers of one are less than those of another."""
     for most, least in product(("maximum", "exclusiveMaximum"), ("minimum", "exclusiveMinimum")):
         if most not in one or least not in other:
             continue

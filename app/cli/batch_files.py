@@ -225,6 +225,5 @@ class Answers:
 
 
 def _has_failed(answer: Mapping[str, Any]) -> bool:
-    """Whether the service has not answered a line by a success."""
     response = answer["response"]
     return response is None or not 200 <= response["status_code"] < 300

@@ -161,7 +161,6 @@ async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[
 def _identities(
     role: Role, known: Sequence[Any], workers: Sequence[Any], served: dict[str, Any]
 ) -> list[Finding]:
-    """Whether servers hold one model, and the one that the service serves."""
     found = []
     if len({repr(getattr(one, "identity", one)) for one in known}) > 1:
         words = f"the servers of {variable(f'{role}.url')} hold different models"

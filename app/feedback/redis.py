@@ -45,7 +45,6 @@ class RedisStore:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Store what is pending, if Redis lets it, and disconnect."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -57,7 +56,6 @@ class RedisStore:
             await connection.close()
 
     def remember(self, answer: Answer) -> None:
-        """The answer is stored soon, and as soon as Redis is back."""
         self._pending.pop(answer.name, None)
         self._pending[answer.name] = answer, to_json(answer)
         self._has_pending.set()
@@ -81,7 +79,6 @@ class RedisStore:
         await self._puts.send((label.answer.name, to_json(label)))
 
     async def _run(self) -> None:
-        """Store answers as they come, and while Redis is away, try again."""
         is_known = False
         while True:
             await self._has_pending.wait()

@@ -78,7 +78,6 @@ class Access:
                 current_caller.reset(in_asks)
 
     def charge(self, key: Key, tokens: int) -> None:
-        """Charge a key with tokens that were computed, by the limits that it has by now."""
         self._telemetry.observe_charge(key.name, tokens)
         if (now := self._by_name.get(key.name)) is not None:
             self._limits.charge(now, tokens=tokens)
@@ -103,7 +102,6 @@ def _shared_limits(cache: CacheConfig, telemetry: Telemetry) -> "SharedLimits | 
 
 
 def make_access(config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> Access | None:
-    """The keys of this deployment; None where everybody may ask."""
     if not config.file:
         return None
     return Access(config, cache, telemetry)

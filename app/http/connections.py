@@ -108,7 +108,6 @@ class GuardedProtocol(HttpToolsProtocol):
         return not self.pipeline and (cycle is None or cycle.response_complete or cycle.more_body)
 
     def check(self, now: float) -> None:
-        """Close the connection if its client takes longer than it may."""
         if self.transport.is_closing():
             self._stuck_since = self._stuck_since or now
         if self._stuck_since is not None:

@@ -40,7 +40,6 @@ _MAX_FIELD_CHARACTERS = 64
 
 
 def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
-    """Answer the errors that routes and FastAPI raise, in the one shape."""
     for code in sorted(CODES):
         telemetry.counters["errors"].labels(code)  # from 0, so that `rate` sees the first
 

@@ -37,7 +37,6 @@ _TELLING = (
 
 
 def to_response(result: Result, request_id: str) -> dict[str, Any]:
-    """The response of one scored request, a `GenerateResponse`."""
     asked: dict[str, Any] = {}
     if result.evidence.subject.answer.reasoning is not None:
         asked["reasoning"] = result.reasoning
@@ -108,7 +107,6 @@ def timing_of(result: Result) -> dict[str, float]:
 
 
 def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
-    """Write what differs each time that a request is answered from the cache."""
     body["id"], body["timing_ms"] = request_id, timing_of(result)
 
 

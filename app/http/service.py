@@ -98,7 +98,6 @@ class Service:
         return await self._told(earlier.ask, answer_id, partial(scorer.again, earlier, began_at))
 
     async def _told(self, ask: Ask, answer_id: str, run: Callable[[], Awaitable[Result]]) -> Result:
-        """What `run` gives, told to whoever follows traces or is to hear of labels."""
         if self.tracing is None:
             result = await run()
         else:

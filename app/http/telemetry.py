@@ -90,7 +90,6 @@ class Telemetry(Observer):
     # the process
 
     def set_models(self, served: Mapping[str, Generator | Comparer]) -> None:
-        """Tell which models are served now, by the names of their workers."""
         self.gauges["model_info"].clear()
         for name, worker in served.items():
             info = worker.info
@@ -241,7 +240,6 @@ class Telemetry(Observer):
         return b"".join([*texts, write(self._failures)])
 
     def fail(self, name: str, error: Exception) -> None:
-        """Count a metric that raises; the log gets type and place of the first time."""
         self._failures.inc()
         if name not in self._failed:
             self._failed.add(name)

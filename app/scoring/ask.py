@@ -191,7 +191,6 @@ class Ask:
 
     @property
     def splits_claims(self) -> bool:
-        """True where the model is asked for the claims of the answer."""
         return self.units == "claims" and self.claims is None
 
     @property
@@ -250,5 +249,4 @@ class Ask:
 
     @property
     def has_prompt(self) -> bool:
-        """True where a model is asked for an answer, or to score one."""
         return self.prompt is not None or self.messages is not None

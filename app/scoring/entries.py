@@ -182,7 +182,6 @@ def _check_generation(generation: Generation, plan: Plan) -> None:
 
 
 def _as_drawn(computed: Computed, generation: Generation, plan: Plan) -> Computed | None:
-    """The same with as many of its samples as the ask draws; None for too few."""
     evidence, ask, request = computed.evidence, plan.ask, plan.request
 
     def agree(num_drawn: int) -> bool:

@@ -274,7 +274,6 @@ def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]
 
 
 def _threshold(ask: Ask, calibration: Calibration) -> Threshold | None:
-    """The threshold of the target error, which nothing passes where none was fitted."""
     if ask.target_error is None:
         return None
     return calibration.threshold(ask.target_error) or Threshold(ask.target_error, None)

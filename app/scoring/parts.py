@@ -104,7 +104,6 @@ class PartsOfAnswer:
         return parts
 
     def _are_known(self, subject: Subject, split: Split | None) -> bool:
-        """An answer without an end has no parts, and one that is to be split none yet."""
         is_to_be_split = self._plan.ask.splits_claims and split is None
         return not subject.answer.no_answer and not is_to_be_split
 

@@ -50,7 +50,6 @@ class Subject:
     is_first_withheld: bool = False
 
     def is_left_out(self, strategy: Strategy) -> bool:
-        """True where the sample that becomes y* is among those that were left out."""
         return self.lacks_samples or (strategy == "sample" and self.is_first_withheld)
 
     @property
@@ -59,7 +58,6 @@ class Subject:
 
     @property
     def is_reasoned(self) -> bool:
-        """True where the answer or a sample has a reasoning before it."""
         return any(one.reasoning is not None for one in (self.answer, *self.samples))
 
     @property
@@ -75,7 +73,6 @@ class Subject:
 
     @property
     def other_texts(self) -> list[str]:
-        """The samples that are not y* itself, as they are compared."""
         return list(map(_COMPARED, self.others))
 
 

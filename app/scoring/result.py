@@ -169,7 +169,6 @@ class Result:
 
     @property
     def num_distinct_samples(self) -> int:
-        """Different texts among the samples, as they are compared."""
         return len(set(map(self.comparer.rules.normalise, self.evidence.subject.texts)))
 
     @property
@@ -216,7 +215,6 @@ class Result:
 
     @property
     def _all_agree(self) -> bool:
-        """True where all samples are known to mean the same as the answer."""
         subject, statistics = self.evidence.subject, self.evidence.statistics
         is_known = "similarity" in statistics and self.plan.strategy != "mbr"
         return is_known and all_agree(self.plan.strategy, subject, statistics, len(subject.samples))
@@ -244,7 +242,6 @@ class Result:
 
     @property
     def sentence_probe(self) -> tuple[ProbeInfo, ProbeReading] | None:
-        """The probe that has read the sentences, and what it says of them together."""
         if SENTENCES_READ not in self._readings:
             return None
         return self.probes[SENTENCES_READ], self._readings[SENTENCES_READ]
@@ -255,7 +252,6 @@ class Result:
 
     @property
     def entropy_probe(self) -> ProbeInfo | None:
-        """The probe behind `high_semantic_entropy_light`, where that is scored."""
         for name in self.plan.statistics & needs(["high_semantic_entropy_light"]):
             return self.probes[name]
         return None

@@ -96,7 +96,6 @@ class Scorer:
 
     @property
     def num_waiting(self) -> int:
-        """Asks that are admitted, and of which nothing has been computed yet."""
         return self.admission.num_waiting + self.workers.generator.num_waiting
 
     def deployment(self, supplied: frozenset[str] | None = None) -> Deployment:
@@ -249,7 +248,6 @@ class Scorer:
             return await work.evidence(generation)
 
     def _turn(self, ask: Ask, num_rows: int) -> AbstractAsyncContextManager[float]:
-        """A place of the admission; tells the seconds that it was waited for."""
         admit = self.admission.admit
         if ask.in_background:
             admit = self.admission.admit_item
@@ -258,7 +256,6 @@ class Scorer:
     async def _parts(
         self, work: Computation, computed: Computed, memory: Memory | None
     ) -> tuple[Parts, float]:
-        """The parts of the answer, and the seconds that comparing them took."""
         if work.parts is None:
             return Parts(), 0.0
         ask, subject, claims = work.plan.ask, computed.evidence.subject, None
@@ -273,7 +270,6 @@ class Scorer:
         return await split(ask, answer, generator, memory, limits, partial(self._turn, ask, 1))
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
-        """Scores of the answer and its parts, with reasons for those that they lack."""
         # Why statistics are missing: of all that the generator is asked, or of this ask.
         ask, absent = plan.ask, dict(evidence.absent)
         if ask.has_prompt and ask.answer_token_logprobs is None:
@@ -290,7 +286,6 @@ class Scorer:
     async def _judge(
         self, plan: Plan, work: Computation, computed: Computed, found: Scored, source: Source
     ) -> Judgement:
-        """Judge the scores by the calibrator as it is served by now."""
         answer, generation = computed.evidence.subject.answer, computed.generation
         readings: Mapping[str, ProbeReading] = {}
         warned: set[str] = set()
@@ -319,7 +314,6 @@ class Scorer:
     async def _escalation(
         self, ask: Ask, judgement: Judgement, began_at: float
     ) -> Escalation | None:
-        """Ask the second model where the first one's answer does not pass."""
         second, decision = self._policy.second_model, judgement.decision
         if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
             return None

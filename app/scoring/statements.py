@@ -245,7 +245,6 @@ def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]
 
 
 def as_split(stated: Parts, split: Split) -> Parts:
-    """The parts with the cost of splitting, and the warning where it failed."""
     warnings = stated.warnings
     if split.warning is not None:
         warnings = (split.warning, *warnings)

@@ -197,7 +197,6 @@ def unknown_pairs(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
 
 
 def as_read(parts: Parts, generation: Generation | None) -> Parts:
-    """The parts with what a probe says of them, where one has read them."""
     if generation is None or not generation.sentence_readings:
         return parts
     units, readings = [], dict(generation.sentence_readings)
@@ -215,7 +214,6 @@ def scored(
     parts: Parts,
     on_failure: OnFailure,
 ) -> Scored:
-    """Scores of the answer, and of its parts where units are wanted."""
     scores, reasons = score(plan.estimators, evidence.statistics, absent, on_failure)
     if plan.ask.units is None:
         return Scored(scores, reasons)

@@ -241,7 +241,6 @@ class InflightBatch:
         self._finish(row, report)
 
     def _decode(self, report: StepReport) -> None:
-        """Append one token to every row and let finished rows leave."""
         self._plan = self._plan or plan_step(self._rows, self._cache.logits.device)
         has_grammars = self._plan.has_grammars
         if has_grammars:
@@ -311,7 +310,6 @@ class InflightBatch:
                 count(self._cache.tap.state(hidden.layers, slot))
 
     def _finish(self, row: Row, report: StepReport) -> None:
-        """A job ends with its last row, unless it wants a further wave of samples."""
         job = row.job
         row.following = None  # megabytes, and the row stays until the collector of cycles comes
         job.finished.append(row)

@@ -117,7 +117,6 @@ class RowCache:
         return prefixes
 
     def score(self, scored: Scored, answer_ids: Sequence[int], *, with_entropies: bool) -> None:
-        """Read and score the next tokens of a given answer, at most 64 of them."""
         start = len(scored.logprobs)
         chunk = self._tensor(list(answer_ids[start : start + _SCORE_CHUNK]))
         before = scored.read

@@ -80,7 +80,6 @@ def _rows(model: PreTrainedModel) -> list[list[int]]:
 
 
 def _served(cache: RowCache, rows: Sequence[list[int]]) -> list[Tensor]:
-    """Logits (1 + _STEPS, V) of each row as requests get them: together if they can be."""
     together: Sequence[Sequence[int]] = ((0,), (1,))
     if cache.mergeable:
         together = ((0, 1),)

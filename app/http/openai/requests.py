@@ -241,7 +241,6 @@ class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
 
     @property
     def num_tops(self) -> int:
-        """How many likeliest tokens are wanted in the place of each."""
         return self.top_logprobs
 
 
@@ -262,10 +261,8 @@ class CompletionRequest(_OpenAIRequest):
 
     @property
     def wants_logprobs(self) -> bool:
-        """Whether log-probs of the answer's tokens are wanted; 0 asks for them, too."""
         return self.logprobs is not None
 
     @property
     def num_tops(self) -> int:
-        """How many likeliest tokens are wanted in the place of each."""
         return self.logprobs or 0

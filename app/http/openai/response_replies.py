@@ -147,7 +147,6 @@ def response_of(result: Result, wanted: Wanted) -> ResponseBody:
 
 
 def renew_response(body: ResponseBody, result: Result, request_id: str) -> None:
-    """Write what differs each time that a request is answered from the cache."""
     body.id, body.created_at = request_id, int(time.time())
     if body.uncertainty is not None:  # the last item has the same one
         body.uncertainty.timing_ms = Timing(**timing_of(result))

@@ -152,7 +152,6 @@ def completion(result: Result, wanted: Wanted) -> Completion:
 
 
 def renew(body: ChatCompletion | Completion, result: Result, request_id: str) -> None:
-    """Write what differs each time that a request is answered from the cache."""
     body.id, body.created = request_id, int(time.time())
     if (uncertainty := body.choices[0].uncertainty) is not None:
         uncertainty.timing_ms = Timing(**timing_of(result))
