@@ -5,6 +5,10 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 
+from models.similarity.added import without_accents
+from models.similarity.numbers import UNIT_OF
+from models.similarity.reading import with_joined_initials
+
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265#{_MONEY}"
 # Of scripts without blanks each character is a word.
@@ -22,6 +26,7 @@ _WORD = re.compile(
     """,
     re.VERBOSE,
 )
+_UNIT = re.compile(r"(?<=\d)(?!s)[^\W\d_]+\b")
 _SPELLED = {"percent": "%", "dollar": "$", "dollars": "$", "euro": "\u20ac", "euros": "\u20ac"}
 _ARTICLES = frozenset({"a", "an", "the"})
 # Behind an article comes a noun phrase: a word, in quotation marks perhaps, and none of these.
@@ -42,6 +47,8 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
             Rolling Stone".
     """
     text = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
+    text = with_joined_initials(without_accents(text))
+    text = _UNIT.sub(lambda unit: f" {unit[0]}" if unit[0] in UNIT_OF else unit[0], text)
     found: list[str] = []
     for match in _WORD.finditer(text):
         if match["number"]:

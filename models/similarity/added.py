@@ -4,8 +4,12 @@ Sentences about one subject are alike whatever they say of it.
 """
 
 import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
-from models.similarity.numbers import COUNTED, listed, value_of
+from models.similarity.numbers import listed
+from models.similarity.reading import COUNTED, NUMBER, PREFIXES, SIGNS, Item, read
 
 # Words that say nothing by themselves, in the languages of `models.similarity.numbers`.
 FUNCTION_WORDS = listed(
@@ -24,51 +28,17 @@ FUNCTION_WORDS = listed(
     io noi os um uma dos na nos nas ao com é são foi tem têm ele
     """
 )
-_SHORT_NOT = re.compile(r"n['\u2019]t$|^cannot$", re.IGNORECASE)
-# Function words that are a month and a half of the day beside a number.
-_OF_NUMBERS = frozenset(("may", "am"))
-# Scripts without blanks, what stands between words there, and what negates.
-_NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_BETWEEN = "です|ます|でした|ました|[的是在了和与與のはがをにでともへや]"
-_NOT = "不|没|沒|無|无|非|未|ない|なかった|なく|ません"
-# Letters and digits with the signs of vowels that belong to them.
-_VOWELS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
-_LETTER = rf"(?:(?![{_NO_BLANKS}])[^\W_]|[{_VOWELS}])"
-_WORD = re.compile(
-    rf"""
-    (?P<run>[{_NO_BLANKS}]+)
-    | (?<=\w)\s*[+*^=<>\u2264\u2265\u00d7\u00f7]\s*(?=\w) | (?<=\d)\s+-\s+(?=\d)
-    | [<>\u2264\u2265\u00b1]\s?(?=\d)
-    # a word or number with what belongs to it: -5, $5, 5 %, C++, A-
-    | (?:(?<![\w)\]%°])[-\u2212](?=[\d$€£]))? (?:[$€£]\s?(?=\d))?
-      {_LETTER}+ (?:(?:['\u2019.,:-]|(?<=\d)/(?=\d)){_LETTER}+)*
-      (?:[+\#]+|(?<=\d)\s?(?:[%€£]|\$(?![\w\\])|°\s?[CF]\b)|(?<=[A-Z])[-\u2212](?!\w))*
-    """,
-    re.VERBOSE,
+_NOT = Item("not", ("not",))
+# What says how the numbers beside it are related.
+_OF_NUMBERS = listed("to bis a à al até or oder ou o of von de di by in")
+# Endings of Korean nouns, and what Turkish and English nouns have behind an apostrophe.
+_ENDING = re.compile(
+    "(?<=[\uac00-\ud7a3])(?:입니다|이다|예요|에서|으로|은|는|이|가|을|를|의|에|로|와|과)$"
+    "|(?<=\\w{3})'[^\\W\\d_]{1,4}$"
 )
-
-
-def words(text: str) -> list[str]:
-    """The words of a text as they are written; of a script without blanks, pairs of characters.
-
-    >>> words("It's C++ (-10 %), 東京.")
-    ["It's", 'C++', '-10 %', '東京']
-    """
-    found = []
-    for match in _WORD.finditer(text):
-        found += _pairs(match[0]) if match["run"] else [match[0].strip()]
-    return found
-
-
-def _pairs(run: str) -> list[str]:
-    """Each two neighbours of what stands between particles; what negates by itself."""
-    found = []
-    for part in filter(None, re.split(f"({_NOT})|{_BETWEEN}", run)):
-        if re.fullmatch(_NOT, part):
-            found.append("不")
-        else:
-            found += [part[i : i + 2] for i in range(max(1, len(part) - 1))]
-    return found
+_CONTRACTED = re.compile("'(?:s|m|d|re|ve|ll)$")
+_UNIT_SIGN = re.compile("[%$€£¥₹°]")
+_ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
 
 def added(text: str, asked: frozenset[str]) -> str:
@@ -84,31 +54,44 @@ def added(text: str, asked: frozenset[str]) -> str:
     >>> added("The capital of Peru is Lima.", frozenset(("capital", "peru")))
     'Lima'
     """
-    every, said = words(text), []
-    for i, word in enumerate(every):
-        if _SHORT_NOT.search(word):
-            said.append("not")  # the verb before it says nothing
-        elif word.casefold() not in FUNCTION_WORDS or _is_telling(every, i, text):
-            said.append(word)
-    new = [word for word in said if _has_digit(word) or word_set(word).isdisjoint(asked)]
-    return " ".join(new) or " ".join(said) or text
+    every, said = read(text), dict[int, Item]()
+    for i, item in enumerate(every):
+        if item.word == "cannot" or item.word.endswith("n't"):
+            said[i] = _NOT  # the verb before it says nothing
+        elif _CONTRACTED.sub("", item.word) not in FUNCTION_WORDS or _is_telling(every, i, text):
+            said[i] = item
+    is_new = {i: _has_digit(item.text) or asked.isdisjoint(_keys(item)) for i, item in said.items()}
+    new = {i: item for i, item in said.items() if is_new[i]}
+    return _text(new) or _text(said) or text
 
 
-def _is_telling(every: list[str], i: int, text: str) -> bool:
-    """Whether a function word is a name ("The Who", "Vitamin A"), or says how numbers relate."""
-    word, before, behind = every[i], "".join(every[i - 1 : i]), "".join(every[i + 1 : i + 2])
-    beside = _has_digit(before), _has_digit(behind)
-    if all(beside) or (any(beside) and word.casefold() in _OF_NUMBERS):
+def _text(items: Mapping[int, Item]) -> str:
+    """Items by their places as a text; a comma where a number would get a unit from elsewhere."""
+    written = ""
+    for i, item in items.items():
+        before = items.get(i - 1)
+        is_apart = written[-1:].isalnum() and before is None and _has_digit(written.split()[-1])
+        written += f"{',' * is_apart} {item.text}" if written else item.text
+    return written
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
+    """Whether a function word is a name ("The Who", "Vitamin A"), or part of a formula."""
+    item, before, behind = every[i], every[i - 1] if i else _NOT, every[i + 1 : i + 2]
+    if before.numbers and behind and behind[0].numbers:
+        return item.word in _OF_NUMBERS
+    if before.text in SIGNS or (behind and behind[0].text in SIGNS):
         return True
-    if len(word) > 1 or word == "I":
-        is_behind_name = before[:1].isupper() and before.casefold() not in FUNCTION_WORDS
-        is_behind_name |= before.casefold() in COUNTED
-        return i > 0 and word[0].isupper() and (len(word) > 1 or is_behind_name)
-    return word.isupper() and f"{before} {word}" in text
-
-
-def _has_digit(word: str) -> bool:
-    return any(map(str.isdigit, word))
+    if len(item.word) == 1 and item.word != "i":
+        return item.text.isupper() and f"{before.text} {item.text}" in text
+    if item.text == "I":
+        is_behind_name = before.text[:1].isupper() and before.word not in FUNCTION_WORDS
+        return is_behind_name or before.word in COUNTED
+    return item.text.isupper() or (i > 0 and item.text[0].isupper())
 
 
 def containment(a: frozenset[str], b: frozenset[str]) -> float:
@@ -130,10 +113,42 @@ def share_said(statement: frozenset[str], text: frozenset[str]) -> float:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The distinct words of a text in lower case, without the 's of a possessive; numbers by value.
+    """The distinct words of a text, without case, accents and endings; numbers by value.
 
-    >>> sorted(word_set("Peru's twelve")), word_set("12") <= word_set("the 12th")
-    (['12', 'peru'], True)
+    >>> sorted(word_set("Peru's twelve cafés")), word_set("12") <= word_set("the 12th")
+    (['12', 'cafes', 'peru'], True)
     """
-    every = words(text.casefold().replace("\u2019", "'"))
-    return frozenset(value_of(word) or word.removesuffix("'s") for word in every)
+    return frozenset(chain.from_iterable(map(_keys, read(text))))
+
+
+def _keys(item: Item) -> Iterator[str]:
+    """What an item is compared by; a number by its value and, where it has a unit, as measured."""
+    sign = item.frame[0] if item.frame[0] in PREFIXES else ""
+    if set(item.frame) - {sign} == set(NUMBER):
+        for number in item.numbers:
+            yield f"{sign}{number.values[0] * number.factor}{number.dimension}"
+            if number.dimension == "clock":
+                yield f"{(number.values[0] - 1) % 12 + 1}"
+            elif number.dimension not in ("", "month") and not _UNIT_SIGN.search(item.text):
+                yield f"{sign}{number.values[0]}"
+    elif item.numbers:
+        yield item.text.casefold()
+    elif item.text != "=":  # which says no more than "is"
+        yield sign + _stem("-".join(item.frame[len(sign) :]))
+
+
+def _stem(word: str) -> str:
+    """A word without its accents, and without what hangs on it by grammar."""
+    if word.isascii() and word.isalnum():
+        return word
+    return _ENDING.sub("", _ELISION.sub("", without_accents(word)))
+
+
+def without_accents(text: str) -> str:
+    """The text with letters for the accented ones; marks of other scripts stay.
+
+    >>> without_accents("São Tomé, が")
+    'Sao Tome, が'
+    """
+    letters = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", letters)

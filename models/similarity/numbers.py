@@ -1,12 +1,11 @@
-"""Pure: the numbers that a text has, by value: 12 and twelve, 1,000 and 1000, 5 km and 5000 m.
+"""Pure: numbers by value, their words, scales and units, and months.
 
-Digits are read as people write them, words in English, German, French, Spanish, Italian and
-Portuguese. A word that also means something else ("once", "due") is no number.
+Words are English, German, French, Spanish, Italian and Portuguese. One that also means something
+else ("once", "due") is no number.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 
@@ -34,6 +33,11 @@ class Number:
         elif "clock" in (self.dimension, other.dimension):  # "at 5" may be 5 pm
             ours, theirs = (tuple(hour % 12 for hour in one) for one in (ours, theirs))
         return not set(ours).isdisjoint(theirs)
+
+    def is_written(self, other: "Number") -> bool:
+        """Whether both can mean one value in one unit, which one of them may leave out."""
+        is_one_unit = self.factor == other.factor or "" in (self.dimension, other.dimension)
+        return is_one_unit and self.may_be(other)
 
     def is_same(self, other: "Number") -> bool:
         """Whether both mean one value, read in the usual way, in one dimension."""
@@ -75,11 +79,16 @@ _UNITS = (  # dimension, factor, how people write it
     ("time", 3600.0, "h hr hour hours stunde stunden heure heures hora horas ore"),
     ("time", 86400.0, "day days tag tage tagen jour jours día días dias giorni"),
     ("time", 604800.0, "week weeks woche wochen semaine semaines semana semanas settimane"),
+    ("time", 2629800.0, "month months monat monate monaten mois mes meses mese mesi mês"),
     ("time", 31557600.0, "year years jahr jahre jahren an ans année années año años anno anni"),
     ("time", 31557600.0, "anos"),
     ("volume", 1e-3, "ml milliliter milliliters millilitre millilitres"),
     ("volume", 3.785411784, "gallon gallons"),
     ("volume", 1.0, "l liter liters litre litres litro litros litri"),
+    *(("speed", f, w) for f, w in ((3.6, "m/s"), (1.0, "km/h kmh kph"), (1.609344, "mph mi/h"))),
+    *(("power", f, w) for f, w in ((1.0, "w watt watts"), (1e3, "kw"), (1e6, "mw"))),
+    *(("frequency", f, w) for f, w in ((1.0, "hz"), (1e3, "khz"), (1e6, "mhz"), (1e9, "ghz"))),
+    *(("data", f, w) for f, w in ((1.0, "kb"), (1e3, "mb"), (1e6, "gb"), (1e9, "tb"))),
     ("share", 0.01, "% percent prozent"),
     ("year before Christ", 1.0, "bc bce"),
     ("year after Christ", 1.0, "ad ce"),
@@ -88,9 +97,11 @@ _UNITS = (  # dimension, factor, how people write it
     ("dollar", 1.0, "$ usd dollar dollars"),
     ("euro", 1.0, "€ eur euro euros"),
     ("pound sterling", 1.0, "£ gbp"),
+    ("yen", 1.0, "¥ yen jpy"),
+    ("rupee", 1.0, "₹ inr rupee rupees"),
 )
-_DEGREES = frozenset(("degree", "degrees", "grad", "degrés", "grados", "gradi", "graus"))
-_UNIT_OF: Mapping[str, tuple[str, Fraction]] = {
+DEGREES = frozenset(("degree", "degrees", "grad", "degrés", "grados", "gradi", "graus"))
+UNIT_OF: Mapping[str, tuple[str, Fraction]] = {
     word: (dimension, Fraction(str(factor)))
     for dimension, factor, words in _UNITS
     for word in words.split()
@@ -110,7 +121,7 @@ _MONTHS = (
     "november novembre noviembre novembro nov",
     "december dezember décembre diciembre dicembre dezembro dec dez",
 )
-_MONTH_OF = {word: n for n, words in enumerate(_MONTHS, 1) for word in words.split()}
+MONTH_OF = {word: n for n, words in enumerate(_MONTHS, 1) for word in words.split()}
 
 _ENGLISH = """zero . two three four five six seven eight nine ten eleven twelve thirteen fourteen
 fifteen sixteen seventeen eighteen nineteen"""
@@ -131,27 +142,26 @@ veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa
 venti trenta quaranta cinquanta sessanta settanta ottanta novanta
 vinte trinta quarenta cinquenta sessenta setenta oitenta noventa"""
 _HUNDREDS = frozenset(("hundred", "hundert", "cento", "cents"))
-_SCALES: Mapping[str, tuple[int, ...]] = {
-    **dict.fromkeys(("thousand", "tausend", "mille", "mil", "mila"), (10**3,)),
-    **dict.fromkeys(
-        ("million", "millions", "millionen", "millón", "millones", "milione"), (10**6,)
-    ),
-    **dict.fromkeys(("milioni", "milhão", "milhões"), (10**6,)),
-    **dict.fromkeys(
-        ("milliarde", "milliarden", "milliard", "milliards", "miliardo", "miliardi"), (10**9,)
-    ),
-    **dict.fromkeys(("billion", "billions"), (10**9, 10**12)),
-    **dict.fromkeys(("trillion", "trillions"), (10**12, 10**18)),
+_SCALED: tuple[
+    tuple[tuple[int | Fraction, ...], str], ...
+] = (  # factors in the usual order, how people write them
+    ((10**3,), "thousand tausend mille mil mila k"),
+    ((10**6,), "million millions millionen millón millones milione milioni milhão milhões"),
+    ((10**9,), "milliarde milliarden milliard milliards miliardo miliardi"),
+    ((10**9, 10**12), "billion billions"),
+    ((10**12, 10**18), "trillion trillions"),
+    ((12,), "dozen dutzend douzaines docenas dozzine dúzias"),
+    ((Fraction(1, 2),), "half halves"),
+    ((Fraction(1, 3),), "third thirds drittel tiers tercio tercios terzo terzi terço terços"),
+    ((Fraction(1, 4),), "quarter quarters viertel quart quarts cuarto cuartos quarti quartos"),
+    *(((Fraction(1, n),), w) for n, w in ((5, "fifth fifths fünftel"), (10, "tenth tenths"))),
+)
+_SCALES: Mapping[str, tuple[int | Fraction, ...]] = {
+    word: factors for factors, words in _SCALED for word in words.split()
 }
 
-
-# Of a number; Python reads no more of them than some thousands.
-_MAX_DIGITS = 400
-# Of one letter behind a name or what is counted by them; that "I" is one may show what follows it.
-COUNTED = listed("type class phase stage grade level part book chapter section act factor war")
-_ROMANS = "I II III IV V VI VII VIII IX X XI XII"
-_ROMAN = {one: number for number, one in enumerate(_ROMANS.split(), 1)}
-_BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
+# Behind one alone: "5 May, the third day".
+_SINGULAR = listed("half third quarter fifth tenth quart tercio cuarto terzo terço")
 
 
 def _words() -> dict[str, int]:
@@ -179,168 +189,28 @@ def _words() -> dict[str, int]:
 _WORDS = _words()
 # Behind tens alone: "twenty-one".
 _ONES = dict.fromkeys(("one", "un", "une", "uno", "um", "uma"), 1)
+# Before a hundred or a scale as well: "a hundred", "ein Drittel".
+_BEFORE_SCALES = frozenset((*_ONES, "a", "ein", "eine", "einer"))
 # Between words of one number: "two hundred and five", "treinta y uno"; between numbers of a list.
 JOINING = frozenset(("and", "und", "et", "y", "e"))
-_MINUS = frozenset(("minus", "moins", "menos", "meno"))
-_ORDINAL_ENDS = frozenset(("st", "nd", "rd", "th", "er", "ère", "ème", "e"))
-
-_TOKEN = re.compile(
-    r"""
-    (?P<sign>(?<![\w)\]%°])[-\u2212](?=[\d$€£]))?(?P<money>[$€£]\s?(?=\d))?(?:
-        (?P<iso>\d{4}-\d\d-\d\d(?!\d))
-      | (?P<clock>\d{1,2}(?::\d\d(?::\d\d)?(?!\d)|(?=\s?(?:[ap]\.?m\b|[AP]M\b))(?!\s?am\s+[^\W\d])))
-        (?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
-      | (?P<date>\d{1,2}\.\d{1,2}\.\d{4}(?!\d))
-      | (?P<grouped>\d{1,3}(?P<comma>[,.'\u2019\u00a0\u202f])\d{3}(?:(?P=comma)\d{3})*(?!\d))
-        (?P<decimals>[.,]\d+)?
-      | (?P<version>\d+(?:\.\d+){2,})
-      | (?P<fraction>(?<![\d/])(?:1/[234]|2/3|3/4)(?![\d/]))
-      | (?P<plain>\d+(?:[.,]\d+)?)
-    )
-    | (?P<word>°\s?[CF]\b|[AB]\.C\.(?:E\.)?|A\.D\.
-        |[^\W\d_]+(?:['\u2019-][^\W\d_]+)*(?:[+#]+|(?<=[A-Z])[-\u2212](?!\w))?)
-    | (?P<symbol>[^\w\s])
-    """,
-    re.VERBOSE,
-)
-# Signs that mean the same.
-_SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
-# What says something between two digits: a score, a ratio; between words, too; before a digit.
-_BETWEEN_DIGITS = frozenset("-:/")
-_BETWEEN_WORDS = frozenset("+*^=<>\u2264\u2265")
-_BEFORE_DIGITS = frozenset("<>\u2264\u2265\u00b1")
 
 
-def read(text: str) -> list[str | Number]:
-    """The words of a text as they are written, and its numbers, in their order.
+def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
+    """The number below 1,000 that begins at a word, and where it ends; None without one.
 
-    >>> read("Take 15 mg of C++, twenty-one times.")[1]
-    Number(values=(Fraction(15, 1),), dimension='mass', factor=Fraction(1, 1000000))
+    Args:
+        words: in lower case, "" for what is no word.
+        start: position of the first.
+
+    >>> in_words(["two", "hundred", "and", "five", "men"], 0)
+    (205, 4)
     """
-    items: list[str | Number] = []
-    for match in _TOKEN.finditer(text):
-        if match["word"]:
-            word, is_end = match["word"], items and text[match.start() - 1].isdigit()
-            if word in _ROMAN and items and _is_numeral(word, items[-1], text[match.end() :]):
-                items.append(Number((Fraction(_ROMAN[word]),)))
-            elif not (is_end and word in _ORDINAL_ENDS):
-                items.append(word)
-        elif match["symbol"]:
-            start, end, symbol = *match.span(), _SPELLED.get(match["symbol"], match["symbol"])
-            around = text[max(0, start - 2) : start].rstrip()[-1:], text[end : end + 2].lstrip()[:1]
-            if symbol in _UNIT_OF or _is_telling(symbol, *around):
-                items.append(symbol)
-        else:
-            items += _in_digits(match)
-    return list(_with_months(list(_signed(list(_joined(items))))))
-
-
-def value_of(word: str) -> str | None:
-    """The number that a word in lower case is, in a form of its own; None for other words.
-
-    >>> value_of("twelve"), value_of("12th"), value_of("5 km"), value_of("lima")
-    ('12', '12', '5000length', None)
-    """
-    if not any(map(str.isdigit, word)) and word.split("-")[0] not in _WORDS:
-        return None
-    number, *others = read(word) or [word]
-    if others or isinstance(number, str):
-        return None
-    return f"{number.values[0] * number.factor}{number.dimension}"
-
-
-def _is_telling(symbol: str, before: str, behind: str) -> bool:
-    """Whether a sign between these characters, blanks left out, says something."""
-    if symbol in _BEFORE_DIGITS and behind.isdigit():
-        return True
-    if symbol in _BETWEEN_WORDS:
-        return before.isalnum() and behind.isalnum()
-    return symbol in _BETWEEN_DIGITS and before.isdigit() and behind.isdigit()
-
-
-def _is_numeral(word: str, before: str | Number, behind: str) -> bool:
-    """Whether Roman digits are a number: "Louis V", "type I diabetes", and not "Yes I do"."""
-    if len(word) > 1 or _word(before) in COUNTED:
-        return True
-    is_name = isinstance(before, str) and before[:1].isupper()
-    return is_name and (word != "I" or bool(_BEHIND_FIRST.match(behind)))
-
-
-def _in_digits(match: re.Match[str]) -> list[str | Number]:
-    """The numbers of a token of digits; a version has one for each of its parts."""
-    if match["iso"]:
-        year, month, day = map(Fraction, match["iso"].split("-"))
-        return [Number((year,)), Number((month,), "month"), Number((day,))]
-    if match["date"]:
-        day, month, year = map(Fraction, match["date"].split("."))
-        return [Number((day,)), Number((month,), "month"), Number((year,))]
-    if match["clock"]:
-        parts = list(map(Fraction, match["clock"].split(":")))
-        if match["half"]:
-            parts[0] = parts[0] % 12 + 12 * (match["half"] in "pP")
-        return [Number((sum((part / 60**i for i, part in enumerate(parts)), Fraction()),), "clock")]
-    if match["fraction"]:
-        return [Number((Fraction(match["fraction"]),))]
-    if match["version"]:
-        found: list[str | Number] = []
-        for part in match["version"].split("."):
-            found += [Number((_exact(part),)), "."]
-        return found[:-1]
-    unit = _UNIT_OF.get((match["money"] or "").strip(), ("", Fraction(1)))
-    sign = -1 if match["sign"] else 1
-    return [Number(tuple(sign * value for value in _values(match)), *unit)]
-
-
-def _exact(digits: str) -> Fraction:
-    return Fraction(digits[:_MAX_DIGITS])
-
-
-def _values(match: re.Match[str]) -> list[Fraction]:
-    if match["plain"]:
-        return [_exact(match["plain"].replace(",", "."))]
-    groups = match["grouped"].split(match["comma"])
-    decimals = (match["decimals"] or "").replace(",", ".")
-    values = [_exact("".join(groups) + decimals)]
-    if len(groups) == 2 and not decimals and match["comma"] in ",.":
-        values.append(_exact(".".join(groups)))  # 1,000 is one where commas begin decimals
-    return values
-
-
-def _joined(items: Sequence[str | Number]) -> Iterator[str | Number]:
-    """Items with the words of a number, its scale and its unit as one number."""
-    i = 0
-    while i < len(items):
-        item = items[i]
-        if isinstance(item, str):
-            value, i = _in_words(items, i)
-            if value is None:
-                yield item
-                i += 1
-                continue
-            item = Number((Fraction(value),))
-        else:
-            i += 1
-        while i < len(items) and (scales := _SCALES.get(_word(items[i]))):
-            values = [value * scale for value in item.values for scale in scales]
-            value, behind = _in_words(items, i + 1)
-            i += 1
-            if value is not None and value < min(scales):
-                values, i = [one + value for one in values], behind
-            item = replace(item, values=tuple(values))
-        of_degrees = i + 1 < len(items) and _word(items[i]) in _DEGREES
-        behind = i + of_degrees  # "24 degrees Celsius"
-        unit = _UNIT_OF.get(_word(items[behind])) if behind < len(items) else None
-        if unit and not item.dimension:
-            item = Number(item.values, *unit)
-            i = behind + 1
-        yield item
-
-
-def _in_words(items: Sequence[str | Number], start: int) -> tuple[int | None, int]:
-    """The number below 1,000 whose words begin here, and where it ends; None without one."""
     total: int | None = None
     end = i = start
-    while i < len(items) and (word := _word(items[i])):
+    first, behind = (*words[start : start + 2], "", "")[:2]
+    if first in _BEFORE_SCALES and (behind in _HUNDREDS or _is_scale(first, behind)):
+        total, end, i = 1, start + 1, start + 1
+    while i < len(words) and (word := words[i]):
         i += 1
         if total is not None and word in JOINING:
             continue
@@ -361,6 +231,18 @@ def _in_words(items: Sequence[str | Number], start: int) -> tuple[int | None, in
     return total, end
 
 
+def scales_of(word: str, number: Number) -> tuple[int | Fraction, ...]:
+    """What a word behind a number multiplies it by, in the usual order; empty if by nothing."""
+    if word in _SINGULAR and number.values != (Fraction(1),):
+        return ()
+    return _SCALES.get(word, ())
+
+
+def _is_scale(article: str, word: str) -> bool:
+    """Whether it scales "a": "a third" is mostly one more, where "one third" is a part."""
+    return word in _SCALES and (_SCALES[word][0] > 1 or article != "a")
+
+
 def _sum(total: int | None, part: int | None) -> int | None:
     """Of two words of one number; None where they are not."""
     if total is None or part is None:
@@ -373,33 +255,3 @@ def _sum(total: int | None, part: int | None) -> int | None:
     if is_french or (total >= 20 and total % 10 == 0 and part < 10):
         return total + part
     return None
-
-
-def _signed(items: Sequence[str | Number]) -> Iterator[str | Number]:
-    """Items with numbers behind "minus" as negative ones, but for what is taken from another."""
-    are_numbers, is_negative = [isinstance(one, Number) for one in items], False
-    for i, item in enumerate(items):
-        if isinstance(item, Number) and is_negative:
-            item = replace(item, values=tuple(-value for value in item.values))
-        is_negative = _word(item) in _MINUS and are_numbers[i - 1 : i] != [True]
-        is_negative &= are_numbers[i + 1 : i + 2] == [True]
-        if not is_negative:
-            yield item
-
-
-def _with_months(items: Sequence[str | Number]) -> Iterator[str | Number]:
-    """Items with months as numbers where a number stands beside them."""
-    for i, item in enumerate(items):
-        month = _MONTH_OF.get(_word(item))
-        beside = (*items[max(0, i - 1) : i], *items[i + 1 : i + 2])
-        if month and any(isinstance(one, Number) for one in beside):
-            yield Number((Fraction(month),), "month")
-        else:
-            yield item
-
-
-def _word(item: str | Number) -> str:
-    """In lower case; "" of a number."""
-    if isinstance(item, Number):
-        return ""
-    return item.casefold().replace("° ", "°").replace(".", "")

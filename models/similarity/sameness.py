@@ -11,12 +11,13 @@ from fractions import Fraction
 from typing import Literal
 
 from models.similarity.added import FUNCTION_WORDS
-from models.similarity.numbers import JOINING, Number, listed, read
+from models.similarity.numbers import JOINING, Number, listed
+from models.similarity.reading import NUMBER, SIGNS, Item, read
 
 Relation = Literal["same", "different"]
 
 # Of these rules, in the names of what is remembered.
-VERSION = 3
+VERSION = 4
 # Of a text that they are for.
 MAX_CHARACTERS = 400
 
@@ -40,9 +41,9 @@ _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
 # What tells vitamins, options and blood groups apart, and stays in capitals.
 _LABEL = re.compile("[A-Z][+-]?|AB[+-]?")
-# Signs of which each says another thing; "3:1" and "3-1" are one score.
-_OPPOSED = frozenset("+-*^=<>\u2264\u2265\u00b1")
-_NUMBER = "#"
+# Signs that may say the same: "3:1" and "3-1" are one score.
+_OF_SCORES = frozenset("-/:")
+_END = Item("", ("",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def _denies(negated: Reading, other: Reading) -> bool:
 
 
 def _are_marks_or_same(word: str, other: str) -> bool:
-    are_signs = word in _OPPOSED and other in _OPPOSED
+    are_signs = word in SIGNS and other in SIGNS and not {word, other} <= _OF_SCORES
     return word == other or are_signs or (word.isupper() and other.isupper())
 
 
@@ -144,24 +145,24 @@ def _in_one_frame(ours: Sequence[Number], theirs: Sequence[Number]) -> Relation 
 
 
 def _without(numbers: Iterable[Number], known: Sequence[Number]) -> list[Number]:
-    return [number for number in numbers if not covers(known, [number])]
+    """Those that are not repeated as they were written; 240 minutes are new beside 4 hours."""
+    return [number for number in numbers if not any(one.is_written(number) for one in known)]
 
 
-def _frame(items: Sequence[str | Number]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
+def _frame(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
     """Words and numbers apart; numbers that are listed one after another are put in order."""
     frame: list[str] = []
     numbers: list[Number] = []
     in_list = 0  # numbers at the end of the frame that are one list
     for i, item in enumerate(items):
-        following = items[i + 1] if i + 1 < len(items) else ""
-        if isinstance(item, Number):
-            frame.append(_NUMBER)
-            numbers.append(item)
-            in_list += 1
+        following = items[i + 1] if i + 1 < len(items) else _END
+        numbers += item.numbers
+        if set(item.frame) == set(NUMBER):
+            frame += item.frame
+            in_list += len(item.numbers)
             numbers[-in_list:] = sorted(numbers[-in_list:], key=_order)
             continue
-        word = item.casefold()
-        if in_list and word in JOINING and isinstance(following, Number):
+        if in_list and item.word in JOINING and following.frame[:1] == NUMBER:
             continue
         if is_said := _words(item, is_first=not i, following=following):
             in_list = 0
@@ -169,24 +170,26 @@ def _frame(items: Sequence[str | Number]) -> tuple[tuple[str, ...], tuple[Number
     return tuple(frame), tuple(numbers)
 
 
-def _words(item: str, *, is_first: bool, following: str | Number) -> list[str]:
+def _words(item: Item, *, is_first: bool, following: Item) -> Sequence[str]:
     """What a word counts as: nothing if it is an article, two words if it ends in "n't"."""
-    word = item.casefold().replace("\u2019", "'")
-    begins = is_first or str(following).islower()  # a sentence; "The Hague" is a name
-    is_article = item.islower() or (begins and len(item) > 1)  # "O negative", "A minor"
-    if word in _ARTICLES and following != "" and is_article:
+    word = item.word
+    begins = is_first or following.text.islower()  # a sentence; "The Hague" is a name
+    is_article = item.text.islower() or (begins and len(word) > 1)  # "O negative", "A minor"
+    if word in _ARTICLES and following is not _END and is_article:
         return []
-    if word == "no" and (isinstance(following, Number) or following[:1].isupper()):
+    if word == "no" and (following.numbers or following.text[:1].isupper()):
         return ["no."]  # "No. 5"; in Portuguese "in the"
     if word == "cannot":
         return ["can", "not"]
     if word.endswith("n't"):
         verb = word.removesuffix("n't")
         return [_BEFORE_NOT.get(verb, verb), "not"]
-    if _LABEL.fullmatch(item):
-        return [item]
+    if _LABEL.fullmatch(item.text):
+        return [item.text]
     if elided := _ELIDED.fullmatch(word):
         return [f"{elided[1]}e", elided[2]]
+    if len(item.frame) > 1 or not word:
+        return item.frame
     return [word.removeprefix("l'").removesuffix("'s")]
 
 

@@ -1,0 +1,331 @@
+"""Pure: the words, numbers and signs of a text, as answers are compared by them.
+
+Digits are read as people write them. Marks of LaTeX and of Markdown say nothing.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from models.similarity.numbers import (
+    DEGREES,
+    MONTH_OF,
+    UNIT_OF,
+    Number,
+    in_words,
+    listed,
+    scales_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A word, a number with its unit, or a sign.
+
+    Attributes:
+        text: as it is written.
+        frame: its words in lower case and signs; the sign # in the place of each number.
+        numbers: of a date three, of "H2O" one.
+    """
+
+    text: str
+    frame: tuple[str, ...]
+    numbers: tuple[Number, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """In lower case; "" of a number or a sign."""
+        if self.numbers or self.text in SIGNS:
+            return ""
+        return "-".join(self.frame)
+
+
+NUMBER = ("#",)
+# Between a number and what is no unit of it.
+_STOP = Item("", ("",))
+# Of one letter behind a name or what is counted by them; that "I" is one may show what follows it.
+COUNTED = listed("type class phase stage grade level part book chapter section act factor war")
+_ROMANS = "I II III IV V VI VII VIII IX X XI XII"
+_ROMAN = {one: number for number, one in enumerate(_ROMANS.split(), 1)}
+_BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
+_MINUS = frozenset(("minus", "moins", "menos", "meno"))
+# Of a number; Python reads no more of them than some thousands.
+_MAX_DIGITS = 400
+
+# Scripts without blanks, what stands between words there, and what negates.
+_NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_BETWEEN = "です|ます|でした|ました|[的是在了和与與のはがをにでともへや]"
+_NOT = "不|没|沒|無|无|非|未|ない|なかった|なく|ません"
+# Letters with the signs of vowels that belong to them.
+_VOWELS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
+_LETTER = rf"(?:(?![{_NO_BLANKS}])[^\W\d_]|[{_VOWELS}])"
+# Signs that stand before what they change, and all that say something between two others.
+PREFIXES = frozenset("±<>\u2264\u2265\u221a\u00ac!")
+_SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
+_SPELLED |= {"==": "=", "===": "=", "!=": "\u2260", "<=": "\u2264", ">=": "\u2265", "->": "\u2192"}
+SIGNS = frozenset(
+    ["+", "-", "*", "/", ":", "^", "=", "<", ">", "&&", "||", "+=", "-=", "*=", "/=", *PREFIXES]
+    + [chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))]
+)
+_EXPONENT = r"[-+\u2212]?\d{1,3}"
+_TOKEN = re.compile(
+    rf"""
+    (?P<run>[{_NO_BLANKS}]+)
+    | (?P<minus>(?<![\w)\]%°])[-\u2212](?=[\d$€£¥₹]))?(?P<money>[$€£¥₹]\s?(?=\d))?(?:
+        (?P<iso>\d{{4}}-\d\d-\d\d(?!\d))
+      | (?P<clock>\d{{1,2}}(?::\d\d(?::\d\d)?(?!\d)
+          |(?=\s?(?:[ap]\.?m\b|[AP]M\b))(?!\s?am\s+[^\W\d])))
+        (?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
+      | (?P<date>\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d))
+      | (?P<grouped>\d{{1,3}}(?P<comma>[,.'\u2019\u00a0\u202f])\d{{3}}(?:(?P=comma)\d{{3}})*(?!\d))
+        (?P<decimals>[.,]\d+)?
+      | (?P<version>\d+(?:\.\d+){{2,}})
+      | (?P<fraction>(?<![\d/])(?:1/[234]|2/3|3/4)(?![\d/]))
+      | 10\^\{{?(?P<power>{_EXPONENT})\}}?
+      | (?P<plain>\d+(?:[.,]\d+)?)
+        (?:\s?[\u00d7x*\u00b7]\s?10\^\{{?(?P<tens>{_EXPONENT})\}}?|[eE](?P<e>{_EXPONENT})(?!\w))?
+    )(?P<ordinal>(?:st|nd|rd|th|er|ère|ème|e)\b)?
+    | (?P<word>°\s?[CF]\b|(?:km|mi?)/[hs]\b
+        |{_LETTER}+(?:\d+(?:\.\d+)*[^\W_]*|(?:['\u2019.,:-]{_LETTER}+)*)
+         (?:[+#]+(?!\w)|(?<=[A-Z])[-\u2212](?!\w))?)
+    | (?P<mark>[%$€£¥₹]|&(?!&))
+    | (?P<stop>[,;.?])(?!\w)
+    | (?P<sign>[-+*/:^=<>|&!±\u00ac\u00d7\u00f7\u2013\u2190-\u22ff]+)
+    """,
+    re.VERBOSE,
+)
+_MARKS = re.compile(
+    r"\\(?:boxed|text|mathrm|mathbf)\{([^{}]*)\}|\\[()\[\],;! ]|\$(?=\S)([^$]*[^\s$])\$(?!\d)"
+)
+_HALVES = re.compile("1/[234]|2/3|3/4")
+_INITIALS = re.compile(r"(?<![\w.])(?:[A-Z]\.(?: ?[A-Z]\.)+|[^\W\d_](?:\.[^\W\d_])+(?!\w)\.?)")
+_MIXED = re.compile(r"(?<=\d)(?=\\[dt]?frac)")
+_FRACTION = re.compile(r"\\[dt]?frac\{(\w+)\}\{(\w+)\}")
+_RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
+_LINE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_WRITTEN = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3"}
+_WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\sqrt": "√", r"\pm": "±", r"\%": "%"}
+# What a sign stands between; brackets and marks may be around it.
+_ENDS, _BEGINS = re.compile(r"[\w)\]}%][\"'`*]*\s?\Z"), re.compile(r"\s?[\"'`*]*[\w(\[{\u221a-]")
+# What may stand beside a minus sign between blanks: a number, a letter, or both.
+_TERM_BEFORE, _TERM_BEHIND = re.compile(r"(?<!\w)\d*[^\W\d_]?\Z"), re.compile(r"\d*[^\W\d_]?(?!\w)")
+
+
+def read(text: str) -> list[Item]:
+    """What a text says, in its order.
+
+    >>> [item.text for item in read("Take 15mg of C++ -- twenty one times, 東京.")]
+    ['Take', '15 mg', 'of', 'C++', 'twenty one', 'times', '東京']
+    """
+    text, items = _plain(text), list[Item]()
+    for match in _TOKEN.finditer(text):
+        items += _items(match, items)
+    found = _prefixed(list(_with_months(list(_signed(list(_joined(items)))))))
+    return [item for item in found if item is not _STOP]
+
+
+def _plain(text: str) -> str:
+    """The text without marks of LaTeX; raised digits behind ^, and fractions with a slash."""
+    text = _FRACTION.sub(r"\1/\2", _MIXED.sub(" ", text))
+    for written, plain in _WRITTEN.items():
+        text = text.replace(written, plain)
+    text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_LINE)}", text)
+    return _MARKS.sub(r" \1\2 ", with_joined_initials(text))
+
+
+def with_joined_initials(text: str) -> str:
+    """The text with abbreviations of single letters as words.
+
+    >>> with_joined_initials("J. R. R. Tolkien in the U.S., vitamin A. A carrot")
+    'JRR Tolkien in the US, vitamin A. A carrot'
+    """
+    return _INITIALS.sub(lambda initials: re.sub("[. ]", "", initials[0]), text)
+
+
+def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
+    """What one match says; nothing for marks between words."""
+    match match.lastgroup, match[0]:
+        case "word", word:
+            return [_word(word, match, before)]
+        case "run", run:
+            return [Item(word, (word,)) for word in _pairs(run)]
+        case "stop", _:
+            return [_STOP]
+        case "mark", "&":
+            return [Item("and", ("and",))]
+        case "mark", unit:
+            return [Item(unit, (unit,))] if before and before[-1].numbers else []
+        case "sign", spelled:
+            sign = _SPELLED.get(spelled, spelled)
+            return [Item(sign, (sign,))] if _is_telling(sign, match) else []
+    return [_in_digits(match)]
+
+
+def _word(word: str, match: re.Match[str], before: Sequence[Item]) -> Item:
+    if word.islower() and word.isalpha():  # most of them
+        return Item(word, (word.casefold(),))
+    behind = match.string[match.end() : match.end() + 4]
+    if word in _ROMAN and before and _is_numeral(word, before[-1], behind):
+        return Item(word, NUMBER, (Number((Fraction(_ROMAN[word]),)),))
+    lower = word.casefold().replace("\u2019", "'").replace("° ", "°")
+    if digits := re.findall(r"\d+", lower):
+        numbers = tuple(Number((_exact(one),)) for one in digits)
+        return Item(word, (re.sub(r"\d+", "#", lower),), numbers)
+    parts = lower.split("-")
+    return Item(word, tuple(parts) if all(parts) else (lower,))
+
+
+def _pairs(run: str) -> Iterator[str]:
+    """Each two neighbours of what stands between particles; what negates by itself."""
+    for part in filter(None, re.split(f"({_NOT})|{_BETWEEN}", run)):
+        if re.fullmatch(_NOT, part):
+            yield "不"
+        else:
+            yield from (part[i : i + 2] for i in range(max(1, len(part) - 1)))
+
+
+def _is_telling(sign: str, match: re.Match[str]) -> bool:
+    """Whether a sign says something where it stands: between terms, or before what it changes."""
+    if sign not in SIGNS:
+        return False
+    before = match.string[max(0, match.start() - 16) : match.start()]
+    behind = match.string[match.end() : match.end() + 16]
+    is_spaced = before[-1:].isspace(), behind[:1].isspace()
+    if _ENDS.search(before) and _BEGINS.match(behind) and len(set(is_spaced)) == 1:
+        if sign in "-/:":
+            before, behind = before.rstrip(), behind.lstrip()
+            are_digits = before[-1].isdigit() and behind[0].isdigit()
+            are_terms = bool(_TERM_BEFORE.search(before) and _TERM_BEHIND.match(behind))
+            return are_digits or (are_terms and sign != ":")
+        return True
+    if sign in "\u221a\u00ac!":
+        return not before[-1:].isalnum() and behind[:1].isalnum()
+    return sign in PREFIXES and behind.lstrip()[:1].isdigit()
+
+
+def _is_numeral(word: str, before: Item, behind: str) -> bool:
+    """Whether Roman digits are a number: "Louis V", "type I diabetes", and not "Yes I do"."""
+    if len(word) > 1 or before.word in COUNTED:
+        return True
+    is_name = bool(before.word) and before.text[0].isupper()
+    return is_name and (word != "I" or bool(_BEHIND_FIRST.match(behind)))
+
+
+def _in_digits(match: re.Match[str]) -> Item:
+    """The number of a token of digits, or the three of a date, or the parts of a version."""
+    text = match[0].strip()
+    if match["iso"]:
+        year, month, day = map(Fraction, match["iso"].split("-"))
+        return Item(text, 3 * NUMBER, (Number((year,)), Number((month,), "month"), Number((day,))))
+    if match["date"]:
+        day, month, year = map(Fraction, match["date"].split("."))
+        return Item(text, 3 * NUMBER, (Number((day,)), Number((month,), "month"), Number((year,))))
+    if match["clock"]:
+        parts = list(map(Fraction, match["clock"].split(":")))
+        if match["half"]:
+            parts[0] = parts[0] % 12 + 12 * (match["half"] in "pP")
+        hours = sum((part / 60**i for i, part in enumerate(parts)), Fraction())
+        return Item(text, NUMBER, (Number((hours,), "clock"),))
+    if match["version"]:
+        numbers = tuple(Number((_exact(part),)) for part in match["version"].split("."))
+        return Item(text, ("#", *(".", "#") * (len(numbers) - 1)), numbers)
+    unit = UNIT_OF.get((match["money"] or "").strip(), ("", Fraction(1)))
+    scale = -1 if match["minus"] else 1
+    return Item(text, NUMBER, (Number(tuple(scale * value for value in _values(match)), *unit),))
+
+
+def _exact(digits: str) -> Fraction:
+    return Fraction(digits[:_MAX_DIGITS])
+
+
+def _values(match: re.Match[str]) -> list[Fraction]:
+    if match["fraction"]:
+        return [Fraction(match["fraction"])]
+    if match["plain"] or match["power"]:
+        exponent = match["tens"] or match["e"] or match["power"] or "0"
+        tens = Fraction(10) ** int(exponent.replace("\u2212", "-"))
+        return [_exact((match["plain"] or "1").replace(",", ".")) * tens]
+    groups = match["grouped"].split(match["comma"])
+    decimals = (match["decimals"] or "").replace(",", ".")
+    values = [_exact("".join(groups) + decimals)]
+    if len(groups) == 2 and not decimals and match["comma"] in ",.":
+        values.append(_exact(".".join(groups)))  # 1,000 is one where commas begin decimals
+    return values
+
+
+def _joined(items: Sequence[Item]) -> Iterator[Item]:
+    """Items with the words of a number, its scale and its unit as one number."""
+    words, i = [item.word for item in items], 0
+    while i < len(items):
+        start = i
+        number, i = _number_at(items, words, i)
+        if number is None:
+            yield items[start]
+            i = start + 1
+            continue
+        while i < len(items) and (scales := scales_of(words[i], number)):
+            values = [value * scale for value in number.values for scale in scales]
+            value, behind = in_words(words, i + 1)
+            i += 1
+            if value is not None and value < min(scales):
+                values, i = [one + value for one in values], behind
+            number = replace(number, values=tuple(values))
+        behind = i + (words[i : i + 1] != [] and words[i] in DEGREES and i + 1 < len(items))
+        unit = UNIT_OF.get(words[behind]) if behind < len(items) else None
+        if unit and not number.dimension:
+            number, i = Number(number.values, *unit), behind + 1
+        yield Item(" ".join(item.text for item in items[start:i]), NUMBER, (number,))
+
+
+def _number_at(
+    items: Sequence[Item], words: Sequence[str], start: int
+) -> tuple[Number | None, int]:
+    """The number that begins at an item, without scale and unit, and where it ends."""
+    if words[start]:
+        value, end = in_words(words, start)
+        return (None if value is None else Number((Fraction(value),))), end
+    if items[start].frame != NUMBER:
+        return None, start
+    [number], behind = items[start].numbers, items[start + 1 : start + 2]
+    if behind and _HALVES.fullmatch(behind[0].text):  # 2 1/2
+        part = behind[0].numbers[0].values[0]
+        return replace(number, values=tuple(one + part for one in number.values)), start + 2
+    return number, start + 1
+
+
+def _signed(items: Sequence[Item]) -> Iterator[Item]:
+    """Items with numbers behind "minus" as negative ones, but for what is taken from another."""
+    are_numbers, is_negative = [bool(one.numbers) for one in items], False
+    for i, item in enumerate(items):
+        if is_negative and item.frame == NUMBER:
+            [number] = item.numbers
+            number = replace(number, values=tuple(-value for value in number.values))
+            item = Item(f"{items[i - 1].text} {item.text}", NUMBER, (number,))
+        is_negative = item.word in _MINUS and are_numbers[i - 1 : i] != [True]
+        is_negative &= are_numbers[i + 1 : i + 2] == [True]
+        if not is_negative:
+            yield item
+
+
+def _with_months(items: Sequence[Item]) -> Iterator[Item]:
+    """Items with months as numbers where a number stands beside them."""
+    for i, item in enumerate(items):
+        month, beside = MONTH_OF.get(item.word), items[max(0, i - 1) : i + 2]
+        if month and any(one.numbers for one in beside):
+            yield Item(item.text, NUMBER, (Number((Fraction(month),), "month"),))
+        else:
+            yield item
+
+
+def _prefixed(items: Sequence[Item]) -> Iterator[Item]:
+    """Items with the signs before them: <5 is one item."""
+    sign = ""
+    for item in items:
+        if item.text in PREFIXES:
+            sign += item.text
+        elif sign:
+            yield Item(sign + item.text, (sign, *item.frame), item.numbers)
+            sign = ""
+        else:
+            yield item
