@@ -164,6 +164,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._parse(data)
             self._check_head(self._num_raw)
         except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
             self._refuse(*self._refusal)
 
     # What the parser calls.
