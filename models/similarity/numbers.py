@@ -195,6 +195,14 @@ _BEFORE_SCALES = frozenset((*_ONES, "a", "ein", "eine", "einer"))
 JOINING = frozenset(("and", "und", "et", "y", "e"))
 
 
+_FIRST = frozenset((*_WORDS, *_BEFORE_SCALES))
+
+
+def may_begin(word: str) -> bool:
+    """Whether a word in lower case may be the first of a number."""
+    return word in _FIRST or ("-" in word and word.split("-")[0] in _FIRST)
+
+
 def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
     """The number below 1,000 that begins at a word, and where it ends; None without one.
 

@@ -15,6 +15,7 @@ from models.similarity.numbers import (
     Number,
     in_words,
     listed,
+    may_begin,
     scales_of,
 )
 
@@ -38,7 +39,7 @@ class Item:
         """In lower case; "" of a number or a sign."""
         if self.numbers or self.text in SIGNS:
             return ""
-        return "-".join(self.frame)
+        return self.frame[0] if len(self.frame) == 1 else "-".join(self.frame)
 
 
 NUMBER = ("#",)
@@ -120,7 +121,11 @@ def read(text: str) -> list[Item]:
     """
     text, items = _plain(text), list[Item]()
     for match in _TOKEN.finditer(text):
-        items += _items(match, items)
+        word = match[0]
+        if word.islower() and word.isalpha() and match.lastgroup == "word":  # most of them
+            items.append(Item(word, (word.casefold(),)))
+        else:
+            items += _items(match, items)
     found = _prefixed(list(_with_months(list(_signed(list(_joined(items)))))))
     return [item for item in found if item is not _STOP]
 
@@ -163,8 +168,6 @@ def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
 
 
 def _word(word: str, match: re.Match[str], before: Sequence[Item]) -> Item:
-    if word.islower() and word.isalpha():  # most of them
-        return Item(word, (word.casefold(),))
     behind = match.string[match.end() : match.end() + 4]
     if word in _ROMAN and before and _is_numeral(word, before[-1], behind):
         return Item(word, NUMBER, (Number((Fraction(_ROMAN[word]),)),))
@@ -283,6 +286,8 @@ def _number_at(
 ) -> tuple[Number | None, int]:
     """The number that begins at an item, without scale and unit, and where it ends."""
     if words[start]:
+        if not may_begin(words[start]):
+            return None, start
         value, end = in_words(words, start)
         return (None if value is None else Number((Fraction(value),))), end
     if items[start].frame != NUMBER:
@@ -311,8 +316,9 @@ def _signed(items: Sequence[Item]) -> Iterator[Item]:
 def _with_months(items: Sequence[Item]) -> Iterator[Item]:
     """Items with months as numbers where a number stands beside them."""
     for i, item in enumerate(items):
-        month, beside = MONTH_OF.get(item.word), items[max(0, i - 1) : i + 2]
-        if month and any(one.numbers for one in beside):
+        month = MONTH_OF.get(item.word)
+        start = i - 1 - (i > 1 and items[i - 1].word in ("", "of", "de"))  # "3rd of May", "3. Mai"
+        if month and any(one.numbers for one in items[max(0, start) : i + 2]):
             yield Item(item.text, NUMBER, (Number((Fraction(month),), "month"),))
         else:
             yield item

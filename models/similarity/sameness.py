@@ -41,6 +41,20 @@ _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
 # What tells vitamins, options and blood groups apart, and stays in capitals.
 _LABEL = re.compile("[A-Z][+-]?|AB[+-]?")
+_OPPOSITES = """
+    more less, over under, above below, before after, least most, true false, correct wrong,
+    north south, east west, northern southern, eastern western, left right, increase decrease,
+    increases decreases, increased decreased, rises falls, rose fell, up down, first last,
+    better worse, largest smallest, highest lowest, longest shortest, oldest youngest, higher
+    lower, larger smaller, longer shorter, older younger, hotter colder, won lost, everybody
+    nobody, everything nothing, all none, mehr weniger, über unter, vor nach, wahr falsch,
+    norden süden, osten westen, größer kleiner, alle niemand, plus moins, avant après, nord sud,
+    est ouest, vrai faux, más menos, antes después, norte sur, este oeste, mayor menor, più
+    meno, prima dopo, mais menos, depois antes
+"""
+_OPPOSED = frozenset(frozenset(pair.split()) for pair in _OPPOSITES.split(","))
+# Before a word that it makes its opposite: "unsafe", "illegal".
+_UN = re.compile("(?:un|in|im|il|ir|dis|non)(?=.{4})")
 # Signs that may say the same: "3:1" and "3-1" are one score.
 _OF_SCORES = frozenset("-/:")
 _END = Item("", ("",))
@@ -99,14 +113,14 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
     """How two texts of nearly the same words are related; None for others.
 
     - The same: equal up to case, articles, punctuation and the form of numbers.
-    - Different: the same words around other numbers, labels ("Vitamin A") or signs, or with a
-      negation more; or one negates what the other says among other things.
+    - Different: the same words around other numbers, labels ("Vitamin A"), signs or opposites, or
+      with a negation more; or one negates what the other says among other things.
     """
     if not a.frame or not b.frame:
         return None
     if a.frame == b.frame:
         return _in_one_frame(a.numbers, b.numbers)
-    if len(a.frame) == len(b.frame) and all(map(_are_marks_or_same, a.frame, b.frame)):
+    if len(a.frame) == len(b.frame) and all(map(_are_same_or_opposed, a.frame, b.frame)):
         return "different"
     if a.is_negated and not b.is_negated and _denies(a, b):
         return "different"
@@ -130,9 +144,14 @@ def _denies(negated: Reading, other: Reading) -> bool:
     return covers(other.numbers, negated.numbers)
 
 
-def _are_marks_or_same(word: str, other: str) -> bool:
-    are_signs = word in SIGNS and other in SIGNS and not {word, other} <= _OF_SCORES
-    return word == other or are_signs or (word.isupper() and other.isupper())
+def _are_same_or_opposed(word: str, other: str) -> bool:
+    if word == other or (word.isupper() and other.isupper()):  # labels
+        return True
+    if word in SIGNS and other in SIGNS:
+        return not {word, other} <= _OF_SCORES
+    return (
+        {word, other} in _OPPOSED or word == _UN.sub("", other, 1) or other == _UN.sub("", word, 1)
+    )
 
 
 def _in_one_frame(ours: Sequence[Number], theirs: Sequence[Number]) -> Relation | None:

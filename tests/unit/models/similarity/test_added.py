@@ -98,6 +98,15 @@ def similarity(question, a, b):
         ("What is it?", "a && b", "a || b", 0),
         ("Which site?", "ghana.io", "ghana.com", 0),
         ("Which country?", "Guinea", "Guinea-Bissau", 0),
+        ("Who?", "Will Smith", "Kevin Smith", 0.5),
+        ("When?", "the 3rd of May", "3 May", 1),
+        ("Wat is de hoofdstad?", "Het is Amsterdam.", "Het is Rotterdam.", 0),
+        ("Vad är Norges huvudstad?", "Norges huvudstad är Oslo.", "Det är Oslo.", 1),
+        ("Какая столица?", "Это Москва.", "Это Париж.", 0),
+        ("Başkenti neresidir?", "Bu Ankara'da.", "Bu Bursa'da.", 0),
+        ("ما هي العاصمة؟", "هي القاهرة.", "هي الرياض.", 0),
+        ("पड़ोसी कौन है?", "यह नेपाल है।", "यह भूटान है।", 0),
+        ("Apa ibu kotanya?", "Itu adalah Jakarta.", "Jakarta", 1),
     ],
 )
 def test_answers_are_as_alike_as_what_they_add(question, a, b, expected):

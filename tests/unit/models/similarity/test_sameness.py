@@ -77,6 +77,7 @@ SAME = [
     ("J. R. R. Tolkien", "J.R.R. Tolkien"),
     ("the U.S.", "US"),
     ("Panama-City", "Panama City"),
+    ("3. Mai", "3 May"),
 ]
 DIFFERENT = [
     ("It is 24.", "It is 42."),
@@ -150,6 +151,12 @@ DIFFERENT = [
     ("non-toxic", "toxic"),
     ("v1.2.3", "v1.3.2"),
     ("R2D2", "R2D3"),
+    ("South America", "North America"),
+    ("more than 5", "less than 5"),
+    ("at least 10 men", "at most 10 men"),
+    ("It is legal.", "It is illegal."),
+    ("vor 1990", "nach 1990"),
+    ("Everybody came.", "Nobody came."),
 ]
 OF_A_MODEL = [
     ("\u221a2", "2"),
@@ -157,6 +164,7 @@ OF_A_MODEL = [
     ("the third day of 2010", "2/3 of 2010"),
     ("in 2008, days later", "in 2008 it was later"),
     ("Guinea", "Guinea-Bissau"),
+    ("more than 5", "greater than 5"),
     ("Zürich", "Zurich"),
     ("In 1945", "On 8 May 1945"),
     ("Paris", "Rome"),
