@@ -41,7 +41,7 @@ LIGHT = {"mode": "light", "max_new_tokens": 16}
 
 def foreign_prompts(count):
     """Pieces of this project's code, which the embedded model never saw."""
-    lines = Path("models/codec.py").read_text(encoding="utf-8").splitlines()
+    lines = Path("models/records.py").read_text(encoding="utf-8").splitlines()
     return ["\n".join(lines[4 * i : 4 * i + 4]) for i in range(count)]
 
 
