@@ -54,7 +54,6 @@ _LINK_SUFFIX = re.compile(
 
 
 def _separated(given: Any) -> Any:
-    """What stands between commas, as an environment variable has it."""
     if not isinstance(given, str):
         return given
     return tuple(one.strip() for one in given.split(",") if one.strip())
@@ -174,7 +173,6 @@ class Settings(BaseSettings):
 
     @property
     def workers(self) -> WorkerConfig:
-        """The settings of all models."""
         return WorkerConfig(
             self.generation, self.similarity, self.nli, self.probes, self.calibrator
         )
@@ -213,7 +211,6 @@ def load_settings() -> Settings:
 
 
 def variables() -> Iterator[str]:
-    """The name of every variable."""
     for name, field in Settings.model_fields.items():
         if is_dataclass(field.annotation):
             for one in fields(field.annotation):

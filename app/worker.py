@@ -31,20 +31,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class WorkerService:
-    """What stands behind the routes.
-
-    Attributes:
-        supervisor: of the workers.
-        telemetry: metrics.
-        served: None until it is loaded.
-    """
+    """What stands behind the routes."""
 
     supervisor: Supervisor
     telemetry: Telemetry
     served: Served | None = None
 
     def ready(self) -> Served | None:
-        """What is served now; None while it is loaded, and after a loop has died."""
         if self.supervisor.state != "ready":
             return None
         return self.served
@@ -135,7 +128,7 @@ async def _metrics(request: Request) -> Response:
 
 
 def _not_ready(message: str) -> Response:
-    return JSONResponse(wire.error_to_json(NotReady(message)), 503, {"Retry-After": "1"})
+    return JSONResponse({"error": wire.error_to_json(NotReady(message))}, 503, {"Retry-After": "1"})
 
 
 def _log_defect(error: Exception) -> None:

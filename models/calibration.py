@@ -6,18 +6,19 @@ something else. The file is JSON.
 """
 
 import hashlib
-import json
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 
+from models.codec import reader
 from models.locations import without_folders
-from models.ranges import PROBABILITIES, Range, numbers
+from models.ranges import PROBABILITIES, Exact, Range, floats
 from models.records import Array
 
 FORMAT = 2
@@ -39,7 +40,7 @@ class BadCalibrator(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Exact):
     """What the scores came from; scores of anything else are not comparable with them.
 
     Attributes:
@@ -87,7 +88,7 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Exact):
     """Up to which uncertainty answers are accepted, so that few of them are wrong.
 
     Attributes:
@@ -108,14 +109,13 @@ class Threshold:
     share_pooled: float | None = None
 
     def accepts(self, uncertainty: float | None) -> bool:
-        """Whether an answer may pass; one without a score may not."""
         if uncertainty is None or self.uncertainty is None:
             return False
         return uncertainty <= self.uncertainty
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Exact):
     """What the uncertainties of one estimator mean.
 
     Attributes:
@@ -129,9 +129,9 @@ class Calibration:
     """
 
     method: str
-    knots: Array
-    confidences: Array
-    quantiles: Array
+    knots: Annotated[Array, floats(_ANY)]
+    confidences: Annotated[Array, floats(PROBABILITIES)]
+    quantiles: Annotated[Array, floats(_ANY)]
     thresholds: tuple[Threshold, ...]
     num_labels: int
     num_right: int
@@ -189,7 +189,6 @@ class Calibrator:
 
     @property
     def groups(self) -> list[str]:
-        """Names of the groups of any part."""
         return list(dict.fromkeys(group for part in self.parts for group in part.groups))
 
     @classmethod
@@ -202,20 +201,53 @@ class Calibrator:
         """
         content = path.read_bytes()
         try:
-            value = json.loads(content)
-            if value["format"] not in (1, FORMAT):
-                raise ValueError(f"format {value['format']!r}, not {FORMAT}")
-            if value["format"] == 1:  # of one way of asking
-                value["parts"] = [{"bindings": [value["binding"]], "groups": value["groups"]}]
-            return cls(
-                id=hashlib.sha256(content).hexdigest()[:12],
-                source=without_folders(str(value["source"])),
-                delta=float(value["delta"]),
-                parts=_parts(value["parts"]),
-                prompts=str(value.get("prompts", "")),
-            )
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            file = _file(content)
+            parts = tuple(chain.from_iterable(map(_parts, file.parts)))
+            if not parts:
+                raise ValueError("no parts")
+        except ValueError as error:
             raise BadCalibrator(f"{path} is no calibrator: {error}") from None
+        number = hashlib.sha256(content).hexdigest()[:12]
+        return cls(number, without_folders(file.source), file.delta, parts, file.prompts)
+
+
+@dataclass(frozen=True, slots=True)
+class _FilePart(Exact):
+    """Bindings that share their calibrations."""
+
+    bindings: tuple[Binding, ...]
+    groups: Mapping[str, Mapping[str, Calibration]]
+
+
+@dataclass(frozen=True, slots=True)
+class _File(Exact):
+    format: Literal[2]
+    source: str
+    delta: float
+    parts: tuple[_FilePart, ...]
+    prompts: str = ""
+
+
+_file, binding_of = reader(_File), reader(Binding)
+
+
+def _parts(told: _FilePart) -> list[Part]:
+    """One for each binding."""
+    if ALL not in told.groups:
+        raise ValueError(f"no group {ALL!r}")
+    for by_estimator in told.groups.values():
+        for one in by_estimator.values():
+            _check_curve(one)
+    return [Part(binding, told.groups) for binding in told.bindings]
+
+
+def _check_curve(one: Calibration) -> None:
+    if not len(one.knots) or not len(one.quantiles) or len(one.knots) != len(one.confidences):
+        raise ValueError("no knots or no quantiles, or another number of confidences")
+    if (np.diff(one.knots) < 0).any() or (np.diff(one.quantiles) < 0).any():
+        raise ValueError("knots or quantiles that descend")
+    if (np.diff(one.confidences) > 0).any():
+        raise ValueError("confidence that rises with uncertainty")
 
 
 def shortened(value: float) -> float:
@@ -274,7 +306,6 @@ class ShiftMonitor:
 
     @property
     def has_shifted(self) -> bool:
-        """Whether the latest scores lie too far from the reference's for chance."""
         return self.shift > 1
 
     def observe(self, uncertainty: float) -> None:
@@ -283,57 +314,3 @@ class ShiftMonitor:
         self._num_observed += 1
         if self._num_observed % _SHIFT_EVERY == 0:
             self.shift = shift(self._calibration, np.array(self._latest))
-
-
-def _parts(values: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
-    """One for each binding; bindings that share their calibrations stand together in a file."""
-    parts = []
-    for value in values:
-        groups = _groups(value["groups"])
-        parts += [Part(binding_of(one), groups) for one in value["bindings"]]
-    if not parts:
-        raise ValueError("no parts")
-    return tuple(parts)
-
-
-def binding_of(value: Mapping[str, Any]) -> Binding:
-    """The binding that is written so in a file.
-
-    Raises:
-        ValueError: it is another one.
-    """
-    # As files of then mean.
-    of_before = {"reasoning": {}, "unit": "answer", "schema_use": "none", "distinct": False}
-    whole = {**of_before, **value}
-    if whole.keys() != Binding.__dataclass_fields__.keys():
-        raise ValueError("another binding")
-    return Binding(**{**whole, "stop": tuple(value["stop"])})
-
-
-def _groups(value: Mapping[str, Any]) -> dict[str, dict[str, Calibration]]:
-    groups: dict[str, dict[str, Calibration]] = {}
-    for group, by_estimator in value.items():
-        groups[group] = {name: _calibration(one) for name, one in by_estimator.items()}
-    if ALL not in groups:
-        raise ValueError(f"no group {ALL!r}")
-    return groups
-
-
-def _calibration(value: Mapping[str, Any]) -> Calibration:
-    num_knots, num_quantiles = len(value["knots"]), len(value["quantiles"])
-    knots = numbers(value["knots"], (num_knots,), _ANY)
-    confidences = numbers(value["confidences"], (num_knots,), PROBABILITIES)
-    quantiles = numbers(value["quantiles"], (num_quantiles,), _ANY)
-    if not num_knots or not num_quantiles:
-        raise ValueError("no knots or no quantiles")
-    if (np.diff(knots) < 0).any() or (np.diff(quantiles) < 0).any():
-        raise ValueError("knots or quantiles that descend")
-    if (np.diff(confidences) > 0).any():
-        raise ValueError("confidence that rises with uncertainty")
-    changed = {
-        "knots": knots,
-        "confidences": confidences,
-        "quantiles": quantiles,
-        "thresholds": tuple(Threshold(**one) for one in value["thresholds"]),
-    }
-    return Calibration(**{**value, **changed})

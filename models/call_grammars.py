@@ -48,9 +48,6 @@ def grammar_of_calls(
         tools: as OpenAI's clients send them.
         several: whether one answer may call several times.
         answer: schema of an answer without calls; None for any text.
-
-    Raises:
-        BadSchema: see `grammar_of`.
     """
     rules = [_CALLS.strip(), f"start: {_STARTS[several, answer is not None]}"]
     rules.append('one: object | mark? " "? "[" call "]"')

@@ -67,12 +67,6 @@ def ready_to_load(
     Never remote code, and no progress bars: loading is quick or logged. What transformers remarks
     goes where all logs go, in their format.
 
-    Args:
-        model: as in the settings.
-        revision: of a hub model.
-        embedded: as in `embedded_or`.
-        head: what the checkpoint must have been trained for.
-
     Raises:
         ModelNotLoaded: says what is missing, and the remedy.
     """
@@ -87,12 +81,6 @@ def ready_to_load(
 
 def load_whole(kind: Any, path: str, head: Head, **options: Any) -> Any:
     """The model of a checkpoint that has all of its weights; only safetensors.
-
-    Args:
-        kind: class of transformers with `from_pretrained`, which invents weights that are missing.
-        path: folder or hub id.
-        head: what it was trained for.
-        **options: of `from_pretrained`.
 
     Raises:
         ModelNotLoaded: weights are missing, of which it names some, or a package that reads them.
@@ -155,7 +143,6 @@ def revision_of(model: Any, path: str) -> str:
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:
-    """Digest of what turns texts into tokens and messages into a prompt."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     rules = backend.to_str() if backend is not None else sorted(tokenizer.get_vocab().items())
     return digest_of(rules, tokenizer.special_tokens_map, tokenizer.chat_template)

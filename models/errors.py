@@ -196,9 +196,6 @@ class RateLimited(CocoaError):
     """A limit of the key is reached.
 
     `details` names it, `Retry-After` says when a request passes.
-
-    Attributes:
-        limit: name of the limit.
     """
 
     code, status = "rate_limited", 429

@@ -35,12 +35,6 @@ def rule_of(told: str) -> str:
 
 
 def refusal(place: str, rule: str) -> str:
-    """What a client is told.
-
-    Args:
-        place: JSON Pointer of the schema at fault.
-        rule: that it breaks.
-    """
     return f"{_HELD_TO_IT}at #{place:.{_MAX_PLACE}}: {rule}"
 
 

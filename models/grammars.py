@@ -70,13 +70,11 @@ class _Node:
     parents: list["_Node"] = field(default_factory=list)
 
     def needs(self, *others: "_Node") -> None:
-        """All of them must be finite."""
         self.num_missing += len(others)
         for other in others:
             other.parents.append(self)
 
     def needs_one(self, others: list["_Node"]) -> None:
-        """One of them must be finite."""
         choice = _Node(num_missing=1)
         for other in others:
             other.parents.append(choice)
@@ -299,9 +297,6 @@ class _Writer:
 def _bound_names(own: dict[str, Any]) -> None:
     """Leave out bounds on the number of properties that hold anyway; refuse what is not followed.
 
-    Args:
-        own: what a schema says of its properties, changed in place.
-
     Raises:
         Unheld: as many properties cannot be, or nobody can count them.
     """
@@ -318,6 +313,10 @@ def _bound_names(own: dict[str, Any]) -> None:
         most = None
     if not least and most is None:
         return
+    if least > 1 and not is_closed:
+        raise Unheld(
+            "minProperties is more than the number of those required, and one may come twice"
+        )
     is_one_of_them = is_closed and least <= 1 and most in (None, 1)
     if num_optional and not is_one_of_them:
         raise Unheld("minProperties and maxProperties take all of properties to be required")

@@ -80,11 +80,6 @@ def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
 
     Returns whether only what is on this machine may be asked, because the hub cannot be.
 
-    Args:
-        path: folder or hub id.
-        revision: of a hub model.
-        head: what the checkpoint must have been trained for.
-
     Raises:
         ModelNotLoaded: says what is missing, and the remedy.
     """

@@ -1,12 +1,11 @@
 """Pure: where the numbers of statistics lie, and such numbers from JSON that nobody vouches for."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Le
-from pydantic import Strict
-
-from models.records import Array
+from numpy.typing import NDArray
+from pydantic import ConfigDict, PlainValidator, Strict
 
 # Least and greatest, both finite: NaN and the infinities lie in none.
 Range = tuple[float, float]
@@ -20,12 +19,26 @@ ENTROPIES: Range = (-_ROUNDING, _GREATEST)
 PROBABILITIES: Range = (0.0, 1.0)
 PERCENTILES: Range = (0.0, 100.0)
 COUNTS: Range = (0.0, _GREATEST)
+# Longer than any request may take; sums of such numbers stay finite.
+_MAX_S = 1e6
 
-# As fields of structures that are read: integers count as numbers there, flags and words do not.
+
+class Exact:
+    """A record that is read from JSON: each field as it is declared, and no others."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        strict=True, extra="forbid", allow_inf_nan=False
+    )
+
+
+# As fields of records that are read: integers count as numbers there, flags and words do not.
 Logprob = Annotated[float, Strict(), Ge(LOGPROBS[0]), Le(LOGPROBS[1])]
 Entropy = Annotated[float, Strict(), Ge(ENTROPIES[0]), Le(ENTROPIES[1])]
 Probability = Annotated[float, Strict(), Ge(PROBABILITIES[0]), Le(PROBABILITIES[1])]
 Percentile = Annotated[float, Strict(), Ge(PERCENTILES[0]), Le(PERCENTILES[1])]
+Count = Annotated[int, Ge(0)]
+Seconds = Annotated[float, Ge(0), Le(_MAX_S)]
 
 
 def number(value: Any, within: Range) -> float:
@@ -40,7 +53,7 @@ def number(value: Any, within: Range) -> float:
     return value
 
 
-def numbers(value: Any, shape: tuple[int, ...], within: Range) -> Array:
+def numbers(value: Any, shape: tuple[int, ...], within: Range) -> NDArray[np.floating[Any]]:
     """Lists of floats in their range as a float64 array of this shape.
 
     Raises:
@@ -56,3 +69,14 @@ def numbers(value: Any, shape: tuple[int, ...], within: Range) -> Array:
     if not ((array >= low) & (array <= high)).all():
         raise ValueError(f"no numbers from {low} to {high}")
     return array
+
+
+def floats(within: Range) -> PlainValidator:
+    """Of a field that has floats in this range, one a token."""
+    return PlainValidator(lambda value: numbers(value, (len(value),), within))
+
+
+def states() -> PlainValidator:
+    """Of a field that has hidden states, in float32."""
+    within = -_GREATEST, _GREATEST
+    return PlainValidator(lambda value: numbers(value, np.shape(value), within).astype(np.float32))

@@ -3,12 +3,27 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, StringConstraints
 
-Array = NDArray[np.floating[Any]]
+from models.ranges import (
+    ENTROPIES,
+    LOGPROBS,
+    Count,
+    Entropy,
+    Exact,
+    Logprob,
+    Percentile,
+    Probability,
+    Seconds,
+    floats,
+    states,
+)
+
+Array: TypeAlias = NDArray[np.floating[Any]]
 # "stop", "length", "content_filter" or "given"; or what else a server of others says of an end that
 # nobody here knows, which matches `FINISH_REASON`.
 FinishReason = str
@@ -20,7 +35,7 @@ NoAnswer = Literal["answer_refused", "answer_filtered", "reasoning_unfinished"]
 AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
 # First character and the one behind the last.
-Span = tuple[int, int]
+Span = tuple[Count, Count]
 
 DEFAULT_NEW_TOKENS = 256
 # The warning of a prompt that lies far from those of the calibration (`models.probes.domain`).
@@ -34,7 +49,7 @@ EFFORT, NO_EFFORT = "reasoning_effort", "none"
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingParams:
+class SamplingParams(Exact):
     """How the samples are drawn; the greedy answer heeds `max_new_tokens` and `stop` only.
 
     Attributes:
@@ -74,7 +89,7 @@ class SamplingParams:
 
 
 @dataclass(frozen=True, slots=True)
-class Grammar:
+class Grammar(Exact):
     """What an answer and its samples are held to, token by token.
 
     Attributes:
@@ -87,7 +102,7 @@ class Grammar:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAnswer:
+class GivenAnswer(Exact):
     """An answer that exists already.
 
     Attributes:
@@ -99,7 +114,7 @@ class GivenAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationRequest:
+class GenerationRequest(Exact):
     """One prompt and the statistics wanted of it.
 
     Attributes:
@@ -166,7 +181,7 @@ class GenerationRequest:
 
 
 # The likeliest tokens in the place of one, by text, in nats, the likeliest first.
-TokenTops = tuple[tuple[str, float], ...]
+TokenTops = tuple[tuple[str, Logprob], ...]
 # Begins what a token is called whose bytes are no whole code points, as OpenAI's endpoints do.
 BYTES = "bytes:"
 _SPELT = re.compile(BYTES + r"(\\x[0-9a-f]{2})+")
@@ -175,7 +190,7 @@ Tops = tuple[TokenTops, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Token(Exact):
     """One token of a sequence, as it is streamed.
 
     Attributes:
@@ -189,8 +204,8 @@ class Token:
     """
 
     text: str
-    logprob: float | None = None
-    entropy: float | None = None
+    logprob: Logprob | None = None
+    entropy: Entropy | None = None
     reasoning: str | None = None
     tops: TokenTops = ()
 
@@ -210,7 +225,7 @@ def bytes_spelt(text: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(Exact):
     """What a model wrote before an answer, up to the end of its end tag.
 
     Attributes:
@@ -220,12 +235,12 @@ class Reasoning:
     """
 
     text: str
-    num_tokens: int
+    num_tokens: Count
     is_finished: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Exact):
     """One generated (or given) answer of T tokens, its terminating token included.
 
     A reasoning before it stands apart: text, tokens and statistics are those of the answer alone.
@@ -245,11 +260,11 @@ class Sequence:
 
     text: str
     compared_text: str
-    num_tokens: int
-    finish_reason: FinishReason
+    num_tokens: Count
+    finish_reason: Annotated[FinishReason, StringConstraints(pattern=FINISH_REASON)]
     token_ids: tuple[int, ...] | None = None
-    token_logprobs: Array | None = None
-    token_entropies: Array | None = None
+    token_logprobs: Annotated[Array, floats(LOGPROBS)] | None = None
+    token_entropies: Annotated[Array, floats(ENTROPIES)] | None = None
     token_texts: tuple[str, ...] | None = None
     token_tops: Tops | None = None
     reasoning: Reasoning | None = None
@@ -273,14 +288,13 @@ class Sequence:
 
     @property
     def num_written(self) -> int:
-        """Tokens of the reasoning and of the answer."""
         if self.reasoning is None:
             return self.num_tokens
         return self.reasoning.num_tokens + self.num_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeReading:
+class ProbeReading(Exact):
     """What a probe says of one answer.
 
     Attributes:
@@ -290,13 +304,30 @@ class ProbeReading:
         out_of_domain: whether the probe has no ground to be trusted on this answer.
     """
 
-    value: float
-    distance_percentile: float
+    value: Probability
+    distance_percentile: Percentile
     out_of_domain: bool
 
 
+def _whole(sequence: Sequence) -> Sequence:
+    """The sequence, if all that it tells of its tokens is of as many as it has.
+
+    Raises:
+        ValueError: it is not.
+    """
+    for name in ("ids", "logprobs", "entropies", "texts", "tops"):
+        told = getattr(sequence, f"token_{name}")
+        if told is not None and len(told) != sequence.num_tokens:
+            raise ValueError(f"{len(told)} {name} for {sequence.num_tokens} tokens")
+    return sequence
+
+
+_Whole = Annotated[Sequence, AfterValidator(_whole)]
+_States = Annotated[Array, states()]
+
+
 @dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Exact):
     """What a generator returns: the answer, its M samples, and what they cost.
 
     Attributes:
@@ -315,22 +346,22 @@ class Generation:
         absent: statistics that were wanted and cannot be had of this request, and why.
     """
 
-    answer: Sequence
-    samples: tuple[Sequence, ...]
-    prompt_tokens: int
-    seed: int
+    answer: _Whole
+    samples: tuple[_Whole, ...]
+    prompt_tokens: Count
+    seed: Count
     model_id: str
     revision: str
     identity: str = ""
-    queue_s: float = 0.0
-    generate_s: float = 0.0
+    queue_s: Seconds = 0.0
+    generate_s: Seconds = 0.0
     warnings: tuple[str, ...] = ()
     answer_form: AnswerForm = "literal"
-    answer_hidden_mean: Array | None = None
-    sentence_hidden_means: Mapping[Span, Array] = field(default_factory=dict)
-    prompt_state: Array | None = None
+    answer_hidden_mean: _States | None = None
+    sentence_hidden_means: tuple[tuple[Span, _States], ...] = ()
+    prompt_state: _States | None = None
     probe_readings: Mapping[str, ProbeReading] = field(default_factory=dict)
-    sentence_readings: Mapping[Span, ProbeReading] = field(default_factory=dict)
+    sentence_readings: tuple[tuple[Span, ProbeReading], ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
 
 

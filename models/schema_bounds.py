@@ -8,13 +8,12 @@ same. Where nothing is left, and for a constant that it would write otherwise, a
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from models.units.json_schemas import COUNTS, NUMBERS
 
-# The greatest integer of 64 bits, the greatest double below it, and the least that is followed.
+# The greatest integer of 64 bits, and the greatest double below it.
 _MOST, _MOST_DOUBLE = 2**63 - 1, 2**63 - 1024
-_LEAST = -_MOST_DOUBLE
 # An end from here on must not be open: no 64 bits hold all numbers of as many digits.
 _OPEN = 10**18
 # Up to this each integer has a double of its own.
@@ -22,20 +21,16 @@ _EXACT = 2**53
 _MAX_COUNT = 2**31 - 1
 # Multiples are found by an automaton of as many states.
 _MAX_STEP = 10**6
-_NOTHING_LEFT = f"its bounds leave nothing between {_LEAST} and {{}} that has a double"
 # Control characters, but for those with a short escape.
 _UNWRITTEN = frozenset(["\x7f", *map(chr, range(32))]) - frozenset("\b\t\n\f\r")
+
+# The lower end of an interval, and whether it is open: of equal ones the open one is narrower. An
+# upper end is the lower one of the negated interval.
+_End = tuple[float, bool]
 
 
 class Unheld(ValueError):
     """A keyword has a value that no text can be held to; says which and why."""
-
-
-class _End(NamedTuple):
-    """One end of an interval; an open one does not belong to it."""
-
-    value: Fraction
-    is_open: bool = False
 
 
 def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,29 +45,24 @@ def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
     own: dict[str, Any] = {}
     if "multipleOf" in schema:
         own["multipleOf"] = _step(schema["multipleOf"])
-    low = _end(schema, "minimum", "exclusiveMinimum", max)
-    high = _end(schema, "maximum", "exclusiveMaximum", min)
-    most = _MOST_DOUBLE
-    if is_integer := _is_integer(schema):
-        most, low, high = _MOST, _whole(low, 1), _whole(high, -1)
-    _check_order(low, high, "integer" if is_integer else "number")
-    if (low and low.value > most) or (high and high.value < _LEAST):
-        raise Unheld(_NOTHING_LEFT.format(most))
-    if low is not None:
-        low = _rounded(max(low, _End(Fraction(_LEAST))), math.inf)
-        high = high or (_End(Fraction(most)) if low.value >= _OPEN else None)
-    if high is not None:
-        high = _rounded(min(high, _End(Fraction(most))), -math.inf)
-        if low is None and high.value <= -_OPEN:
-            low = _End(Fraction(_LEAST))
-    if low and high and low.value > high.value:
-        raise Unheld(_NOTHING_LEFT.format(most))
-    for end, names in (
-        (low, ("minimum", "exclusiveMinimum")),
-        (high, ("maximum", "exclusiveMaximum")),
-    ):
-        if end is not None:
-            own[names[end.is_open]] = _number(end.value)
+    low, high = _end(schema, "minimum", 1), _end(schema, "maximum", -1)
+    kind, most = "number", _MOST_DOUBLE
+    if _is_integer(schema):
+        kind, most, low, high = "integer", _MOST, low and _whole(low), high and _whole(high)
+    if low and high and (low[0] > -high[0] or (low[0] == -high[0] and (low[1] or high[1]))):
+        raise Unheld(f"no {kind} lies between its bounds")
+    if not high and low and low[0] >= _OPEN:
+        high = (-most, False)
+    if not low and high and high[0] >= _OPEN:
+        low = (-_MOST_DOUBLE, False)
+    low, high = low and _inward(low, -_MOST_DOUBLE), high and _inward(high, -most)
+    least, greatest = low[0] if low else -_MOST_DOUBLE, -high[0] if high else most
+    if least > greatest:
+        raise Unheld(f"its bounds leave nothing between {-_MOST_DOUBLE} and {most} with a double")
+    if low:
+        own["exclusiveMinimum" if low[1] else "minimum"] = least
+    if high:
+        own["exclusiveMaximum" if high[1] else "maximum"] = greatest
     return own
 
 
@@ -145,50 +135,31 @@ def _is_integer(schema: Mapping[str, Any]) -> bool:
     return "integer" in ([types] if isinstance(types, str) else types) and "number" not in types
 
 
-def _end(schema: Mapping[str, Any], closed: str, opened: str, narrowest: Any) -> _End | None:
-    """The narrower of two ends; of equal ones the open one."""
-    ends = [_End(Fraction(schema[closed]))] if closed in schema else []
-    if opened in schema:
-        ends.append(_End(Fraction(schema[opened]), is_open=True))
-    if len(ends) == 2 and ends[0].value == ends[1].value:
-        return ends[1]
-    found: _End | None = narrowest(ends, default=None)
-    return found
+def _end(schema: Mapping[str, Any], closed: str, sign: int) -> _End | None:
+    """The narrower of the ends that a keyword and its exclusive one set."""
+    ends = ((schema.get(closed), False), (schema.get(f"exclusive{closed.title()}"), True))
+    return max(
+        ((sign * value, is_open) for value, is_open in ends if value is not None), default=None
+    )
 
 
-def _whole(end: _End | None, inward: int) -> _End | None:
+def _whole(end: _End) -> _End:
     """The same end of the integers within, which is closed."""
-    if end is None:
-        return None
-    nearest = math.ceil(end.value) if inward > 0 else math.floor(end.value)
-    if end.is_open and nearest == end.value:
-        nearest += inward
-    return _End(Fraction(nearest))
+    value, is_open = end
+    return (math.floor(value) + 1 if is_open else math.ceil(value)), False
 
 
-def _check_order(low: _End | None, high: _End | None, kind: str) -> None:
-    if low is None or high is None:
-        return
-    is_empty = low.value == high.value and (low.is_open or high.is_open)
-    if low.value > high.value or is_empty:
-        raise Unheld(f"no {kind} lies between its bounds")
-
-
-def _rounded(end: _End, inward: float) -> _End:
-    """The nearest double that lies no further out; beyond `_EXACT` a closed end."""
-    if abs(end.value) <= _EXACT or end.value == _MOST:
-        return end
-    near = float(end.value)
-    is_out = Fraction(near) < end.value if inward > 0 else Fraction(near) > end.value
-    if is_out or (end.is_open and near == end.value):
-        near = math.nextafter(near, inward)
-    return _End(Fraction(near))
-
-
-def _number(value: Fraction) -> float:
-    if value.denominator == 1:
-        return int(value)
-    return float(value)
+def _inward(end: _End, least: int) -> _End:
+    """The nearest end with a double that lies no further out; beyond `_EXACT` a closed one."""
+    value, is_open = max(end, (least, False))
+    if abs(value) <= _EXACT or (value, is_open) == (least, False):
+        return value, is_open
+    if abs(value) > _MOST:
+        return value, is_open
+    near = float(value)
+    if near < value or (is_open and near == value):
+        near = math.nextafter(near, math.inf)
+    return int(near), False
 
 
 def _step(step: float) -> float:

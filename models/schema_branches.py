@@ -22,11 +22,7 @@ _Kinds = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Schemas within one schema.
-
-    Attributes:
-        targets: what each JSON Pointer in it leads to.
-    """
+    """Schemas within one schema."""
 
     targets: Mapping[str, Any]
 
@@ -102,7 +98,6 @@ class Branches:
 
 
 def _kinds(schema: Mapping[str, Any]) -> _Kinds:
-    """Types that a value under it can have."""
     types = schema.get("type", TYPES)
     if isinstance(types, str):
         types = [types]
@@ -139,7 +134,6 @@ def _differ(
     constants: tuple[dict[str, _Kinds] | None, dict[str, _Kinds] | None],
     kinds: tuple[_Kinds, _Kinds],
 ) -> bool:
-    """Whether no constant of one can be valid under the other."""
     first, second = constants
     if first is not None and second is not None:
         return first.keys().isdisjoint(second)
@@ -148,7 +142,6 @@ def _differ(
 
 
 def _lies_below(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether all numbers of one are less than those of another."""
     for most, least in product(("maximum", "exclusiveMaximum"), ("minimum", "exclusiveMinimum")):
         if most not in one or least not in other:
             continue

@@ -18,11 +18,6 @@ class ModelThread(ThreadPoolExecutor):
     Attributes:
         busy_since: monotonic seconds at which the running call, or its present part, began; None
             between calls. Only the thread writes it.
-
-    Args:
-        name: of the thread.
-        initializer: called on the thread before all else.
-        initargs: its arguments.
     """
 
     def __init__(

@@ -54,10 +54,6 @@ class Admission:
     async def admit(self, caller: str = "", rows: int = 1) -> AsyncIterator[float]:
         """Hold one of `limit` places, and run when it is one's turn; gives the seconds waited.
 
-        Args:
-            caller: whose request it is.
-            rows: that it decodes at once.
-
         Raises:
             Overloaded: all are taken, or as many as one caller may hold; `retry_after_s` is the
                 queue over the recent rate.

@@ -19,11 +19,7 @@ from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 
 
 class AlignWorker:
-    """A `Comparer` around the one of an NLI model, whose first label is the support of a cell.
-
-    Args:
-        nli: scores cells; it runs and is closed by itself.
-    """
+    """A `Comparer` around the one of an NLI model, whose first label is the support of a cell."""
 
     def __init__(self, nli: Comparer) -> None:
         self._nli = nli

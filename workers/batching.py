@@ -13,11 +13,7 @@ Result = TypeVar("Result")
 
 
 class BatchFailed(Exception):
-    """A call failed for a reason that is none of its items', so that none is tried alone.
-
-    Attributes:
-        error: what each of them gets.
-    """
+    """A call failed for a reason that is none of its items', so that none is tried alone."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))

@@ -37,11 +37,6 @@ async def build_workers(
 ) -> Workers:
     """All workers of a deployment; waits for as long as no server answers at a url.
 
-    Args:
-        config: which models, and where they are.
-        hooks: what the workers are tied to.
-        generator: in place of the one that the configuration names.
-
     Raises:
         ModelNotLoaded: settings that exclude each other, or a model that cannot be loaded; names
             variable, reason and remedy.

@@ -84,7 +84,6 @@ class Listener:
         self.num_tokens = self.num_characters = self.num_thoughts = 0
 
     def tell(self, token: Token) -> None:
-        """Tell one further token."""
         if self.on_token is None:
             return
         if token.reasoning is None:

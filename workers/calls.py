@@ -137,7 +137,6 @@ class Calls:
         self._headers = {"Content-Type": "application/json", **(headers or {})}
 
     async def get(self, path: str) -> Any:
-        """What a GET answers."""
         async with self._in_time(), self._client.stream("GET", path) as response:
             content = await body_of(response)
         if response.status_code != 200:

@@ -44,10 +44,6 @@ class Client:
 
     It asks for replies as they are: a few of their bytes, compressed, may stand for gigabytes.
 
-    Attributes:
-        url: of the server.
-        headers: of each call.
-
     Args:
         url: of the server.
         named: url by whose host the server knows itself, where `url` has an address.
@@ -107,13 +103,11 @@ class Client:
         await self._close_expired()
 
     async def get(self, path: str) -> httpx.Response:
-        """The response to a GET, with its body."""
         async with self.stream("GET", path) as response:
             await response.aread()
         return response
 
     async def aclose(self) -> None:
-        """Close all connections."""
         self._resting.clear()
         await asyncio.gather(*map(self._close, list(self._all)))
 

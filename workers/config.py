@@ -205,7 +205,6 @@ class EscalationConfig:
 
     Attributes:
         url: of the server, without `/v1`; "" for none.
-        model: its name there.
         api_key: sent as a bearer token; "" for none.
         timeout_s: that it may take, within the request's own deadline.
     """
@@ -242,10 +241,6 @@ def api_keys(config: Servers | ServerConfig, group: Role | Literal["worker"]) ->
 
     A bearer token has no comma (RFC 6750). Callers show the first, and workers take each, so that
     one text can change on both sides, one after the other.
-
-    Args:
-        config: names it, or its file.
-        group: of the settings.
 
     Raises:
         ModelNotLoaded: both are set, the file cannot be read, or there is no key; never quotes one.

@@ -20,15 +20,7 @@ _TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
 
 
 class SecondModel:
-    """One model of an OpenAI-compatible server, asked by chat completion.
-
-    Attributes:
-        model: its name.
-
-    Args:
-        config: where it is.
-        own_headers: what each call says of the request and the trace that it belongs to.
-    """
+    """One model of an OpenAI-compatible server, asked by chat completion."""
 
     def __init__(
         self, config: EscalationConfig, own_headers: Callable[[], Mapping[str, str]] = dict
@@ -91,5 +83,4 @@ class SecondModel:
         return text
 
     async def close(self) -> None:
-        """Close its connections."""
         await self._client.aclose()

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -71,9 +71,6 @@ class _Stretch:
 
 class GenerationWorker:
     """A `Generator` around one `Engine` in this process.
-
-    Attributes:
-        info: see `Generator`.
 
     Args:
         engine: answers.
@@ -336,24 +333,9 @@ def _info_of(
     engine: EngineInfo, probes: Mapping[str, Probe], domain: PromptDomain | None
 ) -> GeneratorInfo:
     told = {name: ProbeInfo.of(probe.card) for name, probe in probes.items()}
-    return GeneratorInfo(
-        identity=engine.fingerprint,
-        model_id=engine.model_id,
-        revision=engine.revision,
-        dtype=engine.dtype,
-        statistics=engine.statistics.union(told),
-        max_context_tokens=engine.max_context_tokens,
-        num_layers=engine.num_layers,
-        hidden_size=engine.hidden_size,
-        probes=told,
-        prompts="" if domain is None else domain.sha256,
-        self_test_tokens=engine.self_test_tokens,
-        no_reasoning_limit=engine.no_reasoning_limit,
-        max_tops=engine.max_tops,
-        no_grammar=engine.no_grammar,
-        no_distinct=engine.no_distinct,
-        takes_turns=engine.takes_turns,
-    )
+    own = {one.name: getattr(engine, one.name) for one in fields(engine)}
+    own |= {"statistics": engine.statistics.union(told), "probes": told}
+    return GeneratorInfo(**own, prompts="" if domain is None else domain.sha256)
 
 
 _: type[Generator] = GenerationWorker  # mypy holds the class to its protocol

@@ -23,13 +23,11 @@ class LanguageModel:
 
     @classmethod
     def of(cls, generation: EngineConfig) -> Self:
-        """Of a language model that a process loads."""
         is_ours = generation.model in LANGUAGE_MODELS and generation.engine == "transformers"
         return cls(generation.model, is_ours)
 
     @classmethod
     def of_id(cls, model_id: str) -> Self:
-        """Of one that another process holds."""
         return cls(model_id, model_id in LANGUAGE_MODELS)
 
     def is_unknown_to(self, pair_model: str, *, is_nli: bool) -> bool:

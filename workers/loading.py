@@ -54,15 +54,7 @@ _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
 def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
-    """The language model of this process and its probes; blocks.
-
-    Args:
-        config: which model.
-        hooks: told of its steps.
-
-    Raises:
-        ModelNotLoaded: see `check_settings`, or it cannot be loaded.
-    """
+    """The language model of this process and its probes; blocks."""
     generation = config.generation
     with _loading("generation.model", generation.model):
         load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
@@ -86,17 +78,7 @@ def load_comparers(
     language_model: LanguageModel,
     given: Mapping[str, Comparer] | None = None,
 ) -> tuple[dict[str, Comparer], NliComparer | None]:
-    """The similarity functions of this process by name, and its NLI model; blocks.
-
-    Args:
-        config: which ones.
-        hooks: told of their batches.
-        language_model: whose answers they compare.
-        given: those that another process holds, and that are not loaded again.
-
-    Raises:
-        ModelNotLoaded: see `check_settings`, or one cannot be loaded.
-    """
+    """The similarity functions of this process by name, and its NLI model; blocks."""
     similarity = config.similarity
     comparers: dict[str, Comparer] = dict(given or {})
     nli_model = _load_nli(config.nli, language_model)
@@ -132,13 +114,7 @@ def default_similarity(
     language_model: LanguageModel,
     comparers: Mapping[str, Comparer] | None = None,
 ) -> str:
-    """The name of the similarity function of requests that name none.
-
-    Args:
-        similarity: names it, or leaves it open.
-        language_model: whose answers are compared.
-        comparers: that are there, once they are.
-    """
+    """The name of the similarity function of requests that name none."""
     if similarity.name != "auto":
         return similarity.name
     loaded = comparers or {}
@@ -324,7 +300,7 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
         if not (sha256 := Calibrator.load(_path_of(calibrator)).prompts):
             return None
         domain = PromptDomain.load(beside(_path_of(calibrator)), sha256)
-        if domain.generator == engine.fingerprint:
+        if domain.generator == engine.identity:
             return domain
         if calibrator == "auto":
             return None

@@ -71,7 +71,7 @@ def read(
             readings |= _sound([name], probe.read(features[None]))
             continue
         rows = []
-        at = generation.sentence_hidden_means
+        at = dict(generation.sentence_hidden_means)
         told = [one for one in sentences_of(answer, asked.tools) if one.spans[0] in at]
         for one in told:
             rows.append(_features(at[one.spans[0]][layer], probe, answer, one.tokens))
@@ -79,7 +79,9 @@ def read(
             of_sentences = _sound([one.spans[0] for one in told], probe.read(np.stack(rows)))
         if of_sentences:
             readings[name] = _together(list(of_sentences.values()))
-    return replace(generation, probe_readings=readings, sentence_readings=of_sentences)
+    return replace(
+        generation, probe_readings=readings, sentence_readings=tuple(of_sentences.items())
+    )
 
 
 def _sound(names: Iterable[Name], readings: Iterable[ProbeReading]) -> dict[Name, ProbeReading]:
@@ -127,10 +129,10 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
     means, num_layers = generation.answer_hidden_mean, len(request.hidden_layers)
     if means is not None:
         means = means[:num_layers] if num_layers else None
-    of_sentences: dict[Span, Array] = {}
+    of_sentences: list[tuple[Span, Array]] = []
     if request.by_sentence:
-        for at, one in generation.sentence_hidden_means.items():
-            of_sentences[at] = one[:num_layers]
+        for at, one in generation.sentence_hidden_means:
+            of_sentences.append((at, one[:num_layers]))
     unasked: dict[str, Any] = {}
     for name in ANSWER_STATISTICS - request.statistics:
         unasked[STATISTICS[name].field or ""] = None
@@ -138,7 +140,7 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
         generation,
         answer=replace(generation.answer, **unasked),
         answer_hidden_mean=means,
-        sentence_hidden_means=of_sentences,
+        sentence_hidden_means=tuple(of_sentences),
         warnings=tuple(warnings),
     )
 

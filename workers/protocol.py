@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from models.engines.protocol import NO_DISTINCT, NO_GRAMMAR, NO_IMAGES, NO_REASONING
+from models.engines.protocol import NO_IMAGES, EngineInfo
 from models.probes.card import Card
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
@@ -42,7 +42,6 @@ class ProbeInfo:
 
     @classmethod
     def of(cls, card: Card) -> Self:
-        """The probe of a card."""
         return cls(
             card.sha256[:12],
             card.training_set,
@@ -54,59 +53,30 @@ class ProbeInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratorInfo:
-    """What a generator is.
+class GeneratorInfo(EngineInfo):
+    """What a generator is: its engine, or a server behind an adapter, and its probes.
 
     Attributes:
-        identity: digest of everything that decides its answers; equal on replicas.
-        model_id: id or name without a local path.
-        revision: names the weights exactly.
-        dtype: of the weights, and of what they compute.
-        statistics: those of `models.statistics` that it supplies, its probes' among them.
-        max_context_tokens: bound of prompt and new tokens.
-        num_layers: L of the hidden states; 0 where they are not shown.
-        hidden_size: d of the hidden states.
+        statistics: those of its probes among them.
         probes: by the statistic that each predicts.
         prompts: sha256 of the calibration's prompts that it compares others with; "" for none.
         absent: statistics that it cannot supply, and why, where there is more to say than that.
         capabilities: of an existing server behind an adapter, as they were tried out, by name.
-        self_test_tokens: on which it agreed at its start with the model's own full forward pass;
-            None where it was not tried.
-        no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
-        max_tops: likeliest tokens that it can tell of each of a text's.
-        no_grammar: why no text can be held to a grammar; "" where it can.
-        no_distinct: why its draws may repeat; "" where they need not.
         no_images: why it takes no images in messages; "" where it does.
         no_greedy: why each of its answers is a draw; "" where it answers greedily.
         no_given: why it reads no answer that is given; "" where it does.
         parts_calls: whether it parts calls of tools from text itself, so that their tokens may not
             be known.
-        takes_turns: whether its chat template shows messages before the latest one, as far as that
-            is known.
     """
 
-    identity: str
-    model_id: str
-    revision: str
-    dtype: str
-    statistics: frozenset[str]
-    max_context_tokens: int
-    num_layers: int = 0
-    hidden_size: int = 0
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
     prompts: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
     capabilities: Mapping[str, str | int | bool | None] = field(default_factory=dict)
-    self_test_tokens: int | None = None
-    no_reasoning_limit: str = NO_REASONING
-    max_tops: int = 0
-    no_grammar: str = NO_GRAMMAR
-    no_distinct: str = NO_DISTINCT
     no_images: str = NO_IMAGES
     no_greedy: str = ""
     no_given: str = ""
     parts_calls: bool = False
-    takes_turns: bool = True
 
 
 @dataclass(frozen=True, slots=True)

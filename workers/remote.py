@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from models.codec import to_json
 from models.engines.protocol import check_grammar, check_no_images
 from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
 from models.images import images_of
@@ -46,11 +47,7 @@ _NOBODY = Listener(None)
 
 
 class _Kind(Generic[Known]):
-    """How a process of ours is found out: it says what it is.
-
-    Args:
-        role: what it does.
-    """
+    """How a process of ours is found out: it says what it is."""
 
     def __init__(self, role: Role) -> None:
         self._role = role
@@ -76,12 +73,7 @@ class _Kind(Generic[Known]):
 
 
 class _OurWorker(RemoteWorker[Known]):
-    """A worker behind processes of ours.
-
-    Args:
-        upstream: these processes.
-        hooks: what it is tied to.
-    """
+    """A worker behind processes of ours."""
 
     def __init__(self, upstream: Upstream[Known], hooks: Hooks) -> None:
         super().__init__(upstream)
@@ -91,7 +83,7 @@ class _OurWorker(RemoteWorker[Known]):
         self,
         path: str,
         body: bytes,
-        decode: Callable[[Any], Decoded],
+        decode: Callable[[bytes], Decoded],
         *,
         until: float | None = None,
         key: str | None = None,
@@ -147,7 +139,6 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
 
     @property
     def info(self) -> GeneratorInfo:
-        """What the worker last said."""
         return self.upstream.known.generator
 
     async def generate(
@@ -191,7 +182,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         self,
         path: str,
         body: bytes,
-        decode: Callable[[Any], Reply],
+        decode: Callable[[bytes], Reply],
         request: GenerationRequest,
         listener: Listener,
     ) -> Reply:
@@ -241,7 +232,6 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
 
     @property
     def info(self) -> ComparerInfo:
-        """What the worker last said."""
         if (told := self.upstream.known) is not self._told:
             self._told = told
             found = told.nli if self._name is None else told.comparers.get(self._name)
@@ -275,7 +265,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         """Raises as `compare` does."""
 
         def encode(part: Sequence[ContextAndText]) -> bytes:
-            return wire.dumps({"comparer": self._name, "texts": part})
+            return to_json({"comparer": self._name, "texts": part})
 
         return await self._of_each("/v1/fit-contexts", texts, encode, wire.decode_contexts)
 
@@ -284,9 +274,8 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         path: str,
         asked: Sequence[Asked],
         encode: Callable[[Sequence[Asked]], bytes],
-        decode: Callable[[Sequence[Asked], Any], list[Decoded]],
+        decode: Callable[[Sequence[Asked], bytes], list[Decoded]],
     ) -> list[Decoded]:
-        """What a worker answers of each of these."""
         distinct = list(dict.fromkeys(asked))
         replies = await self._answers(path, distinct, encode, decode)
         found = dict(zip(distinct, chain.from_iterable(replies), strict=True))
@@ -297,7 +286,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         path: str,
         asked: Sequence[Asked],
         encode: Callable[[Sequence[Asked]], bytes],
-        decode: Callable[[Sequence[Asked], Any], Decoded],
+        decode: Callable[[Sequence[Asked], bytes], Decoded],
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> list[Decoded]:
         """The answers to calls of bounded size, by which all of it is asked."""
@@ -317,7 +306,7 @@ class RemoteNli(RemoteComparer):
 
     async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         """Raises as `compare` does."""
-        return await self._of_each("/v1/token-ends", texts, wire.dumps, wire.decode_token_ends)
+        return await self._of_each("/v1/token-ends", texts, to_json, wire.decode_token_ends)
 
 
 async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGenerator:

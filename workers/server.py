@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from models.codec import generation_to_json
+from models.codec import to_json
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
 from workers import wire
@@ -32,7 +32,6 @@ class Served:
     nli: NliComparer | None = None
 
     def by_name(self) -> dict[str, Generator | Comparer]:
-        """All of them, as the supervisor and the log call them."""
         return by_name(self.generator, self.comparers, self.nli)
 
 
@@ -45,12 +44,7 @@ OnDefect = Callable[[Exception], None]
 
 
 def routes(get_served: GetServed, on_defect: OnDefect = lambda error: None) -> list[Route]:
-    """The routes of the wire, to be served behind a `HeadCheck`.
-
-    Args:
-        get_served: what is asked.
-        on_defect: told of what is answered as an `EngineError` without its reason.
-    """
+    """The routes of the wire, to be served behind a `HeadCheck`."""
     doors = _Doors(get_served, on_defect)
     calls = [Route(path, doors.answer, methods=["POST"]) for path in _CALLS]
     return [Route("/v1/info", doors.info, methods=["GET"]), *calls]
@@ -94,19 +88,17 @@ class _Doors:
         self._on_defect = on_defect
 
     async def info(self, request: Request) -> Response:
-        """What this worker is."""
         if (served := self._get_served()) is None:
             return _not_ready()
         if served.generator is not None:
-            body = wire.encode_info("generation", wire.GenerationInfo(served.generator.info))
+            body = to_json(wire.GenerationInfo(served.generator.info))
         else:
             comparers = {name: one.info for name, one in served.comparers.items()}
             nli = None if served.nli is None else served.nli.info
-            body = wire.encode_info("similarity", wire.SimilarityInfo(comparers, nli))
+            body = to_json(wire.SimilarityInfo(comparers, nli))
         return Response(body, media_type="application/json")
 
     async def answer(self, request: Request) -> Response:
-        """The lines of one call, or why it is not taken."""
         if (served := self._get_served()) is None:
             return _not_ready()
         try:
@@ -118,7 +110,7 @@ class _Doors:
         except wire.Garbled as error:
             return _refused(400, "wire_mismatch", str(error))
         except CocoaError as error:
-            return JSONResponse(wire.error_to_json(error), 422)
+            return JSONResponse({"error": wire.error_to_json(error)}, 422)
         said = _lines(work, digest, self._on_defect)
         return StreamingResponse(said, media_type="text/plain")
 
@@ -138,11 +130,7 @@ def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
     request, streams = wire.decode_generate(body, timeout_s)
     generator = _generator_of(served)
 
-    async def work(on_token: OnToken) -> Any:
-        listener = on_token if streams else None
-        return generation_to_json(await generator.generate(request, listener))
-
-    return work
+    return lambda on_token: generator.generate(request, on_token if streams else None)
 
 
 def _first_token_logprobs(served: Served, body: bytes, timeout_s: float | None) -> Work:
@@ -189,7 +177,7 @@ _CALLS: Mapping[str, Callable[[Served, bytes, float | None], Work]] = {
 async def _lines(work: Work, digest: bytes, on_defect: OnDefect) -> AsyncIterator[bytes]:
     """What a call says as it goes on; whoever stops reading ends the work."""
     said: asyncio.Queue[bytes | None] = asyncio.Queue()
-    task = asyncio.ensure_future(work(lambda token: said.put_nowait(wire.encode_token(token))))
+    task = asyncio.ensure_future(work(lambda token: said.put_nowait(wire.line_of("token", token))))
     task.add_done_callback(lambda _: said.put_nowait(None))
     try:
         while True:
@@ -211,14 +199,15 @@ async def _lines(work: Work, digest: bytes, on_defect: OnDefect) -> AsyncIterato
 
 def _last_line(task: "asyncio.Future[Any]", on_defect: OnDefect) -> bytes:
     try:
-        return wire.encode_result(task.result())
+        return wire.line_of("result", task.result())
     except CocoaError as error:
-        return wire.encode_error(error)
+        told: CocoaError = error
     except asyncio.CancelledError:
-        return wire.encode_error(NotReady("the model has stopped"))
+        told = NotReady("the model has stopped")
     except Exception as error:
         on_defect(error)
-        return wire.encode_error(EngineError(f"the worker failed: {type(error).__name__}"))
+        told = EngineError(f"the worker failed: {type(error).__name__}")
+    return wire.line_of("error", wire.error_to_json(told))
 
 
 def _timeout_of(request: Request) -> float | None:

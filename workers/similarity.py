@@ -21,19 +21,7 @@ Result = TypeVar("Result")
 
 
 class SimilarityWorker:
-    """A `Comparer` around one `PairModel` in this process.
-
-    Attributes:
-        info: see `Comparer`.
-
-    Args:
-        model: scores ordered pairs.
-        rules: which pairs need no model.
-        thread: where the model runs; all pair models of a process share one.
-        max_batch_pairs: pairs of one call.
-        on_batch: told the number of pairs of each call.
-        is_out_of_domain: see `ComparerInfo`.
-    """
+    """A `Comparer` around one `PairModel` in this process."""
 
     def __init__(
         self,
@@ -110,12 +98,7 @@ class SimilarityWorker:
 
 
 class NliWorker(SimilarityWorker):
-    """A `NliComparer` around one model of natural language inference in this process.
-
-    Args:
-        model: scores ordered pairs, and tells its tokens.
-        options: those of `SimilarityWorker`.
-    """
+    """A `NliComparer` around one model of natural language inference in this process."""
 
     def __init__(self, model: NliPairModel, **options: Any) -> None:
         super().__init__(model, **options)

@@ -59,12 +59,6 @@ class Supervisor:
     async def start(
         self, workers: Mapping[str, Worker], others: Mapping[str, Watched] | None = None
     ) -> None:
-        """Run every worker's loop, warm all up, then be ready.
-
-        Args:
-            workers: by name.
-            others: what is watched, and has no loop, by name.
-        """
         self._workers = list(workers.values())
         for name, worker in workers.items():
             task = asyncio.create_task(worker.run(), name=name)
@@ -108,7 +102,6 @@ class Supervisor:
         self._on_death()
 
     async def stop(self) -> None:
-        """Close the workers and end their loops."""
         if self.state != "dead":
             self.state = "stopped"
         for worker in self._workers:

@@ -30,9 +30,6 @@ class Turns:
     part of a smaller one, and may use no more of it, even while the others rest: what runs cannot
     be stopped for a request that comes. One request always runs, however many rows it has.
 
-    Attributes:
-        num_waiting: requests in all lines.
-
     Args:
         own_rows: bound of a caller alone.
         shared_rows: bound of all callers together, where there are several.

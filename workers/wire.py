@@ -1,9 +1,9 @@
 """What gateways and workers say to each other over HTTP; pure.
 
 A call is a POST whose answer is a stream of lines. Each begins with the digest of the call, before
-one JSON object: `{"token": …}` as a sequence grows, at the end `{"result": …}` or `{"error": …}`. A
-blank line says that the work goes on. Everything that is read is checked, so that half an answer is
-none: each `decode_…` gives what was said at the other end, or raises `Garbled`.
+a word and JSON: `token:…` as a sequence grows, at the end `result:…` or `error:…`. A blank line
+says that the work goes on. Everything that is read is checked, so that half an answer is none: each
+`decode_…` gives what was said at the other end, or raises `Garbled`.
 
     GET  /v1/info                  the wire's version, what the worker is
     POST /v1/generate              request, streams → token …, generation
@@ -14,23 +14,16 @@ none: each `decode_…` gives what was said at the other end, or raises `Garbled
 """
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import orjson
-from pydantic import ConfigDict, Strict, TypeAdapter, with_config
-from typing_extensions import TypedDict
 
 from models import errors
-from models.codec import (
-    generation_from_json,
-    request_from_json,
-    request_to_json,
-)
-from models.ranges import Entropy, Logprob, Probability
+from models.codec import generation_from_json, reader, request_to_json, to_json
+from models.ranges import Exact, Logprob, Probability
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
 from models.statistics import (
@@ -43,7 +36,7 @@ from models.statistics import (
 from models.waves import num_taken
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
 
-VERSION = 5
+VERSION = 6
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"
@@ -61,10 +54,6 @@ MAX_CHARACTERS = 4_000_000
 _MAX_TOKEN_CHARACTERS = 1024
 
 Texts = TypeVar("Texts", str, tuple[str, str])
-
-# JSON has no tuples.
-_FROM_LIST = Strict(False)
-EXACT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class Garbled(Exception):
@@ -88,110 +77,94 @@ class SimilarityInfo:
     wire: int = VERSION
 
 
-@with_config(EXACT)
-class _Generate(TypedDict):
-    request: dict[str, Any]
+@dataclass(frozen=True, slots=True)
+class _Generate(Exact):
+    request: GenerationRequest
     streams: bool
 
 
-@with_config(EXACT)
-class _FirstToken(TypedDict):
-    request: dict[str, Any]
+@dataclass(frozen=True, slots=True)
+class _FirstToken(Exact):
+    request: GenerationRequest
     groups: list[list[str]]
 
 
-@with_config(EXACT)
-class _FirstTokenReply(TypedDict):
-    logprobs: list[Logprob | None]
+@dataclass(frozen=True, slots=True)
+class _FirstTokenReply(Exact):
+    logprobs: tuple[Logprob | None, ...]
     identity: str
 
 
-@with_config(EXACT)
-class _Compare(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _Compare(Exact):
     comparer: str | None
     texts: list[str]
     pairs: list[tuple[int, int]]
 
 
-@with_config(EXACT)
-class _PairReply(TypedDict):
-    scores: list[Annotated[tuple[list[Probability], bool], _FROM_LIST]]
+@dataclass(frozen=True, slots=True)
+class _PairReply(Exact):
+    scores: list[tuple[tuple[Probability, ...], bool]]
     identity: str
 
 
-@with_config(EXACT)
-class _Fit(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _Fit(Exact):
     comparer: str | None
     texts: list[ContextAndText]
 
 
-_INFOS: dict[str, TypeAdapter[Any]] = {
-    "generation": TypeAdapter(GenerationInfo),
-    "similarity": TypeAdapter(SimilarityInfo),
+_INFOS: dict[str, Callable[[bytes], Any]] = {
+    "generation": reader(GenerationInfo),
+    "similarity": reader(SimilarityInfo),
 }
-_GENERATE, _FIRST_TOKEN = TypeAdapter(_Generate), TypeAdapter(_FirstToken)
-_COMPARE, _FIT = TypeAdapter(_Compare), TypeAdapter(_Fit)
-_FIRST_TOKEN_REPLY, _PAIR_REPLY = TypeAdapter(_FirstTokenReply), TypeAdapter(_PairReply)
-_CONTEXTS = TypeAdapter(list[str], config=EXACT)
-_TOKEN_ENDS = TypeAdapter(list[list[int]], config=EXACT)
-_Top = Annotated[tuple[str, Logprob], _FROM_LIST]
-_Tops = Annotated[tuple[_Top, ...], _FROM_LIST]
-_TOKEN: TypeAdapter[Any] = TypeAdapter(
-    Annotated[tuple[str, Logprob | None, Entropy | None, str | None, _Tops], _FROM_LIST],
-    config=EXACT,
-)
-
-
-def encode_info(kind: str, info: GenerationInfo | SimilarityInfo) -> bytes:
-    return _INFOS[kind].dump_json(info)
+_generate, _first_token = reader(_Generate), reader(_FirstToken)
+_compare, _fit, _texts = reader(_Compare), reader(_Fit), reader(list[str])
+_first_token_reply, _pair_reply = reader(_FirstTokenReply), reader(_PairReply)
+_token_ends, _token = reader(list[list[int]]), reader(Token)
 
 
 def decode_info(kind: str, body: bytes) -> Any:
     with garbled(f"it is no {kind} worker"):
         if (version := orjson.loads(body)["wire"]) != VERSION:
             raise Garbled(f"it speaks version {version!r:.20} of the wire, not {VERSION}")
-        return _INFOS[kind].validate_json(body)
+        return _INFOS[kind](body)
 
 
 def encode_request(request: GenerationRequest, **further: Any) -> bytes:
     """A body about a request; without the deadline, of which a header tells what is left."""
-    # Not orjson, which knows no integer beyond 64 bits; a template may be given one.
-    return json.dumps({"request": request_to_json(request), **further}).encode()
+    asked = request_to_json(replace(request, timeout_s=None))
+    return b'{"request": %b, %b' % (asked, to_json(further)[1:])
 
 
 def decode_generate(body: bytes, timeout_s: float | None) -> tuple[GenerationRequest, bool]:
     with garbled("no request"):
-        found = _GENERATE.validate_json(body)
-        return _request(found["request"], timeout_s), found["streams"]
+        found = _generate(body)
+    return replace(found.request, timeout_s=timeout_s), found.streams
 
 
 def decode_first_token(
     body: bytes, timeout_s: float | None
 ) -> tuple[GenerationRequest, list[list[str]]]:
     with garbled("no request"):
-        found = _FIRST_TOKEN.validate_json(body)
-        return _request(found["request"], timeout_s), found["groups"]
+        found = _first_token(body)
+    return replace(found.request, timeout_s=timeout_s), found.groups
 
 
-def encode_result(value: Any) -> bytes:
-    """The line that ends a call, as its decoder below takes the value."""
-    return dumps({"result": value})
-
-
-def decode_generation(request: GenerationRequest, value: Any) -> Generation:
+def decode_generation(request: GenerationRequest, content: bytes) -> Generation:
     """A generation, if it answers the request."""
     with garbled("no generation"):
-        generation = generation_from_json(value)
+        generation = generation_from_json(content)
         _check_answers(request, generation)
         return generation
 
 
-def decode_first_token_reply(num_groups: int, value: Any) -> FirstTokenReply:
+def decode_first_token_reply(num_groups: int, content: bytes) -> FirstTokenReply:
     """Log-probs of first tokens, if they are of that many groups."""
     with garbled("no log-probs of first tokens"):
-        found = _FIRST_TOKEN_REPLY.validate_python(value)
-        _expect(len(found["logprobs"]) == num_groups)
-        return FirstTokenReply(tuple(found["logprobs"]), found["identity"])
+        found = _first_token_reply(content)
+        _expect(len(found.logprobs) == num_groups)
+        return FirstTokenReply(found.logprobs, found.identity)
 
 
 def _check_answers(request: GenerationRequest, generation: Generation) -> None:
@@ -240,37 +213,34 @@ def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
     rows = []
     for pair in pairs:
         rows.append([positions.setdefault(text, len(positions)) for text in pair])
-    return dumps({"comparer": comparer, "texts": list(positions), "pairs": rows})
+    return to_json({"comparer": comparer, "texts": list(positions), "pairs": rows})
 
 
 def decode_compare(body: bytes) -> tuple[str | None, list[Pair]]:
     with garbled("no pairs"):
-        found = _COMPARE.validate_json(body)
-        texts = found["texts"]
-        return found["comparer"], [(texts[a], texts[b]) for a, b in found["pairs"]]
+        found = _compare(body)
+        return found.comparer, [(found.texts[a], found.texts[b]) for a, b in found.pairs]
 
 
-def decode_pair_reply(num_labels: int, pairs: Sequence[Pair], value: Any) -> PairReply:
+def decode_pair_reply(num_labels: int, pairs: Sequence[Pair], content: bytes) -> PairReply:
     """Scores in the order of the pairs, if they are of these."""
     with garbled("no scores of these pairs"):
-        found = _PAIR_REPLY.validate_python(value)
-        scores: dict[Pair, PairScore] = {}
-        for pair, (values, is_cut) in zip(pairs, found["scores"], strict=True):
-            _expect(len(values) == num_labels)
-            scores[pair] = tuple(values), is_cut
-        return PairReply(scores, found["identity"])
+        found = _pair_reply(content)
+        scores: dict[Pair, PairScore] = dict(zip(pairs, found.scores, strict=True))
+        _expect(all(len(values) == num_labels for values, _ in found.scores))
+        return PairReply(scores, found.identity)
 
 
 def decode_fit(body: bytes) -> tuple[str | None, list[ContextAndText]]:
     with garbled("no texts"):
-        found = _FIT.validate_json(body)
-        return found["comparer"], found["texts"]
+        found = _fit(body)
+        return found.comparer, found.texts
 
 
-def decode_contexts(texts: Sequence[ContextAndText], value: Any) -> list[str]:
+def decode_contexts(texts: Sequence[ContextAndText], content: bytes) -> list[str]:
     """Contexts, if they are a right part of each that was asked."""
     with garbled("no contexts"):
-        contexts = _CONTEXTS.validate_python(value)
+        contexts = _texts(content)
         for context, (whole, _) in zip(contexts, texts, strict=True):
             _expect(whole.endswith(context))
         return contexts
@@ -278,37 +248,26 @@ def decode_contexts(texts: Sequence[ContextAndText], value: Any) -> list[str]:
 
 def decode_texts(body: bytes) -> list[str]:
     with garbled("no texts"):
-        return _CONTEXTS.validate_json(body)
+        return _texts(body)
 
 
-def decode_token_ends(texts: Sequence[str], value: Any) -> list[list[int]]:
+def decode_token_ends(texts: Sequence[str], content: bytes) -> list[list[int]]:
     """Ends of tokens, if they can be of these texts."""
     with garbled("no ends of tokens"):
-        found = _TOKEN_ENDS.validate_python(value)
+        found = _token_ends(content)
         for text, ends in zip(texts, found, strict=True):
             _expect(ends == sorted(ends) and min(ends, default=0) >= 0)
             _expect(max(ends, default=0) <= len(text))
         return found
 
 
-def encode_token(token: Token) -> bytes:
-    """One further token of what is streamed."""
-    told = token.text, token.logprob, token.entropy, token.reasoning, token.tops
-    return dumps({"token": told})
-
-
-def decode_token(value: Any) -> Token:
+def decode_token(content: bytes) -> Token:
     with garbled("no token"):
-        return Token(*_TOKEN.validate_python(value))
-
-
-def encode_error(error: errors.CocoaError) -> bytes:
-    return dumps(error_to_json(error))
+        return _token(content)
 
 
 def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
-    names = ("code", "message", "field", "retry_after_s")
-    return {"error": {name: getattr(error, name) for name in names}}
+    return {name: getattr(error, name) for name in ("code", "message", "field", "retry_after_s")}
 
 
 def digest_of_call(path: str, body: bytes) -> bytes:
@@ -316,14 +275,18 @@ def digest_of_call(path: str, body: bytes) -> bytes:
     return hashlib.sha256(path.encode() + b"\n" + body).hexdigest()[:32].encode()
 
 
-def decode_line(line: bytes, digest: bytes) -> tuple[str, Any]:
-    """What a line brings, "token", "result" or "error", and its content, not yet decoded."""
+def line_of(kind: str, content: Any) -> bytes:
+    """A line of an answer, behind its digest: a "token", the "result" or an "error"."""
+    return b"%b:%b\n" % (kind.encode(), to_json(content))
+
+
+def decode_line(line: bytes, digest: bytes) -> tuple[str, bytes]:
+    """The kind of a line, as `line_of` has it, and its content, not yet decoded."""
     with garbled("no line of ours, or of another call"):
         _expect(line.startswith(digest))
-        line = line.removeprefix(digest)
-        [(kind, content)] = orjson.loads(line).items()
-        _expect(kind in ("token", "result", "error"))
-        return kind, content
+        kind, _, content = line.removeprefix(digest).partition(b":")
+        _expect(kind in (b"token", b"result", b"error"))
+        return kind.decode(), content
 
 
 def parts(asked: Sequence[Texts]) -> Iterator[Sequence[Texts]]:
@@ -355,12 +318,3 @@ def garbled(what: str) -> Iterator[None]:
 def _expect(is_so: bool) -> None:
     if not is_so:
         raise ValueError
-
-
-def _request(told: dict[str, Any], timeout_s: float | None) -> GenerationRequest:
-    return request_from_json(told | {"timeout_s": timeout_s})
-
-
-def dumps(value: Any) -> bytes:
-    """A value as one line."""
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)

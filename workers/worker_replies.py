@@ -1,18 +1,17 @@
 """What workers of ours answer: tokens and a result, or an error, told in words of the gateway."""
 
 import re
-from dataclasses import fields
-from typing import Annotated, Any
+from dataclasses import dataclass, fields
+from typing import Annotated
 
 import httpx
-import orjson
 from annotated_types import Ge, Le
-from pydantic import TypeAdapter, with_config
-from typing_extensions import TypedDict
 
 from models import errors
+from models.codec import reader
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady, Unauthorized
 from models.grammar_rules import is_refusal
+from models.ranges import Exact
 from models.records import EFFORT, GenerationRequest, OnToken, SamplingParams, Token
 from workers import wire
 from workers.calling import Listener
@@ -48,34 +47,42 @@ _FIELDS = {EFFORT, *(one.name for one in (*fields(GenerationRequest), *fields(Sa
 _MESSAGE = re.compile(r"messages\.[0-9]{1,4}")
 
 
-@with_config(wire.EXACT)
-class _Error(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _Error(Exact):
     code: str
     message: str
     field: str | None
     retry_after_s: Annotated[int, Ge(0), Le(3600)] | None
 
 
-_ERROR = TypeAdapter(_Error)
+@dataclass(frozen=True, slots=True)
+class _Refusal(Exact):
+    error: _Error
 
 
-def decode_error(value: Any) -> CocoaError:
+_error, _refusal = reader(_Error), reader(_Refusal)
+
+
+def decode_error(content: bytes) -> CocoaError:
     """The error of this code, in words of ours.
 
     Raises:
         Garbled: it is none.
     """
     with wire.garbled("no error"):
-        found = _ERROR.validate_python(value)
-        kind, field = _ERRORS[found["code"]], found["field"]
-        if field is not None and field not in _FIELDS and not _MESSAGE.fullmatch(field):
-            field = None
-        message = _WORDS.get(found["code"], _OTHERWISE)
-        if kind is InvalidRequest:
-            message = _WORDS_OF_FIELD.get(field or "", message)
-            if field == "grammar" and is_refusal(found["message"]):
-                message = found["message"]
-        return kind(message, field=field, retry_after_s=found["retry_after_s"])
+        return _as_ours(_error(content))
+
+
+def _as_ours(told: _Error) -> CocoaError:
+    kind, field = _ERRORS[told.code], told.field
+    if field is not None and field not in _FIELDS and not _MESSAGE.fullmatch(field):
+        field = None
+    message = _WORDS.get(told.code, _OTHERWISE)
+    if kind is InvalidRequest:
+        message = _WORDS_OF_FIELD.get(field or "", message)
+        if field == "grammar" and is_refusal(told.message):
+            message = told.message
+    return kind(message, field=field, retry_after_s=told.retry_after_s)
 
 
 def bounded(on_token: OnToken, most: int) -> OnToken:
@@ -92,8 +99,8 @@ def bounded(on_token: OnToken, most: int) -> OnToken:
     return tell
 
 
-async def result_of(response: httpx.Response, listener: Listener, digest: bytes) -> Any:
-    """The result at the end of the lines; tokens are told as they come.
+async def result_of(response: httpx.Response, listener: Listener, digest: bytes) -> bytes:
+    """The result at the end of the lines, not yet decoded; tokens are told as they come.
 
     It is read to its end: a connection with unread bytes cannot be used again.
 
@@ -126,8 +133,8 @@ async def refusal_of(response: httpx.Response) -> Exception:
     """
     body = await body_of(response, MAX_INFO_BYTES)
     try:
-        return _of_worker(decode_error(orjson.loads(body)["error"]))
-    except (wire.Garbled, ValueError, LookupError, TypeError):
+        return _of_worker(_as_ours(_refusal(body).error))
+    except (ValueError, LookupError):
         return Unreachable(f"it answers with status {response.status_code}")
 
 

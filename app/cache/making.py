@@ -7,12 +7,7 @@ from app.cache.protocol import Cache, CacheConfig, State
 
 
 def make_cache(config: CacheConfig, on_state: Callable[[State], None]) -> Cache | None:
-    """The cache that is configured, in Redis or in this process; None where none is wanted.
-
-    Args:
-        config: of this deployment.
-        on_state: told of each change of the breaker before Redis.
-    """
+    """The cache that is configured, in Redis or in this process; None where none is wanted."""
     if not config.enabled:
         return None
     if url := config.whole_url():

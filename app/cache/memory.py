@@ -38,7 +38,6 @@ class MemoryCache:
         return found
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Store the entries that are not too large."""
         expires_at = self._clock() + self._config.ttl_s
         for key, value in entries.items():
             if len(value) > self._config.max_entry_bytes:

@@ -26,13 +26,7 @@ _CLAIM_MS = round(1000 * CLAIM_S)
 
 
 class RedisCache:
-    """A `Cache` in Redis, asked while it answers in time.
-
-    Args:
-        url: of the server.
-        config: of this deployment.
-        on_state: told of each change of its breaker.
-    """
+    """A `Cache` in Redis, asked while it answers in time."""
 
     def __init__(self, url: str, config: CacheConfig, on_state: Callable[[State], None]) -> None:
         self._config = config

@@ -88,5 +88,4 @@ app.add_typer(key, name="key")
 
 
 def main() -> None:
-    """Entry point of the console script."""
     app()

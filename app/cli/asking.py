@@ -29,14 +29,7 @@ _WORDS = {
 def ask_and_print(
     body: Mapping[str, object], url: str | None, key: str | None, *, as_json: bool
 ) -> None:
-    """Send one request and print what came back; the command ends where it failed.
-
-    Args:
-        body: of the request.
-        url: of a running service; None loads the models here.
-        key: API key of that service.
-        as_json: print the response's object, instead of a page for a person.
-    """
+    """Send one request and print what came back; the command ends where it failed."""
     try:
         response = asyncio.run(_post(body, url, key))
         is_success = response.status_code == httpx.codes.OK
@@ -61,7 +54,6 @@ def ask_and_print(
 
 
 def json_of(messages: str) -> JsonValue:
-    """What the text says, or the file that it names."""
     text: str | bytes = messages
     try:
         if not messages.lstrip().startswith("[") and (path := Path(messages)).is_file():

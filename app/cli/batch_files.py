@@ -26,11 +26,7 @@ class Unwritten(Exception):
 
 
 class BadLine(ValueError):
-    """A line that asks nothing of the service.
-
-    Attributes:
-        code: stable, for programs.
-    """
+    """A line that asks nothing of the service."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -39,15 +35,7 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line that asks.
-
-    Attributes:
-        number: of the line, from 1.
-        custom_id: whose answer it will be; None where the line does not say.
-        path: of the endpoint.
-        body: of the request.
-        fault: why it cannot be sent; None where it can.
-    """
+    """One line that asks."""
 
     number: int
     custom_id: str | None = None
@@ -57,7 +45,6 @@ class Line:
 
 
 def count_lines(path: Path) -> int:
-    """How many lines a file has that are not blank."""
     with path.open("rb") as file:
         return sum(1 for content in _contents(file) if content.strip())
 
@@ -238,6 +225,5 @@ class Answers:
 
 
 def _has_failed(answer: Mapping[str, Any]) -> bool:
-    """Whether the service has not answered a line by a success."""
     response = answer["response"]
     return response is None or not 200 <= response["status_code"] < 300

@@ -53,14 +53,7 @@ class Finding(NamedTuple):
 async def examine(
     settings: Settings, url: str, key: str | None, patience_s: float
 ) -> AsyncIterator[Finding]:
-    """Findings as they come, and none about what could not be asked.
-
-    Args:
-        settings: of the gateway.
-        url: where it listens.
-        key: where it wants one.
-        patience_s: how long the servers of a model are waited for.
-    """
+    """Findings as they come, and none about what could not be asked."""
     found, served = await _service(url, key)
     for finding in found:
         yield finding
@@ -75,7 +68,6 @@ async def examine(
 
 
 async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, Any]]:
-    """The gateway itself, and what it says of its models."""
     found = []
     try:
         async with client_of(url, key) as client:
@@ -158,7 +150,6 @@ async def _asked(
 
 
 async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
-    """The workers over the servers of one model."""
     if role == "generation":
         return [await connect_generator(config.generation.place(), config, hooks)]
     language_model = LanguageModel.of(config.generation)
@@ -170,7 +161,6 @@ async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[
 def _identities(
     role: Role, known: Sequence[Any], workers: Sequence[Any], served: dict[str, Any]
 ) -> list[Finding]:
-    """Whether servers hold one model, and the one that the service serves."""
     found = []
     if len({repr(getattr(one, "identity", one)) for one in known}) > 1:
         words = f"the servers of {variable(f'{role}.url')} hold different models"

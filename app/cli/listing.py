@@ -24,12 +24,10 @@ Made from the docstrings by `cocoa errors`; a test keeps it so. Each is answered
 
 
 def page() -> str:
-    """The text of docs/estimators.md."""
     return "\n".join(["# Estimators\n", _HEAD, *map(_section, ESTIMATORS)])
 
 
 def errors_page() -> str:
-    """The text of docs/errors.md."""
     lines = [_ERRORS_HEAD]
     for error in sorted(answered(), key=lambda error: error.status):
         text, _, _ = inspect.cleandoc(error.__doc__ or "").partition("\n\nAttributes:")

@@ -41,16 +41,7 @@ def run(
     ops_port: int | None = None,
     **uvicorn_options: Any,
 ) -> NoReturn:
-    """Serve until a signal or a death, then end the process: 0, 1, or 2 for wrong settings.
-
-    Args:
-        make_app: the application, whose state has a `service` with `supervisor` and `telemetry`.
-        settings: of the process.
-        host: in place of the settings' one.
-        port: in place of the settings' one.
-        ops_port: of health, metrics and documentation; None for that of all else.
-        **uvicorn_options: see `uvicorn.Config`.
-    """
+    """Serve until a signal or a death, then end the process: 0, 1, or 2 for wrong settings."""
     log = set_up_logging(settings.log_level, settings.log_format)
     host = host or settings.host
     if port is None:

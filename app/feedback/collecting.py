@@ -32,27 +32,14 @@ _SECOND_LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PartSaid:
-    """What is said of a part of an answer.
-
-    Attributes:
-        named: its path, or its span.
-    """
+    """What is said of a part of an answer."""
 
     named: str | tuple[int, int]
     correct: bool
 
 
 class Feedback:
-    """The labels of one deployment.
-
-    Attributes:
-        keeps_texts: whether answers are to be remembered with their texts.
-
-    Args:
-        store: holds answers and labels.
-        config: of this deployment.
-        on_answer, on_label: told what became of each.
-    """
+    """The labels of one deployment."""
 
     def __init__(
         self,

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.cache.lane import Lane
-from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed, to_json
+from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed
 from app.lines import end_of_last_line
+from models.codec import to_json
 from models.errors import InvalidRequest
 
 # Each label that differs from the one before is a line of its own; beyond this they are refused.

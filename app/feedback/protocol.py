@@ -7,22 +7,21 @@ not at all as far as its sender knows.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Literal, Protocol
 
-import orjson
 from annotated_types import Ge, Le
-from pydantic import FiniteFloat, TypeAdapter
+from pydantic import FiniteFloat
 
 from app.cache.lane import Dropped
 from app.cache.protocol import Namespace, RedisServer
 from models.calibration import Binding
+from models.codec import reader
 
 # Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
 CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 # Of one answer, that are remembered for labels.
 MAX_PARTS = 256
 Quality = Annotated[FiniteFloat, Ge(0), Le(1)]
-Record = TypeVar("Record", "Answer", "Label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +107,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class PartLabel:
-    """What an application says of a part of an answer.
-
-    Attributes:
-        part: its index among the answer's.
-    """
+    """What an application says of a part of an answer."""
 
     part: Annotated[int, Ge(0)]
     correct: bool
@@ -178,10 +173,7 @@ class FeedbackStore(Protocol):
         """
 
 
-_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {
-    Answer: TypeAdapter(Answer),
-    Label: TypeAdapter(Label),
-}
+answer_from_json, label_from_json = reader(Answer), reader(Label)
 
 
 def name_of(answer_id: str, namespace: str) -> str:
@@ -192,18 +184,3 @@ def name_of(answer_id: str, namespace: str) -> str:
 def part_name(path: str) -> str:
     """By which the part at a JSON Pointer is found; it does not tell the pointer."""
     return hashlib.sha256(path.encode()).hexdigest()[:16]
-
-
-def to_json(record: Answer | Label) -> bytes:
-    """One line without its end."""
-    return orjson.dumps(record)
-
-
-def from_json(kind: type[Record], content: bytes) -> Record:
-    """The record that `to_json` was given; nobody vouches for the JSON.
-
-    Raises:
-        ValueError: it is not such a record.
-    """
-    record: Record = _ADAPTERS[kind].validate_json(content)
-    return record

@@ -12,7 +12,8 @@ from redis.exceptions import NoPermissionError, RedisError
 
 from app.cache.connection import Command, Connection, kind_of_fault
 from app.cache.lane import Lane
-from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed, from_json, to_json
+from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed, answer_from_json
+from models.codec import to_json
 
 logger = logging.getLogger(__name__)
 
@@ -25,13 +26,7 @@ _READ_SETTINGS = (("CONFIG GET", "*append*"), ("CONFIG GET", "maxmemory-policy")
 
 
 class RedisStore:
-    """A `FeedbackStore` in Redis.
-
-    Args:
-        url: of the server.
-        config: of this deployment.
-        on_lost: told of each answer that could not wait any longer for Redis.
-    """
+    """A `FeedbackStore` in Redis."""
 
     def __init__(self, url: str, config: FeedbackConfig, on_lost: Callable[[], None]) -> None:
         self._config = config
@@ -50,7 +45,6 @@ class RedisStore:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Store what is pending, if Redis lets it, and disconnect."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -62,7 +56,6 @@ class RedisStore:
             await connection.close()
 
     def remember(self, answer: Answer) -> None:
-        """The answer is stored soon, and as soon as Redis is back."""
         self._pending.pop(answer.name, None)
         self._pending[answer.name] = answer, to_json(answer)
         self._has_pending.set()
@@ -74,7 +67,7 @@ class RedisStore:
         if name in self._pending:
             return self._pending[name][0]
         try:
-            answer = from_json(Answer, await self._finds.send(name) or b"")
+            answer = answer_from_json(await self._finds.send(name) or b"")
         except ValueError:  # nothing is there, or what others wrote
             return None
         if answer.name != name:
@@ -86,7 +79,6 @@ class RedisStore:
         await self._puts.send((label.answer.name, to_json(label)))
 
     async def _run(self) -> None:
-        """Store answers as they come, and while Redis is away, try again."""
         is_known = False
         while True:
             await self._has_pending.wait()

@@ -24,11 +24,6 @@ Headers = Iterable[tuple[bytes, bytes]]
 class Access:
     """Who may ask, and how much.
 
-    Args:
-        config: of the keys, with a file.
-        cache: whose Redis the limits are shared through, where it has one.
-        telemetry: told of keys, requests and refusals by the names of keys.
-
     Raises:
         KeysFileInvalid: the file cannot be used.
     """
@@ -83,13 +78,11 @@ class Access:
                 current_caller.reset(in_asks)
 
     def charge(self, key: Key, tokens: int) -> None:
-        """Charge a key with tokens that were computed, by the limits that it has by now."""
         self._telemetry.observe_charge(key.name, tokens)
         if (now := self._by_name.get(key.name)) is not None:
             self._limits.charge(now, tokens=tokens)
 
     def charge_requests(self, caller: Caller, count: int) -> None:
-        """Count a call of several items as further requests."""
         if (key := self._by_name.get(caller.name)) is not None:
             self._limits.charge(key, requests=count)
 
@@ -109,7 +102,6 @@ def _shared_limits(cache: CacheConfig, telemetry: Telemetry) -> "SharedLimits | 
 
 
 def make_access(config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> Access | None:
-    """The keys of this deployment; None where everybody may ask."""
     if not config.file:
         return None
     return Access(config, cache, telemetry)

@@ -32,7 +32,6 @@ class ToolCallInfo(Described):
 
 
 def call_info(call: Call) -> ToolCallInfo:
-    """A call as an answer has it."""
     function = FunctionInfo(name=call.name, arguments=call.arguments)
     return ToolCallInfo(id=secrets.token_hex(_ID_CHARACTERS)[:_ID_CHARACTERS], function=function)
 

@@ -7,20 +7,20 @@ import asyncio
 import resource
 import time
 import uuid
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import httptools
-from starlette.types import Receive, Scope, Send
-from uvicorn.config import Config
+from fastapi import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from app.http.errors import error_response
 from app.http.schemas import ErrorBody
 from app.http.telemetry import Telemetry
 from app.settings import Limits
-from models.errors import NotReady, Overloaded
+from models.errors import Overloaded
 
 # Connections beyond the limit, which answer health checks only.
 _NUM_RESERVED = 16
@@ -30,27 +30,19 @@ BACKLOG = 100
 _SWEEP_S = 0.5
 # A client that reads nothing keeps its answer in memory, and the connection open.
 _WRITE_S = 30.0
-# A server that goes down waits so long for the rest of a body; most come in milliseconds.
-_LAST_BODY_S = 1.0
 # What the framing of one chunk may take beside its data.
 _CHUNK_BYTES = 16
 
 
 class ConnectionLimits:
-    """The open connections of one server.
-
-    Args:
-        limits: of connections, heads and times.
-        telemetry: told of what is closed or refused.
-    """
+    """The open connections of one server, made by `protocol`."""
 
     def __init__(self, limits: Limits, telemetry: Telemetry) -> None:
-        self.limits = limits
-        self.telemetry = telemetry
-        self._open: dict[GuardedProtocol, None] = {}  # the oldest first
-        self._is_sweeping = False
+        self.limits, self.telemetry = limits, telemetry
+        self.protocol = partial(GuardedProtocol, self)
+        self.open: dict[GuardedProtocol, None] = {}  # the oldest first
+        self._is_sweeping = self._has_waited = False
         self._swept_at = 0.0
-        self._has_waited = False
         # At most half the files that the process may open: a burst is accepted as a whole, before
         # older connections are closed for it.
         num_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -58,56 +50,34 @@ class ConnectionLimits:
         if num_files != resource.RLIM_INFINITY:
             self._max_open = min(self._max_open, num_files // 2)
 
-    def protocol(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> asyncio.Protocol:
-        """What uvicorn calls for each connection."""
-        return GuardedProtocol(self, config, server_state, app_state, _loop)
+    def add(self, connection: "GuardedProtocol") -> None:
+        """Keep a connection; where there are too many, the oldest that waits for its client goes.
 
-    def add(self, connection: "GuardedProtocol") -> bool:
-        """Whether a connection may stay; where there are too many, it takes another one's place.
-
-        That is the oldest one whose client is the one to act. Where all have a request under way,
-        the new one is reserved for health checks.
+        Where all have a request under way, the new one is for health checks alone.
         """
-        if len(self._open) >= self._max_open:
-            is_full = len(self._open) >= self._max_open + _NUM_RESERVED
-            if (idle := self._oldest_idle(among_reserved=is_full)) is not None:
+        if len(self.open) >= self._max_open:
+            is_full = len(self.open) >= self._max_open + _NUM_RESERVED
+            others = (one for one in self.open if is_full or not one.is_reserved)
+            idle = next((one for one in others if one.awaits_client), None)
+            if idle is None and is_full:
+                connection.drop("refused")
+                return
+            connection.is_reserved = idle is None
+            if idle is not None:
                 idle.drop("evicted")
-            elif is_full:
-                self.telemetry.observe_one("closed_connections", "refused")
-                return False
-            else:
-                connection.is_reserved = True
-        self._open[connection] = None
+        self.open[connection] = None
         if not self._is_sweeping:
             self._sweep()
-        return True
-
-    def remove(self, connection: "GuardedProtocol") -> None:
-        """Forget a connection that is closed."""
-        self._open.pop(connection, None)
-
-    def _oldest_idle(self, *, among_reserved: bool) -> "GuardedProtocol | None":
-        for connection in self._open:
-            if connection.awaits_client and (among_reserved or not connection.is_reserved):
-                return connection
-        return None
 
     def _sweep(self) -> None:
         now = time.monotonic()
         # After the whole process was stopped, what came meanwhile is read first. Not twice in
         # succession: an event loop that is always late must not spare slow clients.
         self._has_waited = now - self._swept_at > 2 * _SWEEP_S and not self._has_waited
-        if not self._has_waited:
-            for connection in list(self._open):
-                connection.check(now)
+        for connection in [] if self._has_waited else list(self.open):
+            connection.check(now)
         self._swept_at = now
-        self._is_sweeping = bool(self._open)
+        self._is_sweeping = bool(self.open)
         if self._is_sweeping:
             asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
 
@@ -119,48 +89,30 @@ class GuardedProtocol(HttpToolsProtocol):
         is_reserved: whether it answers health checks only.
     """
 
-    def __init__(
-        self,
-        connections: ConnectionLimits,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+    def __init__(self, connections: ConnectionLimits, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
         self.is_reserved = False
-        self._all = connections
-        self._limits = connections.limits
-        self._whole_app = self.app
+        self._all, self._limits = connections, connections.limits
         self._reading: Literal["head", "body", "nothing"] = "head"
         self._since = time.monotonic()
-        self._unread_since: float | None = None
-        self._closing_since: float | None = None
-        self._draining_since: float | None = None
+        self._stuck_since: float | None = None  # with an answer that the client does not read
+        self._refusal = 400, "invalid_http", "this is no HTTP request"
         # Of the request that is being read: bytes that are not known to be its body, and headers.
         self._num_raw = self._num_headers = 0
 
     @property
     def awaits_client(self) -> bool:
-        """Whether the client is the one to act."""
         if self.flow.write_paused or self.transport.is_closing():
             return True
         cycle = self.cycle
         return not self.pipeline and (cycle is None or cycle.response_complete or cycle.more_body)
 
     def check(self, now: float) -> None:
-        """Close the connection if its client takes longer than it may."""
         if self.transport.is_closing():
-            self._closing_since = self._closing_since or now
-            if now - self._closing_since > _WRITE_S:
-                self.transport.abort()
-            return
-        if self._unread_since is not None:
-            if now - self._unread_since > _WRITE_S:
-                self.drop("slow_reader")
-            return
-        if self._draining_since is not None and now - self._draining_since > _LAST_BODY_S:
-            self._refuse_half_a_body()
+            self._stuck_since = self._stuck_since or now
+        if self._stuck_since is not None:
+            if now - self._stuck_since > _WRITE_S:
+                self.drop(None if self.transport.is_closing() else "slow_reader")
             return
         if not self.awaits_client or self.flow.read_paused:
             return
@@ -172,43 +124,37 @@ class GuardedProtocol(HttpToolsProtocol):
             elif passed_s > self._limits.max_body_s:
                 self.cycle.message_event.set()
         elif passed_s > max_s:
-            if self._num_raw or (self._reading == "head" and self.headers is not None):
-                self._all.telemetry.observe_one("closed_connections", "slow_request")
-                message = f"the head of the request was not there in {max_s:g} s"
-                self._refuse(408, "request_timeout", message)
-            else:
+            if not self._num_raw and (self._reading != "head" or self.headers is None):
                 self.drop("slow_request")
+                return
+            self._all.telemetry.observe_one("closed_connections", "slow_request")
+            self._refuse(408, "request_timeout", f"the head was not there in {max_s:g} s")
 
-    def drop(self, reason: str) -> None:
-        """Close the connection, whatever still waits to be written."""
-        self._all.telemetry.observe_one("closed_connections", reason)
-        self._all.remove(self)
+    def drop(self, reason: str | None) -> None:
+        """Close the connection, whatever still waits to be written; None is not counted."""
+        if reason is not None:
+            self._all.telemetry.observe_one("closed_connections", reason)
+        self._all.open.pop(self, None)
         self.transport.abort()
-
-    # What uvicorn calls.
-
-    def shutdown(self) -> None:
-        """End with the request under way; one whose body does not come is not waited for."""
-        self._draining_since = time.monotonic()
-        super().shutdown()
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if not self._all.add(self):
-            transport.abort()
+        self._all.add(self)
+        if self.is_reserved:
+            self.app = _for_health_checks(self.app)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._all.remove(self)
+        self._all.open.pop(self, None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        self._unread_since = time.monotonic()
+        self._stuck_since = time.monotonic()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        self._unread_since = None
+        self._stuck_since = None
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
@@ -217,41 +163,29 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             self._parse(data)
             self._check_head(self._num_raw)
-        except _HeadTooLarge as error:
-            self._refuse(431, "head_too_large", str(error))
-        except httptools.HttpParserError as error:
-            if isinstance(error.__context__, _HeadTooLarge):  # raised in a callback of the parser
-                self._refuse(431, "head_too_large", str(error.__context__))
-            else:
-                self.logger.warning("Invalid HTTP request received.")
-                self._refuse(400, "invalid_http", "this is no HTTP request")
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self._refuse(*self._refusal)
 
     # What the parser calls.
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._reading, self._since, self._num_raw = "head", time.monotonic(), 0
+        self._reads("head")
         self._num_headers = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._num_headers += 1
         if self._num_headers > self._limits.max_headers:
-            raise _HeadTooLarge(f"a request may have {self._limits.max_headers} headers")
+            self._refuse_head(f"a request may have {self._limits.max_headers} headers")
         if self._reading == "head":  # trailers are left out
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._check_head(len(self.url) + sum(len(name + value) for name, value in self.headers))
-        if self.parser.should_upgrade():
-            return
-        path = self.url.partition(b"?")[0].decode("latin-1")
-        self.app = self._whole_app
-        if self.is_reserved and path not in _ANSWERED_ON_RESERVED:
-            self.app = _refuse_reserved
-        super().on_headers_complete()
-        if self.is_reserved:
-            self.cycle.keep_alive = False
-        self._reading, self._since, self._num_raw = "body", time.monotonic(), 0
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+            self._reads("body")
 
     def on_body(self, body: bytes) -> None:
         self._num_raw = max(0, self._num_raw - len(body) - _CHUNK_BYTES)
@@ -260,11 +194,14 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if not self.parser.should_upgrade():
             super().on_message_complete()
-            self._reading, self._since, self._num_raw = "nothing", time.monotonic(), 0
+            self._reads("nothing")
 
     def on_response_complete(self) -> None:
         self._since = time.monotonic()
         super().on_response_complete()
+
+    def _reads(self, what: Literal["head", "body", "nothing"]) -> None:
+        self._reading, self._since, self._num_raw = what, time.monotonic(), 0
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -272,53 +209,55 @@ class GuardedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             # The request is read once more, without its offer to upgrade: the parser would not read
             # what follows as its body.
-            version = self.parser.get_http_version().encode()
-            lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
-            if lines[0].startswith(b"CONNECT"):
+            method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+            if method == b"CONNECT":
                 raise httptools.HttpParserError("no proxy") from None
-            for name, value in self.headers:
-                if name != b"upgrade":
-                    lines.append(name + b": " + value)
-            head = b"\r\n".join([*lines, b"", b""])
+            lines = [method + b" " + self.url + b" HTTP/" + version]
+            lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
             self.parser = httptools.HttpRequestParser(self)
-            self._parse(head + data[upgrade.args[0] :])
+            self._parse(b"\r\n".join([*lines, b"", data[upgrade.args[0] :]]))
 
     def _check_head(self, num_bytes: int) -> None:
         if num_bytes > self._limits.max_head_bytes:
-            message = f"the head of a request may have {self._limits.max_head_bytes} bytes"
-            raise _HeadTooLarge(message)
+            self._refuse_head(f"the head may have {self._limits.max_head_bytes} bytes")
 
-    def _refuse_half_a_body(self) -> None:
-        if self._reading == "body" and self.cycle is not None and not self.cycle.response_started:
-            self._all.telemetry.observe_one("closed_connections", "slow_request")
-            message = "the service is going down, and the body was not complete"
-            self._refuse(503, NotReady.code, message)
+    def _refuse_head(self, message: str) -> NoReturn:
+        """Refuse the head of a request, or the trailers behind its body."""
+        self._refusal = 431, "head_too_large", message
+        raise httptools.HttpParserError
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answer what is no whole request, and close the connection."""
         if self.awaits_client:
             self._all.telemetry.observe_one("errors", code)
-            self.transport.write(_raw_response(status, code, message))
+            response = _response(status, code, message)
+            lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
+            lines += [name + b": " + value for name, value in response.raw_headers]
+            self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
         self.transport.close()
 
 
-class _HeadTooLarge(Exception):
-    """The head of a request, or the trailers behind its body."""
-
-
-def _raw_response(status: int, code: str, message: str) -> bytes:
+def _response(status: int, code: str, message: str, path: str = "") -> Response:
     request_id = uuid.uuid4().hex
     body = ErrorBody(code=code, message=message, field=None, request_id=request_id)
-    headers = {"x-request-id": request_id, "connection": "close"}
-    response = error_response(status, body, headers=headers)
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
-    lines += [name + b": " + value for name, value in response.raw_headers]
-    return b"\r\n".join([*lines, b"", bytes(response.body)])
+    return error_response(status, body, path, {"x-request-id": request_id, "connection": "close"})
 
 
-async def _refuse_reserved(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer on a connection that is reserved for health checks."""
-    message = "every connection has a request under way, the limit"
-    body = ErrorBody(code=Overloaded.code, message=message, field=None, request_id=uuid.uuid4().hex)
-    response = error_response(429, body, scope["path"], {"Retry-After": "1"})
-    await response(scope, receive, send)
+def _for_health_checks(app: ASGIApp) -> ASGIApp:
+    """The application on a connection that is reserved, and closed behind each answer."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def closing(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        if scope["path"] in _ANSWERED_ON_RESERVED:
+            await app(scope, receive, closing)
+            return
+        message = "every connection has a request under way, the limit"
+        response = _response(429, Overloaded.code, message, scope["path"])
+        response.headers["Retry-After"] = "1"
+        await response(scope, receive, send)
+
+    return answer

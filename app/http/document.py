@@ -43,7 +43,6 @@ _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
 
 
 def add_document(app: FastAPI, *, needs_keys: bool) -> None:
-    """Have the application serve the whole document, built when it is first asked for."""
     make = app.openapi
 
     @cache
@@ -70,7 +69,6 @@ def _with_definitions(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
-    """Add to each operation its errors, and an example of everything."""
     for path, about in shown["operations"].items():
         (operation,) = paths[path].values()
         if examples := about.get("request"):
@@ -118,7 +116,6 @@ def _error(path: str, status: int, description: str, errors: dict[str, Any]) -> 
 
 
 def _add_keys(document: dict[str, Any]) -> None:
-    """Say that every path beside those of operation needs a key."""
     schemes = document["components"].setdefault("securitySchemes", {})
     schemes["key"] = {"type": "http", "scheme": "bearer"}
     for path, operations in document["paths"].items():

@@ -40,7 +40,6 @@ _MAX_FIELD_CHARACTERS = 64
 
 
 def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
-    """Answer the errors that routes and FastAPI raise, in the one shape."""
     for code in sorted(CODES):
         telemetry.counters["errors"].labels(code)  # from 0, so that `rate` sees the first
 
@@ -73,12 +72,6 @@ def error_response(
     """`{"error": {"code", "message", "field", "details", "request_id"}}`, or OpenAI's shape.
 
     What makes a 503 passes by itself: where nobody knows when, a second is soon enough to ask.
-
-    Args:
-        status: of the response.
-        body: what went wrong.
-        path: that was asked, which decides the shape.
-        headers: of the response.
     """
     headers = dict(headers or {})
     if status == 503:

@@ -31,8 +31,6 @@ def make_tracing() -> "Tracing | None":
 
 
 def hooks_of(telemetry: Telemetry, tracing: "Tracing | None") -> Hooks:
-    """Hooks that count on these metrics, and tell other processes of request and trace."""
-
     def headers() -> Mapping[str, str]:
         found: dict[str, str] = {}
         if (request_id := current_request_id.get()) is not None:

@@ -35,10 +35,6 @@ class JsonCalls:
     These endpoints read the request and write the response by themselves. FastAPI documents them;
     its own way to one, through routers, handlers of errors and a solver of dependencies, would be a
     tenth of what a request costs beside the models.
-
-    Args:
-        app: answers everything else.
-        routes: of the application.
     """
 
     def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:
@@ -134,7 +130,6 @@ async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
 
 
 def json_response(body: Any) -> Response:
-    """A response with this body, as `json_of` takes it."""
     return Response(json_of(body), media_type="application/json")
 
 

@@ -36,7 +36,6 @@ def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | N
 
 
 def _parts(result: Result, binding: Binding | None) -> dict[str, Any]:
-    """The parts of an answer, where any were asked for, and what their scores came from."""
     kind = PARTS.get(result.ask.units)
     # Claims have no names: several may be read from the same words.
     if result.units is None or kind in (None, "claim"):
@@ -56,7 +55,6 @@ def _parts(result: Result, binding: Binding | None) -> dict[str, Any]:
 
 
 def _probes(result: Result, of: frozenset[str]) -> dict[str, str]:
-    """Of these probes those that were read, with the hashes of their weights."""
     read = sorted(result.probes.keys() & result.plan.statistics & of)
     return {name: result.probes[name].sha256 for name in read}
 

@@ -53,7 +53,6 @@ class LogWriter(QueueHandler):
         written.wait(_FLUSH_S)
 
     def lose(self) -> None:
-        """Count a line that is not written."""
         self.num_lost += 1
         self.on_lost()
 
@@ -79,7 +78,6 @@ class _Listener(QueueListener):
                 self._num_told = num_lost
 
     def _write(self, line: str) -> bool:
-        """Whether the line was written; waits for whoever reads."""
         if self._stream is None:
             return False
         try:
@@ -100,7 +98,6 @@ class LoggedStream:
         self._rest = ""
 
     def write(self, text: str) -> int:
-        """Log each line that is complete."""
         *lines, self._rest = (self._rest + text).replace("\r", "\n").split("\n")
         for line in lines:
             if line.strip():

@@ -36,7 +36,6 @@ class TextFormatter(logging.Formatter):
     """A record as `time level logger message key=value …`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and one more for each exception."""
         entry = _entry(record)
         exceptions = entry.pop("exceptions", ())
         words = [entry.pop(key) for key in ("time", "level", "logger", "message")]
@@ -66,10 +65,6 @@ def set_up_logging(level: str, log_format: str) -> LogWriter:
 
     That includes every logger that a library makes from here on, warnings, uncaught exceptions, and
     in JSON whatever is printed to stderr.
-
-    Args:
-        level: of the root.
-        log_format: `json`, `text`, or `auto`: text on a terminal, JSON otherwise.
     """
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     is_text = log_format == "text" or (log_format == "auto" and is_terminal)
@@ -125,7 +120,6 @@ def _entry(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _exceptions(error: BaseException | None) -> list[dict[str, Any]]:
-    """The exception, then its causes."""
     told = []
     while error is not None:
         told.append({"type": type(error).__name__, "at": places_of(error)})

@@ -36,10 +36,7 @@ class Row(NamedTuple):
     """One metric.
 
     Attributes:
-        text: its help.
-        labels: their names.
         values: of each label; children exist from the start, as `rate` needs a step from 0.
-        buckets: of a histogram.
     """
 
     text: str

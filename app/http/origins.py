@@ -71,7 +71,6 @@ class Origins:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach an address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:  # a name

@@ -56,11 +56,7 @@ class Repeats:
         self._kept: dict[tuple[Any, ...], _Kept] = {}
 
     async def seen(self, request: Request) -> Seen:
-        """A request, with the response where it has come before and nothing has changed since.
-
-        Raises:
-            NotReady: as of `Service.again`.
-        """
+        """A request, with the response where it has come before and nothing has changed since."""
         content, scorer = request.state.body, self._service.scorer
         tracing = self._service.tracing
         tells_texts = tracing is not None and tracing.tells_contents

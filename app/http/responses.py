@@ -37,7 +37,6 @@ _TELLING = (
 
 
 def to_response(result: Result, request_id: str) -> dict[str, Any]:
-    """The response of one scored request, a `GenerateResponse`."""
     asked: dict[str, Any] = {}
     if result.evidence.subject.answer.reasoning is not None:
         asked["reasoning"] = result.reasoning
@@ -108,7 +107,6 @@ def timing_of(result: Result) -> dict[str, float]:
 
 
 def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
-    """Write what differs each time that a request is answered from the cache."""
     body["id"], body["timing_ms"] = request_id, timing_of(result)
 
 
@@ -119,7 +117,6 @@ _NOBODY_KNOWS = (
 
 
 def why_held_back(result: Result) -> str:
-    """Why an answer that is held back is."""
     if result.has_parts_held_back:
         return PART_HELD_BACK
     return HELD_BACK
@@ -142,7 +139,6 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
 
 
 def tokens_of(answer: Sequence) -> list[Token]:
-    """A text's tokens with all that is known of them."""
     texts = answer.token_texts or [""] * answer.num_tokens
     logprobs = entropies = [None] * answer.num_tokens
     if answer.token_logprobs is not None:
@@ -214,7 +210,6 @@ def provenance_of(result: Result) -> dict[str, Any]:
 
 
 def model_info(info: GeneratorInfo | ComparerInfo) -> ModelInfo:
-    """Which weights speak."""
     return ModelInfo.model_validate(_weights(info))
 
 
@@ -230,7 +225,6 @@ def split_of(probe: protocol.ProbeInfo | None) -> EntropySplit | None:
 
 
 def _models(result: Result) -> dict[str, Any]:
-    """Which were asked."""
     known: dict[str, Any] = {}
     if result.generation is not None:
         known["model"] = _weights(result.generation)
@@ -247,7 +241,6 @@ def _models(result: Result) -> dict[str, Any]:
 
 
 def _of_samples(result: Result) -> dict[str, Any]:
-    """What is known of the samples, where there are any."""
     subject = result.evidence.subject
     if not (subject.samples or subject.withheld):
         return {}

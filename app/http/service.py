@@ -29,9 +29,6 @@ class Service:
     """One deployment.
 
     Attributes:
-        settings: of it.
-        supervisor: of its workers.
-        telemetry: its metrics.
         feedback: labels; None where none are collected.
         access: keys and their limits; None where everybody may ask.
         tracing: None where nobody wants traces.
@@ -77,11 +74,6 @@ class Service:
         return capabilities(config, models_of(self.scorer.workers), self.scorer.calibrator)
 
     def check_ready(self) -> None:
-        """Whether traffic may come.
-
-        Raises:
-            NotReady: as of `ready_scorer`, or something configured is required and missing.
-        """
         self.ready_scorer()
         if self.settings.require_configured:
             for setting, reason in unmet(self.capabilities()).items():
@@ -94,27 +86,18 @@ class Service:
             self.telemetry.set_capabilities(self.capabilities())
 
     async def run(self, ask: Ask, answer_id: str, on_token: OnToken | None = None) -> Result:
-        """What `Scorer.run` gives; the answer can be labelled under this id.
-
-        Raises:
-            CocoaError: as of `Scorer.run` and `ready_scorer`.
-        """
+        """What `Scorer.run` gives; the answer can be labelled under this id."""
         scorer = self.ready_scorer()
         return await self._told(ask, answer_id, partial(scorer.run, ask, on_token=on_token))
 
     async def again(self, earlier: Result, entry: bytes, answer_id: str) -> Result | None:
-        """What `Scorer.again` gives; None where the cache no longer has the entry as it was.
-
-        Raises:
-            NotReady: as of `ready_scorer`.
-        """
+        """What `Scorer.again` gives; None where the cache no longer has the entry as it was."""
         began_at, scorer = time.monotonic(), self.ready_scorer()
         if scorer.memory is None or not await scorer.memory.holds(earlier.name, entry):
             return None
         return await self._told(earlier.ask, answer_id, partial(scorer.again, earlier, began_at))
 
     async def _told(self, ask: Ask, answer_id: str, run: Callable[[], Awaitable[Result]]) -> Result:
-        """What `run` gives, told to whoever follows traces or is to hear of labels."""
         if self.tracing is None:
             result = await run()
         else:

@@ -15,7 +15,6 @@ from app.http.json_calls import json_of, unless_gone
 from app.http.responses import to_response
 from app.http.schemas import ErrorBody, ErrorResponse
 from app.http.telemetry import Telemetry
-from app.http.unit_events import EndedSentences
 from app.scoring.result import Result
 from models.errors import NotReady
 from models.records import OnToken, Token
@@ -51,25 +50,13 @@ class NamedEvents:
     """Events `token`, and at the end `result` or `error`: the bodies of a whole response.
 
     What a model writes before its answer comes as events `reasoning`.
-
-    Args:
-        request_id: of the request.
-        sentences: of the answer, each of which is an event `unit` as it ends; None for no such
-            events.
     """
 
-    def __init__(self, request_id: str, sentences: EndedSentences | None = None) -> None:
+    def __init__(self, request_id: str) -> None:
         self._request_id = request_id
-        self._sentences = sentences
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
-        events = b""
-        for token in tokens:
-            if self._sentences is not None:
-                for unit in self._sentences.add(token):
-                    events += _event(b"unit", json_of(unit))
-            events += _token_event(token)
-        return events
+        return b"".join(map(_token_event, tokens))
 
     def result(self, result: Result) -> bytes:
         return _event(b"result", json_of(to_response(result, self._request_id)))
@@ -142,7 +129,6 @@ class EventStream(Response):
             await self._send(send, events)
 
     async def _send_end(self, scope: Scope, send: Send, work: "asyncio.Task[Result]") -> None:
-        """What is left of the answer, and what became of it."""
         try:
             result = await work
             await self._send_tokens(scope, send)

@@ -90,7 +90,6 @@ class Telemetry(Observer):
     # the process
 
     def set_models(self, served: Mapping[str, Generator | Comparer]) -> None:
-        """Tell which models are served now, by the names of their workers."""
         self.gauges["model_info"].clear()
         for name, worker in served.items():
             info = worker.info
@@ -103,7 +102,6 @@ class Telemetry(Observer):
             self.gauges["capability"].labels(name, configured).set(not one.lacks)
 
     def observe_one(self, counter: str, *labels: str) -> None:
-        """Count one more under these labels."""
         counted = self.counters[counter]
         (counted.labels(*labels) if labels else counted).inc()
 
@@ -242,7 +240,6 @@ class Telemetry(Observer):
         return b"".join([*texts, write(self._failures)])
 
     def fail(self, name: str, error: Exception) -> None:
-        """Count a metric that raises; the log gets type and place of the first time."""
         self._failures.inc()
         if name not in self._failed:
             self._failed.add(name)

@@ -252,7 +252,6 @@ def _operation(ask: Ask) -> str:
 
 
 def _attributes(ask: Ask, result: Result) -> dict[str, Any]:
-    """What is known of an ask and its result; numbers and names, no text."""
     sampling, judgement = ask.sampling, result.judgement
     found: dict[str, Any] = {
         "gen_ai.request.max_tokens": sampling.max_new_tokens,
@@ -295,7 +294,6 @@ def _message(role: str, text: str) -> dict[str, Any]:
 
 
 def _evaluations(result: Result) -> Iterator[dict[str, Any]]:
-    """Attributes of the events: the primary score, and each part that does not pass."""
     decision = result.judgement.decision
     own: dict[str, str] = {}
     if decision is not None:

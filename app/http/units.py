@@ -103,7 +103,6 @@ def unit_info(scored: ScoredUnit, answer_sample: int | None = None) -> UnitInfo:
 
 
 def _among_all(index: int, answer_sample: int | None) -> int:
-    """Of a sample among all, by its index among those that are not the answer itself."""
     if answer_sample is not None and index >= answer_sample:
         return index + 1
     return index

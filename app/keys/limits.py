@@ -48,11 +48,6 @@ class KeyLimits:
 
     Each process also counts locally; local counts are never stricter than shared ones, and take
     over when Redis is away.
-
-    Args:
-        shared: of all gateways; None where there is no Redis.
-        on_refusal: told of each key's name and limit that is reached.
-        clock: seconds.
     """
 
     def __init__(
@@ -69,10 +64,6 @@ class KeyLimits:
     @asynccontextmanager
     async def held(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
         """One request of a key, from its head to the end of its answer.
-
-        Args:
-            key: whose it is.
-            costs_tokens: whether the budget of tokens matters for it.
 
         Raises:
             RateLimited: a limit is reached; nothing is counted then.
@@ -131,7 +122,6 @@ class KeyLimits:
 
 
 def _per_minute(key: Key) -> list[tuple[LimitName, int]]:
-    """The limits a minute that a key has."""
     found: list[tuple[LimitName, int]] = []
     for name in LIMITS[:2]:
         if (per_minute := getattr(key, name)) is not None:
@@ -140,7 +130,6 @@ def _per_minute(key: Key) -> list[tuple[LimitName, int]]:
 
 
 def _refusal(key: Key, usage: _Usage, costs_tokens: bool) -> Refusal | None:
-    """The limit that this process sees reached, if any."""
     if key.max_concurrent is not None and usage.num_running >= key.max_concurrent:
         return Refusal("max_concurrent", 0.0)
     for name, per_minute in _per_minute(key):

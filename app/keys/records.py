@@ -119,7 +119,6 @@ def digest_of(key: str) -> str:
 
 
 def new_key() -> str:
-    """A key that nobody can guess."""
     return _PREFIX + secrets.token_urlsafe(_NUM_BYTES)
 
 

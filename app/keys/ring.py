@@ -16,9 +16,6 @@ _POLL_S = 1.0
 class KeyRing:
     """The keys of one file.
 
-    Attributes:
-        keys: all of its entries.
-
     Args:
         path: of the file, which is read at once.
         on_change: told of each later change whether it could be read.
@@ -69,7 +66,6 @@ class KeyRing:
 
 
 def is_expired(key: Key) -> bool:
-    """Whether the time of a key is over."""
     return key.expires is not None and key.expires <= datetime.now(UTC)
 
 

@@ -121,13 +121,7 @@ class _Usage:
 
 
 class SharedLimits:
-    """Usage by the names of keys, in Redis.
-
-    Args:
-        url: of the server.
-        config: of the cache there.
-        on_state: told of each change of the breaker.
-    """
+    """Usage by the names of keys, in Redis."""
 
     def __init__(self, url: str, config: CacheConfig, on_state: Callable[[State], None]) -> None:
         self._config = config

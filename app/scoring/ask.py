@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from models.images import PARTS as IMAGE_PARTS
+from models.ranges import Exact
 from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
 from models.selection import Strategy
 from models.units.unit import Kind
@@ -63,7 +64,7 @@ class GivenSample:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenClaim:
+class GivenClaim(Exact):
     """Something that an answer says, in words of its own.
 
     Attributes:
@@ -190,12 +191,10 @@ class Ask:
 
     @property
     def splits_claims(self) -> bool:
-        """True where the model is asked for the claims of the answer."""
         return self.units == "claims" and self.claims is None
 
     @property
     def mode(self) -> Literal["full", "light"]:
-        """The mode's name among clients and keys."""
         if self.light:
             return "light"
         return "full"
@@ -211,7 +210,6 @@ class Ask:
 
     @property
     def has_images(self) -> bool:
-        """True where messages hold images."""
         return any(IMAGE_PARTS in message for message in self.messages or ())
 
     @property
@@ -251,5 +249,4 @@ class Ask:
 
     @property
     def has_prompt(self) -> bool:
-        """True where a model is asked for an answer, or to score one."""
         return self.prompt is not None or self.messages is not None

@@ -126,7 +126,6 @@ def _of_statistics(plan: Plan, generator: GeneratorInfo) -> Faults:
 
 
 def _of_units(plan: Plan, models: Models) -> Faults:
-    """Parts of answers that nobody makes or compares."""
     ask, available = plan.ask, plan.available
     if ask.splits_claims and not ask.has_prompt:
         yield "units", "no model splits the answer: send a prompt, or claims"
@@ -396,7 +395,6 @@ def check_relevance(
 
 
 def _reading(plan: Plan, statistics: frozenset[str]) -> Iterator[str]:
-    """Names of the planned estimators that read any of these."""
     return (name for name in plan.estimators if needs([name]) & statistics)
 
 

@@ -6,13 +6,13 @@ reply is held to a schema. What the reply quotes is looked up in the answer.
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-import orjson
+from typing import Literal
 
 from app.scoring.ask import Ask, GivenClaim
 from app.scoring.questions import question_of
+from models.codec import reader
 from models.grammars import grammar_of
+from models.ranges import Count, Exact
 from models.records import GenerationRequest, SamplingParams
 
 _TEXT = {"type": "string"}
@@ -46,7 +46,7 @@ Claims:"""
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(Exact):
     """The claims that a model split an answer into.
 
     Attributes:
@@ -56,8 +56,16 @@ class Split:
     """
 
     claims: tuple[GivenClaim, ...] | None
-    num_tokens: int = 0
+    num_tokens: Count = 0
     warning: Literal["claims_unsupported", "claims_not_split"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimed(Exact):
+    claims: tuple[GivenClaim, ...]
+
+
+_claimed, decode_split = reader(_Claimed), reader(Split)
 
 
 def split_request(ask: Ask, answer: str, max_tokens: int) -> GenerationRequest:
@@ -77,39 +85,13 @@ def split_request(ask: Ask, answer: str, max_tokens: int) -> GenerationRequest:
 def claims_in(reply: str) -> tuple[GivenClaim, ...] | None:
     """Distinct claims that a reply holds; None where it was cut or is none."""
     try:
-        return _claims(orjson.loads(reply)["claims"])
-    except (ValueError, LookupError, TypeError):
+        found = _claimed(reply.encode()).claims
+    except ValueError:
         return None
-
-
-def encode_split(split: Split) -> bytes:
-    """The claims as bytes."""
-    return orjson.dumps(split)
-
-
-def decode_split(entry: bytes) -> Split:
-    """Read what `encode_split` wrote.
-
-    Raises:
-        ValueError, TypeError, LookupError: it is no such entry.
-    """
-    values = orjson.loads(entry)
-    claims, num_tokens = values["claims"], values["num_tokens"]
-    if type(num_tokens) is not int or num_tokens < 0:
-        raise ValueError("no number of tokens")
-    if claims is None:
-        return Split(None, num_tokens, "claims_not_split")
-    return Split(_claims(claims), num_tokens)
-
-
-def _claims(values: Any) -> tuple[GivenClaim, ...]:
     claims = []
-    for one in values:
-        text, quotes = one["text"], one["quotes"]
-        if type(quotes) is not list or not {type(text), *map(type, quotes)} <= {str}:
-            raise TypeError("no claim")
-        if text.strip():
-            claims.append(GivenClaim(text, tuple(filter(None, quotes))))
+    for one in found:
+        if one.text.strip():
+            claims.append(replace(one, quotes=tuple(filter(None, one.quotes))))
     return tuple(dict.fromkeys(claims))
 
 

@@ -66,19 +66,9 @@ class Computation:
     """One ask through the models.
 
     Attributes:
-        plan: what is wanted.
         name: of the entry in a cache, by the weights that were there at the start; "" without.
         parts: of the answer; None where none are wanted.
         is_recorded: the generator is not asked.
-
-    Args:
-        plan: see above.
-        deployment: that it was made for.
-        workers: that are asked.
-        thread: where the parts of answers are made and compared.
-        memory: of pairs; None where none may serve.
-        observer: told of pairs.
-        recorded: what the generator said earlier; it is not asked then.
     """
 
     def __init__(
@@ -274,7 +264,6 @@ class Computation:
 
 
 def _num_characters(ask: Ask) -> int:
-    """Of the answer and the samples that came with an ask."""
     num_characters = sum(len(sample.text) for sample in ask.samples or ())
     if ask.answer is not None:
         num_characters += len(ask.answer.text)

@@ -78,7 +78,6 @@ class Deployment:
 
 
 def models_of(workers: Workers) -> Models:
-    """The models that workers hold now."""
     comparers: dict[str, ComparerInfo] = {}
     for name, comparer in workers.comparers.items():
         comparers[name] = comparer.info

@@ -56,8 +56,6 @@ class Evidence:
     """Statistics by name, and what a result says about them.
 
     Attributes:
-        subject: y* and the samples.
-        statistics: what is known.
         absent: statistic to the reason why it is not known.
         truncated: whether any compared pair was cut.
     """

@@ -8,19 +8,17 @@ type, length and range, so that nothing later can fail on it.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import Any
-
-import orjson
 
 from app.scoring.deployment import Models
 from app.scoring.derive import Computed, Evidence, token_statistics
 from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, choose, subject_of
-from models.codec import generation_from_json, generation_to_json
-from models.ranges import number, numbers
+from models.codec import reader, to_json
+from models.ranges import Count, Exact, number, numbers
 from models.records import Generation, GenerationRequest
 from models.similarity.sameness import VERSION as RULES_VERSION
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
@@ -105,10 +103,21 @@ def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
 
 
 def split_name(namespace: str, identity: str, request: GenerationRequest) -> str:
-    """Name of the claims of an answer."""
     asked = request.prompt, request.messages, request.chat_template_kwargs
     parts = [_FORMAT, identity, *asked, request.sampling.max_new_tokens]
     return f"{_prefix(namespace)}claims:{digest(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Exact):
+    generation: Generation | None
+    answer_sample: Count | None
+    derived: dict[str, Any]
+    absent: dict[str, str]
+    truncated: bool
+
+
+_entry = reader(_Entry)
 
 
 def encode(computed: Computed) -> bytes:
@@ -116,20 +125,14 @@ def encode(computed: Computed) -> bytes:
 
     How long it took is of the moment, and left out.
     """
-    evidence, written = computed.evidence, None
-    if computed.generation is not None:
-        written = generation_to_json(replace(computed.generation, queue_s=0.0, generate_s=0.0))
+    evidence, generation = computed.evidence, computed.generation
+    if generation is not None:
+        generation = replace(generation, queue_s=0.0, generate_s=0.0)
     derived = {}
     for name in evidence.statistics.keys() & _DERIVED:
         derived[name] = evidence.statistics[name]
-    entry = {
-        "generation": written,
-        "answer_sample": evidence.subject.answer_sample,
-        "derived": derived,
-        "absent": evidence.absent,
-        "truncated": evidence.truncated,
-    }
-    return orjson.dumps(entry, option=orjson.OPT_SERIALIZE_NUMPY)
+    index = evidence.subject.answer_sample
+    return to_json(_Entry(generation, index, derived, evidence.absent, evidence.truncated))
 
 
 def decode(payload: bytes, plan: Plan) -> Computed | None:
@@ -138,52 +141,47 @@ def decode(payload: bytes, plan: Plan) -> Computed | None:
     None where there are too few samples, or where it lacks what is wanted returned.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError: it is no entry of such an ask.
+        ValueError, TypeError, LookupError: it is no entry of such an ask.
     """
-    values, ask = orjson.loads(payload), plan.ask
-    generation = _generation(values["generation"])
+    entry, ask = _entry(payload), plan.ask
+    generation = entry.generation
     if (generation is None) == ask.has_prompt:
         raise ValueError("a generation without a prompt, or a prompt without one")
-    has_samples = generation is not None and bool(generation.samples)
-    if has_samples and not plan.request.num_samples:
-        raise ValueError("samples that nobody asked for")
-    subject = _subject(values["answer_sample"], plan, subject_of(ask, generation))
-    statistics = token_statistics(subject)
-    for name, value in values["derived"].items():
-        statistics[name] = _derived(name, value, subject)
-    absent, truncated = _absent(values["absent"], subject), values["truncated"]
     readings: set[str] = set()
     if generation is not None:
+        _check_generation(generation, plan)
         readings.update(generation.probe_readings)
+    subject = _subject(entry.answer_sample, plan, subject_of(ask, generation))
+    statistics = token_statistics(subject)
+    for name, value in entry.derived.items():
+        statistics[name] = _derived(name, value, subject)
     if subject.answer.no_answer:
         readings = set()  # what a probe read is no reading of an answer
-    if readings != (plan.statistics & PROBE_STATISTICS) - absent.keys():
+    elif not subject.lacks_samples and not entry.absent.keys() <= _MAY_BE_ABSENT:
+        raise ValueError("no reasons for what may be absent")
+    if readings != (plan.statistics & PROBE_STATISTICS) - entry.absent.keys():
         raise ValueError("other probes")
-    if type(truncated) is not bool:
-        raise TypeError("truncated is no bool")
-    lacking = plan.statistics - statistics.keys() - absent.keys()
+    lacking = plan.statistics - statistics.keys() - entry.absent.keys()
     if lacking & plan.read:  # the others are part of its name
         raise ValueError("statistics are missing")
     if lacking:
         return None
-    evidence = Evidence(subject, statistics, absent, truncated)
+    evidence = Evidence(subject, statistics, entry.absent, entry.truncated)
     computed = Computed(generation, evidence, payload=payload)
     if generation is None:
         return computed
     return _as_drawn(computed, generation, plan)
 
 
-def _generation(value: Any) -> Generation | None:
-    if value is None:
-        return None
-    states = value["answer_hidden_mean"], value.get("prompt_state")
-    if states != (None, None) or value.get("sentence_hidden_means"):
+def _check_generation(generation: Generation, plan: Plan) -> None:
+    if generation.samples and not plan.request.num_samples:
+        raise ValueError("samples that nobody asked for")
+    states = generation.answer_hidden_mean, generation.prompt_state
+    if states != (None, None) or generation.sentence_hidden_means:
         raise ValueError("hidden states are never stored")
-    return generation_from_json(value)
 
 
 def _as_drawn(computed: Computed, generation: Generation, plan: Plan) -> Computed | None:
-    """The same with as many of its samples as the ask draws; None for too few."""
     evidence, ask, request = computed.evidence, plan.ask, plan.request
 
     def agree(num_drawn: int) -> bool:
@@ -229,10 +227,10 @@ def _of_first(value: Any, shape: tuple[Dimension, ...], num_samples: int) -> Any
     return value[:num_samples] if "M" in shape else value
 
 
-def _subject(index: Any, plan: Plan, subject: Subject) -> Subject:
+def _subject(index: int | None, plan: Plan, subject: Subject) -> Subject:
     if index is None and (not plan.is_sampled or subject.is_left_out(plan.strategy)):
         return choose(plan.strategy, subject)
-    if not plan.is_sampled or type(index) is not int or index < 0:
+    if not plan.is_sampled or index is None:
         raise ValueError("no sample is the answer, or none such")
     return replace(subject, answer=subject.samples[index], answer_sample=index)
 
@@ -253,15 +251,6 @@ def _derived(name: str, value: Any, subject: Subject) -> Any:
     compared = subject.other_texts if name == "similarity" else subject.texts
     sizes = {"M": len(compared), "T": subject.answer.num_tokens}
     return numbers(value, tuple(sizes[dimension] for dimension in shape), within)
-
-
-def _absent(value: Mapping[str, Any], subject: Subject) -> dict[str, str]:
-    may_be_absent = _MAY_BE_ABSENT
-    if subject.answer.no_answer or subject.lacks_samples:
-        may_be_absent = frozenset(STATISTICS)
-    if not value.keys() <= may_be_absent or not set(map(type, value.values())) <= {str}:
-        raise ValueError("no reasons for what may be absent")
-    return dict(value)
 
 
 def _message(message: Mapping[str, Any]) -> list[Any]:

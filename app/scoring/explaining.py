@@ -183,7 +183,6 @@ def _mass(members: Sequence[TokenSequence]) -> float | None:
 
 
 def short(text: str) -> str:
-    """A text in one line, cut where it is long."""
     if not text:
         return "(nothing)"
     one_line = " ".join(text.split())

@@ -112,11 +112,8 @@ class Judgement:
     Attributes:
         confidence: P(correct) in [0, 1].
         percentile: share of the reference answers that are surer, in [0, 100].
-        decision: where one was asked for.
-        reason: why there is no confidence, where there is none.
         calibrator: id of the calibrator that says so.
         has_shifted: what is served no longer looks like what was calibrated.
-        parts: None where none are scored.
     """
 
     confidence: float | None = None
@@ -277,7 +274,6 @@ def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]
 
 
 def _threshold(ask: Ask, calibration: Calibration) -> Threshold | None:
-    """The threshold of the target error, which nothing passes where none was fitted."""
     if ask.target_error is None:
         return None
     return calibration.threshold(ask.target_error) or Threshold(ask.target_error, None)
@@ -300,7 +296,6 @@ def _decided(
     accept: bool,
     why_not: str | None,
 ) -> Decision:
-    """The decision by a threshold, and what to do."""
     percent = _percent(threshold.target_error)
     guarantee = (
         f"{promise.format(percent=percent)}, with probability {1 - calibrator.delta:g} over "

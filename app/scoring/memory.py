@@ -31,11 +31,7 @@ class _Shared:
 
 
 class Memory:
-    """Entries over a cache that outlives a request. An invalid entry is a miss.
-
-    Attributes:
-        cache: holds the entries.
-    """
+    """Entries over a cache that outlives a request. An invalid entry is a miss."""
 
     def __init__(self, cache: Cache, observer: Observer) -> None:
         self.cache = cache
@@ -103,7 +99,6 @@ class Memory:
         return values
 
     def put(self, payloads: Mapping[str, bytes]) -> None:
-        """Store the payloads by name, in place of what was there; see `Cache.put`."""
         entries = {}
         for name, payload in payloads.items():
             entries[name] = seal(name, payload)
@@ -137,7 +132,6 @@ class Memory:
         read: Callable[[bytes], Value | None],
         compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]],
     ) -> tuple[Value, Source]:
-        """Compute under a claim; what another gateway is computing is waited for."""
         has_waited = False
         while not await self.cache.claim(name):
             has_waited = True

@@ -4,8 +4,6 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
 
-import orjson
-
 from app.scoring.ask import Ask
 from app.scoring.check import check_pairs
 from app.scoring.deployment import AskLimits
@@ -13,12 +11,15 @@ from app.scoring.entries import digest, pair_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.questions import question_of
+from models.codec import reader, to_json
 from models.errors import SimilarityUnavailable
-from models.ranges import PROBABILITIES, number
+from models.ranges import Probability
 from models.records import Pair
 from models.similarity.align import num_cells
 from models.similarity.pairs import PairTable
 from workers.protocol import Comparer, PairScore
+
+_pair_score = reader(tuple[tuple[Probability, ...], bool])
 
 
 class PairScores:
@@ -110,7 +111,7 @@ class PairScores:
             elif self._memory is not None:
                 entries = {}
                 for pair, score in reply.scores.items():
-                    entries[names[pair]] = orjson.dumps(score)
+                    entries[names[pair]] = to_json(score)
                 self._memory.put(entries)
             self._known |= reply.scores
             self._take(missing)
@@ -152,9 +153,9 @@ class PairScores:
         """A probability for each of the model's labels, and whether the pair was cut.
 
         Raises:
-            ValueError, TypeError: it is no such entry.
+            ValueError: it is no such entry.
         """
-        values, truncated = orjson.loads(entry)
-        if len(values) != len(self.info.labels) or type(truncated) is not bool:
+        values, truncated = _pair_score(entry)
+        if len(values) != len(self.info.labels):
             raise ValueError("no scores of these labels")
-        return tuple(number(value, PROBABILITIES) for value in values), truncated
+        return values, truncated

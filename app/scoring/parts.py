@@ -27,9 +27,6 @@ _STEPS_A_TOKEN = 1000
 class PartsOfAnswer:
     """Makes and compares the parts of the answer to one ask.
 
-    Attributes:
-        steps: that its comparing may take.
-
     Args:
         plan: of the ask.
         scores: of pairs, by what compares parts.
@@ -107,7 +104,6 @@ class PartsOfAnswer:
         return parts
 
     def _are_known(self, subject: Subject, split: Split | None) -> bool:
-        """An answer without an end has no parts, and one that is to be split none yet."""
         is_to_be_split = self._plan.ask.splits_claims and split is None
         return not subject.answer.no_answer and not is_to_be_split
 

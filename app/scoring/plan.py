@@ -109,7 +109,6 @@ class Plan:
 
     @property
     def is_sampled(self) -> bool:
-        """y* is one of the samples."""
         return self.strategy not in ("greedy", "given")
 
     @cached_property
@@ -138,7 +137,6 @@ class Plan:
 
     @property
     def num_rows(self) -> int:
-        """Sequences that it takes of the models: the answer, and its samples."""
         if self.ask.samples is not None:
             return 1 + len(self.ask.samples)
         if not self.ask.has_prompt:
@@ -262,7 +260,6 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
 def generation_request(
     ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
 ) -> GenerationRequest:
-    """The request to the generator, without what the ask brings along."""
     if ask.samples is not None:
         statistics = statistics - SAMPLE_STATISTICS
     if ask.answer_token_logprobs is not None:

@@ -50,22 +50,18 @@ class Subject:
     is_first_withheld: bool = False
 
     def is_left_out(self, strategy: Strategy) -> bool:
-        """True where the sample that becomes y* is among those that were left out."""
         return self.lacks_samples or (strategy == "sample" and self.is_first_withheld)
 
     @property
     def lacks_samples(self) -> bool:
-        """True where samples were drawn and all of them left out."""
         return bool(self.withheld) and not self.samples
 
     @property
     def is_reasoned(self) -> bool:
-        """True where the answer or a sample has a reasoning before it."""
         return any(one.reasoning is not None for one in (self.answer, *self.samples))
 
     @property
     def texts(self) -> list[str]:
-        """All samples (M,) as they are compared."""
         return list(map(_COMPARED, self.samples))
 
     @property
@@ -77,7 +73,6 @@ class Subject:
 
     @property
     def other_texts(self) -> list[str]:
-        """The samples that are not y* itself, as they are compared."""
         return list(map(_COMPARED, self.others))
 
 

@@ -55,13 +55,10 @@ class Result:
         comparer: of the plan's similarity function.
         nli: None where there is no NLI model.
         probes: of the generator, by the statistic that each predicts.
-        judgement: what the uncertainty means.
-        escalation: where a second model was asked.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
         name: of its statistics in a cache; "" where none may serve.
         payload: of the entry there that they were read from; None where they were computed.
-        units: where they were asked for.
     """
 
     plan: Plan
@@ -83,12 +80,10 @@ class Result:
 
     @property
     def ask(self) -> Ask:
-        """The ask that is answered."""
         return self.plan.ask
 
     @property
     def units_judgement(self) -> UnitsJudgement | None:
-        """The judgement of its parts, where there are any."""
         return self.judgement.parts
 
     @property
@@ -157,18 +152,15 @@ class Result:
 
     @property
     def uncertainty(self) -> float | None:
-        """Value of the primary estimator."""
         return self.scores[self.plan.primary]
 
     @property
     def is_read(self) -> bool:
-        """True where the model read a given answer."""
         is_given = self.plan.strategy == "given" and self.generation is not None
         return is_given and self.ask.answer_token_logprobs is None
 
     @property
     def samples_source(self) -> Literal["model", "client"] | None:
-        """The drawer of the samples; None where there are none."""
         if self.ask.samples is not None:
             return "client"
         if self.evidence.subject.samples or self.evidence.subject.withheld:
@@ -177,7 +169,6 @@ class Result:
 
     @property
     def num_distinct_samples(self) -> int:
-        """Different texts among the samples, as they are compared."""
         return len(set(map(self.comparer.rules.normalise, self.evidence.subject.texts)))
 
     @property
@@ -208,7 +199,6 @@ class Result:
 
     @property
     def _all_agree(self) -> bool:
-        """True where all samples are known to mean the same as the answer."""
         subject, statistics = self.evidence.subject, self.evidence.statistics
         is_known = "similarity" in statistics and self.plan.strategy != "mbr"
         return is_known and all_agree(self.plan.strategy, subject, statistics, len(subject.samples))
@@ -236,7 +226,6 @@ class Result:
 
     @property
     def sentence_probe(self) -> tuple[ProbeInfo, ProbeReading] | None:
-        """The probe that has read the sentences, and what it says of them together."""
         if SENTENCES_READ not in self._readings:
             return None
         return self.probes[SENTENCES_READ], self._readings[SENTENCES_READ]
@@ -247,7 +236,6 @@ class Result:
 
     @property
     def entropy_probe(self) -> ProbeInfo | None:
-        """The probe behind `high_semantic_entropy_light`, where that is scored."""
         for name in self.plan.statistics & needs(["high_semantic_entropy_light"]):
             return self.probes[name]
         return None
@@ -269,7 +257,6 @@ class Result:
 
     @property
     def warnings(self) -> list[str]:
-        """Codes of what a reader of the scores should know."""
         subject, plan = self.evidence.subject, self.plan
         codes = _of_ends(subject)
         if self.compares_foreign:
@@ -294,7 +281,6 @@ class Result:
 
 
 def _of_ends(subject: Subject) -> list[str]:
-    """Codes of how the answer and the samples ended."""
     answer, codes = subject.answer, list[str]()
     reasons = list(map(attrgetter("finish_reason"), subject.samples))
     if answer.no_answer is not None:

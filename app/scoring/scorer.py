@@ -60,7 +60,6 @@ class Policy:
 
     Attributes:
         limits: of asks; None bounds none, where they are one's own.
-        calibrator: says what an uncertainty means.
         second_model: asked where an answer does not pass and the ask says so.
         rejects_foreign: an answer to a prompt unlike those of the calibrator never passes.
         merges_system: system messages that a chat template refuses or leaves out go before the
@@ -75,15 +74,7 @@ class Policy:
 
 
 class Scorer:
-    """Carries asks through workers under one admission limit, each under its own deadline.
-
-    Attributes:
-        workers: that are asked.
-        admission: how many asks may be under way; what the cache holds is not counted.
-        memory: of earlier asks; None remembers nothing.
-        calibrator: says what their uncertainties mean.
-        threads: by name, those of slow estimators and of parts of answers.
-    """
+    """Carries asks through workers under one admission limit, each under its own deadline."""
 
     def __init__(
         self,
@@ -105,7 +96,6 @@ class Scorer:
 
     @property
     def num_waiting(self) -> int:
-        """Asks that are admitted, and of which nothing has been computed yet."""
         return self.admission.num_waiting + self.workers.generator.num_waiting
 
     def deployment(self, supplied: frozenset[str] | None = None) -> Deployment:
@@ -142,10 +132,10 @@ class Scorer:
     async def run(
         self, ask: Ask, recorded: Recorded | None = None, on_token: OnToken | None = None
     ) -> Result:
-        """As `_run` says; again with system messages merged, if their template does not take them.
+        """As `_run` says; again with system messages merged, if the template does not take them.
 
         Raises:
-            CocoaError: as `_run`.
+            CocoaError: see `models.errors`; every way in which an ask can end without a result.
         """
         try:
             return await self._run(ask, recorded, on_token)
@@ -165,9 +155,6 @@ class Scorer:
             recorded: what the generator said earlier.
             on_token: called on the event loop with each token of the answer as it is written; their
                 texts join to the answer's. One that was not written for this ask alone comes whole.
-
-        Raises:
-            CocoaError: see `models.errors`; every way in which an ask can end without a result.
         """
         began_at = time.monotonic()
         deployment = self.deployment(recorded.statistics if recorded is not None else None)
@@ -261,7 +248,6 @@ class Scorer:
             return await work.evidence(generation)
 
     def _turn(self, ask: Ask, num_rows: int) -> AbstractAsyncContextManager[float]:
-        """A place of the admission; tells the seconds that it was waited for."""
         admit = self.admission.admit
         if ask.in_background:
             admit = self.admission.admit_item
@@ -270,7 +256,6 @@ class Scorer:
     async def _parts(
         self, work: Computation, computed: Computed, memory: Memory | None
     ) -> tuple[Parts, float]:
-        """The parts of the answer, and the seconds that comparing them took."""
         if work.parts is None:
             return Parts(), 0.0
         ask, subject, claims = work.plan.ask, computed.evidence.subject, None
@@ -285,7 +270,6 @@ class Scorer:
         return await split(ask, answer, generator, memory, limits, partial(self._turn, ask, 1))
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
-        """Scores of the answer and its parts, with reasons for those that they lack."""
         # Why statistics are missing: of all that the generator is asked, or of this ask.
         ask, absent = plan.ask, dict(evidence.absent)
         if ask.has_prompt and ask.answer_token_logprobs is None:
@@ -302,7 +286,6 @@ class Scorer:
     async def _judge(
         self, plan: Plan, work: Computation, computed: Computed, found: Scored, source: Source
     ) -> Judgement:
-        """Judge the scores by the calibrator as it is served by now."""
         answer, generation = computed.evidence.subject.answer, computed.generation
         readings: Mapping[str, ProbeReading] = {}
         warned: set[str] = set()
@@ -331,7 +314,6 @@ class Scorer:
     async def _escalation(
         self, ask: Ask, judgement: Judgement, began_at: float
     ) -> Escalation | None:
-        """Ask the second model where the first one's answer does not pass."""
         second, decision = self._policy.second_model, judgement.decision
         if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
             return None

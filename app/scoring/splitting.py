@@ -5,11 +5,12 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from app.scoring.ask import Ask
-from app.scoring.claims import Split, claims_in, decode_split, encode_split, split_request
+from app.scoring.claims import Split, claims_in, decode_split, split_request
 from app.scoring.deployment import AskLimits
 from app.scoring.entries import split_name
 from app.scoring.memory import Memory
 from app.scoring.statements import spans_of
+from models.codec import to_json
 from models.errors import EngineError, InvalidLogits, InvalidRequest
 from workers.protocol import Generator
 
@@ -52,7 +53,7 @@ async def split(
             found = Split(None, num_tokens, "claims_not_split")
         if reply.identity != info.identity:
             return found, None
-        return found, encode_split(found)
+        return found, to_json(found)
 
     if memory is None:
         found, _ = await compute()

@@ -89,7 +89,6 @@ class Statements:
         return pairs
 
     def parts(self, table: PairTable) -> Parts:
-        """The statements with their support."""
         table = replace(table, rules=table.rules.of_texts_alone())
         units, warnings = self._stated.units, self._stated.warnings + self._shortened
         if self._samples and self._is_by_words:
@@ -227,7 +226,6 @@ def _runs(text: str, length: int = 2) -> set[str]:
 
 
 def stated_sentences(subject: Subject, max_units: int, spans: SentenceSpans) -> Parts:
-    """The sentences of the answer; one without any says so."""
     text = subject.answer.text
     told = spans[text][:max_units]
     units = tuple(sentences(text, told, token_spans(subject.answer)))
@@ -247,7 +245,6 @@ def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]
 
 
 def as_split(stated: Parts, split: Split) -> Parts:
-    """The parts with the cost of splitting, and the warning where it failed."""
     warnings = stated.warnings
     if split.warning is not None:
         warnings = (split.warning, *warnings)

@@ -71,7 +71,6 @@ class ScoredUnit:
 
     @property
     def uncertainty(self) -> float | None:
-        """Value of its estimator."""
         if self.estimator is None:
             return None
         return self.scores[self.estimator]
@@ -163,7 +162,6 @@ class Fields:
                 self.pairs += [(first, second), (second, first)]
 
     def parts(self, table: PairTable) -> Parts:
-        """The fields with their support."""
         if self._answer is None and self._may_be_text:
             return Parts()
         if self._answer is None:
@@ -199,13 +197,12 @@ def unknown_pairs(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
 
 
 def as_read(parts: Parts, generation: Generation | None) -> Parts:
-    """The parts with what a probe says of them, where one has read them."""
     if generation is None or not generation.sentence_readings:
         return parts
-    units = []
+    units, readings = [], dict(generation.sentence_readings)
     for unit in parts.units:
         if unit.kind == "sentence":
-            unit = replace(unit, reading=generation.sentence_readings.get(unit.spans[0]))
+            unit = replace(unit, reading=readings.get(unit.spans[0]))
         units.append(unit)
     return replace(parts, units=tuple(units))
 
@@ -217,7 +214,6 @@ def scored(
     parts: Parts,
     on_failure: OnFailure,
 ) -> Scored:
-    """Scores of the answer, and of its parts where units are wanted."""
     scores, reasons = score(plan.estimators, evidence.statistics, absent, on_failure)
     if plan.ask.units is None:
         return Scored(scores, reasons)

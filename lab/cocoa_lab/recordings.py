@@ -1,5 +1,6 @@
 """Generations of a dataset in a file: a header, then one line a prompt, in the dataset's order."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import orjson
 from app.lines import complete_lines
 from app.scoring.derive import TrueFalse
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, as_json, check_same
-from models.codec import generation_from_json, generation_to_json
+from models.codec import reader
 from models.records import Generation
 
 _FORMAT = 4
@@ -50,9 +51,14 @@ class Recording:
 
     id: str
     prompt: str
-    generation: Generation | None
+    generation: Generation | None = None
     true_false: Mapping[str, TrueFalse] = field(default_factory=dict)
     error: str | None = None
+
+
+_recording = reader(Recording)
+# Of recordings before 0.3, which nobody reads.
+_BOUNDS = re.compile(rb'"mte_bounds":(null|\[[^]]*\]),')
 
 
 class RecordingLog:
@@ -104,14 +110,14 @@ def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
     """
     if not path.exists():
         return None, {}
-    lines = map(orjson.loads, complete_lines(path))
-    first = next(lines, None)
+    lines = complete_lines(path)
+    first = orjson.loads(next(lines, b"null"))
     if first is None:
         return None, {}
     if first.get("format") != _FORMAT:
         raise AnotherRun(f"{path.name} is no file of generations of format {_FORMAT}")
     header = RecordingHeader(**first | {"statistics": tuple(first["statistics"])})
-    recordings = map(_from_json, lines)
+    recordings = [_recording(_BOUNDS.sub(b"", line)) for line in lines]
     return header, {recording.id: recording for recording in recordings}
 
 
@@ -119,15 +125,4 @@ def _to_json(recording: Recording) -> dict[str, Any]:
     value: dict[str, Any] = {"id": recording.id, "prompt": recording.prompt}
     if recording.generation is None:
         return value | {"error": recording.error}
-    generation = generation_to_json(recording.generation)
-    return value | {"generation": generation, "true_false": recording.true_false}
-
-
-def _from_json(value: Mapping[str, Any]) -> Recording:
-    if "error" in value:
-        return Recording(value["id"], value["prompt"], None, error=value["error"])
-    true_false: dict[str, TrueFalse] = {}
-    for text, pair in value["true_false"].items():
-        true_false[text] = None if pair is None else (pair[0], pair[1])
-    generation = generation_from_json(value["generation"])
-    return Recording(value["id"], value["prompt"], generation, true_false)
+    return value | {"generation": recording.generation, "true_false": recording.true_false}

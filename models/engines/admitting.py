@@ -18,13 +18,6 @@ def admitted(
 
     Together with the running ones: rows <= max_rows, and rows x longest final length <=
     max_cache_tokens. A job whose prompt is not read yet holds its rows' places.
-
-    Args:
-        waiting: jobs in their order.
-        rows: that run.
-        max_rows: see above.
-        max_cache_tokens: see above.
-        mergeable: whether rows of several jobs run together.
     """
     found: list[tuple[RowJob, int]] = []
     running, longest = len(rows), 0

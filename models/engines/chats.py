@@ -52,7 +52,6 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
 
 
 def takes_turns(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether the template shows messages before the latest one."""
     turns = [("user", "a"), ("assistant", "b"), ("user", "c")]
     chat = tuple({"role": role, "content": content} for role, content in turns)
     try:
@@ -183,7 +182,6 @@ def _encode_marked(
 
 
 def _any_of(texts: Iterable[str]) -> str:
-    """A pattern of one group for any of the texts, the longest first."""
     return f"({'|'.join(map(re.escape, sorted(texts, key=len, reverse=True)))})"
 
 

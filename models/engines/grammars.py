@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.call_grammars import MARK, with_mark
-from models.engines.keys import Keys, Quotes, has_patterns, may_repeat_keys
 from models.errors import InvalidRequest
 from models.grammar_rules import refusal
 from models.pretrained import PreTrainedTokenizerBase
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 Stage = Literal["undecided", "thoughts", "answer"]
 
 _MAX_COMPILED = 32  # that are kept
-_MAX_RETRACED = 6  # tokens of a key that are looked ahead
 
 
 class Grammars:
@@ -103,11 +101,9 @@ class Grammars:
             stage = "thoughts"
         elif self.start_ids:
             stage = "undecided"
-        matcher, keys = self._matcher(grammar)
-        return Following(self, matcher.deep_copy(), stage, keys and keys.copy())
+        return Following(self, self._matcher(grammar).deep_copy(), stage)
 
     def ids(self, text: str) -> list[int]:
-        """Tokens of a text."""
         ids: list[int] = self._library_tokenizer.tokenize_str(text)
         return ids
 
@@ -133,53 +129,27 @@ class Grammars:
                 return token_id
         return None
 
-    @functools.cached_property
-    def quotes(self) -> Quotes:
-        """Made when the first grammar comes that leaves keys open."""
-        decode = self._library_tokenizer.decode_bytes
-        return Quotes([decode([token]) for token in range(self._library_tokenizer.vocab_size)])
-
-    def _compiled(self, grammar: Grammar) -> tuple[Any, Keys | None]:
-        """What follows a grammar, and the keys of its texts where it does not name them all."""
+    def _compiled(self, grammar: Grammar) -> Any:
         from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, matcher_of
 
         try:
-            matcher = matcher_of(self._library_tokenizer, self.source(grammar), MAX_LEXER_STATES)
+            return matcher_of(self._library_tokenizer, self.source(grammar), MAX_LEXER_STATES)
         except NotFollowed as error:
             raise InvalidRequest(refusal("", str(error)), field="grammar") from None
-        schema = json.loads(grammar.source) if grammar.kind == "json_schema" else {"const": None}
-        if not may_repeat_keys(schema):
-            return matcher, None
-        self.quotes  # noqa: B018 - is made here, and not between two steps
-        return matcher, Keys(are_few=has_patterns(schema))
 
 
 class Following:
-    """How far rows with the same tokens have come in a grammar.
+    """How far rows with the same tokens have come in a grammar."""
 
-    Attributes:
-        stage: where they stand.
-    """
-
-    def __init__(
-        self,
-        grammars: Grammars,
-        matcher: Any,
-        stage: Stage,
-        keys: Keys | None,
-        num_read: int = 0,
-    ) -> None:
+    def __init__(self, grammars: Grammars, matcher: Any, stage: Stage, num_read: int = 0) -> None:
         self._grammars = grammars
         self._matcher = matcher
         self.stage = stage
-        self._keys = keys  # None where the grammar names all of them
         self._num_read = num_read  # tokens of the start tag
 
     def copy(self) -> "Following":
         """The same for rows that go on otherwise."""
-        keys = self._keys and self._keys.copy()
-        matcher = self._matcher.deep_copy()
-        return Following(self._grammars, matcher, self.stage, keys, self._num_read)
+        return Following(self._grammars, self._matcher.deep_copy(), self.stage, self._num_read)
 
     def allowed(self) -> NDArray[np.int32] | None:
         """Mask (W,) of what may come next; None where that takes too long, or nothing may.
@@ -190,29 +160,11 @@ class Following:
             return self._grammars.all_but_end
         start_ids, words = self._grammars.start_ids, np.zeros_like(self._grammars.all_but_end)
         if self._num_read == 0:
-            words = self._words(_MAX_RETRACED)
+            self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
         if self.stage == "undecided":
             word, bit = divmod(start_ids[self._num_read], 32)
             words.view(np.uint32)[word] |= np.uint32(1 << bit)
         return words if words.any() and not self._matcher.is_error() else None
-
-    def _words(self, depth: int) -> NDArray[np.int32]:
-        """Mask (W,) without tokens that repeat a key, or leave nothing but to do so."""
-        words = np.zeros_like(self._grammars.all_but_end)
-        self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
-        if self._keys is None:
-            return words
-        bits = words.view(np.uint32)
-        for token in self._keys.barred(self._grammars.quotes):
-            bits[token // 32] &= ~np.uint32(1 << token % 32)
-        if not self._keys.are_few or not depth:
-            return words
-        for token in set(self._keys.retracing(self._grammars.quotes)):
-            if bits[token // 32] >> (token % 32) & 1:
-                further = self.copy()
-                if not further._read([token]) or not further._words(depth - 1).any():
-                    bits[token // 32] &= ~np.uint32(1 << token % 32)
-        return words
 
     def take(self, token: int, lead: str | None = None) -> bool:
         """Follow the next token of rows that go on; False where that takes too long.
@@ -238,7 +190,4 @@ class Following:
 
     def _read(self, tokens: Sequence[int]) -> bool:
         """Follow tokens of the answer; False where that takes too long."""
-        if self._keys is not None:
-            texts = self._grammars.quotes.texts
-            self._keys.feed(b"".join(texts[token] for token in tokens))
         return bool(self._matcher.consume_tokens(list(tokens)))

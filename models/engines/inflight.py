@@ -61,7 +61,6 @@ class InflightBatch:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs or waits."""
         return not (self._rows or self._waiting)
 
     @torch.inference_mode()
@@ -177,7 +176,6 @@ class InflightBatch:
             self._fail(job, EngineError(f"{what} failed: {type(error).__name__}"), report)
 
     def _prefill(self, jobs: Sequence[RowJob], num_tokens: int) -> None:
-        """Read prompts, or the next part of one."""
         begun = jobs[0].prefix
         prompts: list[list[int]] = []
         for job in jobs:
@@ -200,7 +198,6 @@ class InflightBatch:
                 job.prompt_state = self._cache.tap.state((layer,), row)[0]
 
     def _score_given(self, job: RowJob, prompt: Prefix) -> None:
-        """Read and score the next part of a given answer."""
         with_entropies = "token_entropies" in job.fields[0]
         for form, ids in (job.answer_forms or {}).items():
             if form not in job.scored:
@@ -244,7 +241,6 @@ class InflightBatch:
         self._finish(row, report)
 
     def _decode(self, report: StepReport) -> None:
-        """Append one token to every row and let finished rows leave."""
         self._plan = self._plan or plan_step(self._rows, self._cache.logits.device)
         has_grammars = self._plan.has_grammars
         if has_grammars:
@@ -314,7 +310,6 @@ class InflightBatch:
                 count(self._cache.tap.state(hidden.layers, slot))
 
     def _finish(self, row: Row, report: StepReport) -> None:
-        """A job ends with its last row, unless it wants a further wave of samples."""
         job = row.job
         row.following = None  # megabytes, and the row stays until the collector of cycles comes
         job.finished.append(row)

@@ -26,13 +26,7 @@ class NotFollowed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """All that llguidance reads of a tokenizer.
-
-    Attributes:
-        tokenizer: its JSON.
-        size: V, padding included.
-        eos_ids: that end a text.
-    """
+    """All that llguidance reads of a tokenizer."""
 
     tokenizer: str
     size: int

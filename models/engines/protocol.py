@@ -21,7 +21,6 @@ NO_GRAMMAR = "no text can be held to a schema by this engine"
 NO_IMAGES = "the model in this process or in a worker reads texts alone"
 NO_DISTINCT = "draws that do not repeat need the model in this process or in a worker"
 REASONS_FIRST = "the model reasons before its answers, which may repeat after other reasonings"
-# Backends of torch.compile. "aot_eager" makes no code: it tells whether "inductor" is at fault.
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
@@ -65,10 +64,10 @@ class EngineInfo:
     """What an engine is; it never changes while the engine lives.
 
     Attributes:
+        identity: digest of everything that decides an answer: weights, precision, tokenizer, chat
+            template, terminating tokens; equal on replicas.
         model_id: id or name without a local path.
         revision: names the weights exactly.
-        fingerprint: digest of everything that decides an answer: weights, precision, tokenizer,
-            chat template, terminating tokens.
         dtype: of the weights, and of what they compute.
         statistics: those of `models.statistics` that it can supply.
         max_context_tokens: bound of prompt and new tokens, the deployment's own bounds among them.
@@ -77,15 +76,16 @@ class EngineInfo:
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
         no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
-        max_tops: of `GenerationRequest.num_tops`.
+        max_tops: likeliest tokens that it can tell of each of a text's.
         no_grammar: why no text can be held to a grammar; "" where it can.
         no_distinct: why its draws may repeat; "" where they need not.
-        takes_turns: whether its chat template shows messages before the latest one.
+        takes_turns: whether its chat template shows messages before the latest one, as far as that
+            is known.
     """
 
+    identity: str
     model_id: str
     revision: str
-    fingerprint: str
     dtype: str
     statistics: frozenset[str]
     max_context_tokens: int
@@ -246,10 +246,6 @@ def check_grammar(no_grammar: str) -> None:
 
 def check_no_images(fields: Iterable[str], no_images: str) -> None:
     """Refuse images where nobody looks at them, for this reason; "" where somebody does.
-
-    Args:
-        fields: where the images stand.
-        no_images: the reason.
 
     Raises:
         InvalidRequest: names the first of the fields, and the reason.

@@ -77,7 +77,6 @@ class RowCache:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all rows."""
         self.cache: Any = None  # transformers' Cache, whose layers are typed too widely to read
         self.lengths: list[int] = []  # of each row, in `cache`
         self._prompts: list[Prefix | None] = []  # that each row reads beside it
@@ -118,7 +117,6 @@ class RowCache:
         return prefixes
 
     def score(self, scored: Scored, answer_ids: Sequence[int], *, with_entropies: bool) -> None:
-        """Read and score the next tokens of a given answer, at most 64 of them."""
         start = len(scored.logprobs)
         chunk = self._tensor(list(answer_ids[start : start + _SCORE_CHUNK]))
         before = scored.read

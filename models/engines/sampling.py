@@ -43,7 +43,6 @@ class StepPlan:
     """Which rows need what. A plan holds until a row joins or leaves.
 
     Attributes:
-        greedy: indices of the answers.
         laws: for each top_k among the samples, their law, their indices, and the rows themselves;
             draws that do not repeat apart from the others, and with them their answers, of whose
             tokens the chances count.
@@ -231,13 +230,7 @@ def draw(
 
 
 def note_likeliest(logits: Tensor, slots: Sequence[int], tops: Sequence[tuple[int, Row]]) -> None:
-    """Note in rows the likeliest next tokens with their log-probs, the likeliest first.
-
-    Args:
-        logits: of `next_tokens`.
-        slots: of `next_tokens`.
-        tops: of the plan.
-    """
+    """Note in rows the likeliest next tokens with their log-probs, the likeliest first."""
     most, size = min(MAX_TOPS, logits.shape[-1]), _rows_at_once(8 * logits.shape[-1])
     for start in range(0, len(tops), size):
         part = tops[start : start + size]

@@ -51,10 +51,6 @@ def check_agreement(cache: RowCache, wanted: Sequence[Tensor]) -> int:
 
     Returns the number of tokens that were compared.
 
-    Args:
-        cache: of the model as it is served.
-        wanted: its `expected_logits`, before it was.
-
     Raises:
         ModelNotLoaded: the logits differ by more than rounding.
     """
@@ -75,7 +71,6 @@ def check_agreement(cache: RowCache, wanted: Sequence[Tensor]) -> int:
 
 
 def _rows(model: PreTrainedModel) -> list[list[int]]:
-    """Tokens of the two rows."""
     vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
     rows = []
     for number, length in enumerate(_PROMPTS, start=1):
@@ -85,7 +80,6 @@ def _rows(model: PreTrainedModel) -> list[list[int]]:
 
 
 def _served(cache: RowCache, rows: Sequence[list[int]]) -> list[Tensor]:
-    """Logits (1 + _STEPS, V) of each row as requests get them: together if they can be."""
     together: Sequence[Sequence[int]] = ((0,), (1,))
     if cache.mergeable:
         together = ((0, 1),)

@@ -38,7 +38,6 @@ def new_tokens(row: Row, detokenizer: Detokenizer) -> list[Token]:
 
 
 def _new_piece(row: Row, detokenizer: Detokenizer) -> str:
-    """Text of a streamed answer that has become certain since the last call."""
     told = row.job.told
     if row.finish_reason:
         piece = row.text[told.num_characters :]
@@ -54,7 +53,6 @@ def _new_piece(row: Row, detokenizer: Detokenizer) -> str:
 
 
 def _new_thoughts(row: Row, detokenizer: Detokenizer, tags: Tags) -> str:
-    """Text of a streamed reasoning that has become certain since the last call."""
     told, (opening, closing) = row.job.told, tags.inner
     _decode_further(told, detokenizer.without_end(row.token_ids), detokenizer.text_with_tags)
     if not told.in_thoughts:

@@ -33,10 +33,6 @@ class _Generation(Extension):
 def check_variables(tokenizer: PreTrainedTokenizerBase, names: Iterable[str]) -> None:
     """Refuse variables that a client must not set, and those that would change nothing.
 
-    Args:
-        tokenizer: with the chat template.
-        names: of the variables that the client sets.
-
     Raises:
         InvalidRequest: one would replace the rendering or its tokens, or the template reads none
             of that name.

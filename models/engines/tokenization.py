@@ -38,13 +38,7 @@ def _signs() -> dict[str, int]:
 class Detokenizer:
     """Where a row ends, and how much of a streamed answer is certain.
 
-    Args:
-        tokenizer: of the model.
-        eos_ids: all ids that end a sequence.
-        tags: around its reasonings; None for a model that does not reason.
-
     Attributes:
-        tags: see above.
         no_reasoning_limit: why no reasoning can be ended by writing its end tag; "" where it can.
     """
 
@@ -63,7 +57,6 @@ class Detokenizer:
             self._end_ids, self.no_reasoning_limit = self._closing(tags)
 
     def text(self, token_ids: list[int]) -> str:
-        """Decoded text without special tokens, exactly as generated."""
         return str(
             self._tokenizer.decode(
                 token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -219,7 +212,6 @@ class Detokenizer:
         return ids, ""
 
     def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
-        """The text between the tags of a reasoning, finished or not."""
         text = self.text_with_tags(self.without_end(token_ids))
         return part([text], self.tags, opened=opened).text or ""
 

@@ -106,7 +106,7 @@ class TransformersEngine:
         self.info = EngineInfo(
             model_id=model_id,
             revision=revision,
-            fingerprint=digest_of(*decisive),
+            identity=digest_of(*decisive),
             dtype=dtype,
             statistics=statistics,
             max_context_tokens=min(self._limits.values()),
@@ -251,7 +251,7 @@ class TransformersEngine:
             revision=self.info.revision,
             answer_form=job.answer_form,
             answer_hidden_mean=hidden_mean,
-            sentence_hidden_means=sentence_means,
+            sentence_hidden_means=tuple(sentence_means.items()),
             prompt_state=prompt_state,
         )
 

@@ -1,16 +1,17 @@
 """What a probe is and what it was trained on: `card.json` beside its weights."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from models.codec import reader
 from models.errors import ModelNotLoaded
 from models.probes.features import TOKEN_FEATURES
+from models.ranges import Exact
 from models.statistics import SENTENCES_READ
 
-FORMAT = 2
+FORMAT: Literal[2] = 2
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
 SENTENCE_POOLING = "mean over the steps whose input is a token of the sentence"
@@ -35,7 +36,7 @@ class ProbeMismatch(ModelNotLoaded):
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class Card(Exact):
     """Everything that tells whether, and how far, a probe may be trusted.
 
     Attributes:
@@ -76,7 +77,10 @@ class Card:
     sha256: str = ""
     convention: str = CONVENTION
     pooling: str = POOLING
-    format: int = field(default=FORMAT)
+    format: Literal[2] = FORMAT
+
+
+_card = reader(Card)
 
 
 def read_card(path: Path) -> Card:
@@ -88,19 +92,16 @@ def read_card(path: Path) -> Card:
     if not path.is_file():
         raise ProbeMismatch(f"no such file: {path.absolute()}")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        card = _card(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ProbeMismatch(f"{path.parent.name} holds no readable {path.name}") from error
-    known = Card.__dataclass_fields__.keys()
-    if not isinstance(values, dict) or values.get("format") != FORMAT or values.keys() != known:
-        raise ProbeMismatch(f"{path.parent.name}/{path.name} is no card of format {FORMAT}")
-    tuples = {name: tuple(values[name]) for name in ("tasks", "token_features")}
-    if unknown := set(tuples["token_features"]) - set(TOKEN_FEATURES):
+        message = f"{path.parent.name}/{path.name} is no card of format {FORMAT}"
+        raise ProbeMismatch(message) from error
+    if unknown := set(card.token_features) - set(TOKEN_FEATURES):
         raise ProbeMismatch(
             f"the probe reads {min(unknown)!r} of an answer, which is none of "
             f"{', '.join(TOKEN_FEATURES)}"
         )
-    return Card(**values | tuples)
+    return card
 
 
 def check_card(

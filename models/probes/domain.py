@@ -93,5 +93,4 @@ def is_beyond(percentile: float) -> bool:
 
 
 def beside(calibrator: Path) -> Path:
-    """Where the prompts of a calibrator's file lie."""
     return calibrator.with_suffix(".prompts.npz")

@@ -1,6 +1,5 @@
 """Which tokens of an answer lie on which characters of its text."""
 
-import codecs
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
@@ -49,29 +48,6 @@ def spans_of_texts(token_texts: SequenceOf[str], begun: SequenceOf[int] = ()) ->
     return TokenSpans(indices, starts[indices], ends[indices])
 
 
-def spans_of_bytes(token_bytes: SequenceOf[bytes]) -> TokenSpans:
-    r"""Spans of the tokens of a byte-level vocabulary, in characters of the decoded text.
-
-    A token lies on every character of which it holds a byte. One without bytes lies on none. Bytes
-    that are not UTF-8 count as the replacement characters that they decode to.
-
-    >>> spans_of_bytes([b"\xe6\x9d", b"\xb1 a", b""]).ends.tolist()
-    [1, 3]
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    indices, starts, ends = [], [], []
-    num_decoded = 0
-    for index, piece in enumerate(token_bytes):
-        if not piece:
-            continue
-        indices.append(index)
-        starts.append(num_decoded)
-        num_decoded += len(decoder.decode(piece))
-        incomplete, _ = decoder.getstate()  # the bytes of a character that later tokens complete
-        ends.append(num_decoded + bool(incomplete))
-    return TokenSpans(*(np.array(values, np.intp) for values in (indices, starts, ends)))
-
-
 def token_spans(answer: Sequence) -> TokenSpans:
     """Where the answer's tokens stand in its text; none where their texts are not known.
 
@@ -97,13 +73,6 @@ def token_spans(answer: Sequence) -> TokenSpans:
             begun.append(index)
     spans = spans_of_texts(texts, begun)
     return TokenSpans(spans.indices, spans.starts + begins_at, spans.ends + begins_at)
-
-
-def behind(tokens: TokenSpans, first_token: int, first_character: int) -> TokenSpans:
-    """The tokens behind a reasoning; they and their characters are counted from its end on."""
-    kept = tokens.indices >= first_token
-    starts, ends = tokens.starts[kept] - first_character, tokens.ends[kept] - first_character
-    return TokenSpans(tokens.indices[kept] - first_token, starts, ends)
 
 
 def overlapping(tokens: TokenSpans, spans: Iterable[Span]) -> Indices:

@@ -44,9 +44,6 @@ def compared(
         schema: that the answer follows; true where there is none.
         similarity: known for all of `string_pairs`.
         steps: that it may take.
-
-    Raises:
-        BadSchema, InvalidRequest: see `rules`.
     """
     comparisons = _comparisons(answer, samples, schema, similarity, steps or Steps())
     changed = []
@@ -111,7 +108,6 @@ def _comparisons(
 
 
 def _shares(counts: Counter[str | None]) -> dict[str | None, float]:
-    """The most frequent first."""
     return {value: count / counts.total() for value, count in counts.most_common()}
 
 

@@ -37,7 +37,6 @@ class Value:
     span: Span
 
     def children(self) -> list[tuple[str | int, "Value"]]:
-        """Members by key, elements by index."""
         if isinstance(self.content, dict):
             return list(self.content.items())
         if isinstance(self.content, list):

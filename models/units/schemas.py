@@ -69,9 +69,6 @@ def rules(value: Value, schema: object, steps: Steps | None = None) -> dict[str,
 def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> frozenset[str]:
     """JSON Pointers of the leaves of a value that could be null under its schema.
 
-    Raises:
-        BadSchema, InvalidRequest: see `rules`.
-
     >>> from models.units.json_values import parse
     >>> may_be_null(parse('{"km": 7, "at": 8}'), {"properties": {"km": {"type": "integer"}}})
     frozenset({'/at'})

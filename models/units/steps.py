@@ -7,14 +7,7 @@ MAX_STEPS = 1_000_000
 
 
 class Steps:
-    """The steps of all loops over the fields of one answer, counted together.
-
-    Attributes:
-        num_taken: so far.
-
-    Args:
-        most: that may be taken.
-    """
+    """The steps of all loops over the fields of one answer, counted together."""
 
     def __init__(self, most: int = MAX_STEPS) -> None:
         self.num_taken = 0

@@ -122,7 +122,6 @@ def as_value(text: str, names: Collection[str]) -> Value | None:
 
 
 def names_of(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of tools as OpenAI's clients send them."""
     return [tool["function"]["name"] for tool in tools]
 
 

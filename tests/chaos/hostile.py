@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from models.codec import to_json
 from tests.fakes.engine import FakeEngine
 from workers import wire
 from workers.generation import GenerationWorker
@@ -38,7 +39,7 @@ def serving_thread(app):
 
 def worker_that_says(pieces, **headers):
     """An application that says what a worker is, and answers calls with what `pieces` yields."""
-    info = wire.encode_info("generation", wire.GenerationInfo(GenerationWorker(FakeEngine()).info))
+    info = to_json(wire.GenerationInfo(GenerationWorker(FakeEngine()).info))
 
     async def tell(request: Request) -> Response:
         return Response(info)

@@ -4,16 +4,13 @@ It ends when asked to, when a model dies or hangs, and when none can be loaded.
 """
 
 import signal
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import httpx
 import pytest
 
 from tests.chaos.cocoa_process import WITHIN_S, cocoa_serve, outcome, until
-from tests.chaos.test_chaos_disconnect import REQUEST
 from tests.conftest import GENERATE
 
 MARKER = "zanzibar-sentinel"
@@ -53,32 +50,6 @@ def test_requests_that_outlast_drain_s_end_in_typed_errors_and_the_process_with_
         process.wait_admitted(MANY)
         process.popen.send_signal(signal.SIGTERM)
         assert {outcome(request.result(WITHIN_S)) for request in requests} == {(503, "not_ready")}
-        assert process.exit_code() == 0
-
-
-def test_bodies_that_never_come_are_refused_and_hold_up_no_end(gate, threads):
-    # Left alone, half a body would be waited for as long as these say.
-    patient = {"COCOA_DRAIN_S": "600", "COCOA_LIMITS__MAX_BODY_S": "600"}
-    gated = {"COCOA_GENERATION__ENGINE": "gated", "COCOA_TEST_GATE": str(gate)}
-    with cocoa_serve(**gated, **patient) as process, ExitStack() as stack:
-        process.wait_ready()
-        request = threads.submit(process.generate, "wait")
-        process.wait_admitted()
-        halves = []
-        for _ in range(3):
-            half = socket.create_connection(("127.0.0.1", process.port), WITHIN_S)
-            halves.append(stack.enter_context(half))
-            half.sendall(REQUEST[:-5])
-        # Each is read before what comes after it on another connection.
-        process.get("/livez")
-        process.popen.send_signal(signal.SIGTERM)
-        for half in halves:
-            answer = half.makefile("rb").read()
-            assert answer.startswith(b"HTTP/1.1 503 ")
-            assert b'"not_ready"' in answer
-        assert not request.done()
-        gate.touch()
-        assert request.result(WITHIN_S).status_code == 200
         assert process.exit_code() == 0
 
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from models.codec import generation_to_json
+from models.codec import to_json
 from models.errors import GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
@@ -294,7 +294,7 @@ async def test_a_connection_that_is_cut_between_two_calls_is_made_anew():
 
 def answering(reply):
     """An application that says what a worker is, and answers every call with these bytes."""
-    info = wire.encode_info("generation", wire.GenerationInfo(GenerationWorker(FakeEngine()).info))
+    info = to_json(wire.GenerationInfo(GenerationWorker(FakeEngine()).info))
 
     async def tell(request: Request) -> Response:
         return Response(info)
@@ -314,7 +314,7 @@ def answering(reply):
 
 async def whole_answer():
     async with fake_worker() as local:
-        return wire.encode_result(generation_to_json(await local.generate(REQUEST)))
+        return wire.line_of("result", await local.generate(REQUEST))
 
 
 @pytest_anyio
@@ -324,11 +324,11 @@ async def whole_answer():
         lambda line: b"",
         lambda line: line[: len(line) // 2],
         lambda line: b"<html>not here</html>\n",
-        lambda line: b'{"result": null}\n',
-        lambda line: b'{"error": {"code": "of another world"}}\n',
+        lambda line: b"result:null\n",
+        lambda line: b'error:{"code": "of another world"}\n',
         lambda line: line.replace(b'"num_tokens":', b'"num_tokens":1e3,"was":'),
-        lambda line: (
-            json.dumps({"result": json.loads(line)["result"] | {"samples": []}}).encode() + b"\n"
+        lambda line: wire.line_of(
+            "result", json.loads(line.removeprefix(b"result:")) | {"samples": []}
         ),
     ],
     ids=["nothing", "half", "html", "null", "unknown error", "wrong shapes", "no samples"],

@@ -165,11 +165,11 @@ async def test_each_sentence_of_the_answer_has_a_mean_a_layer(generator):
     without = await generator.generate(asked(generator, hidden_layers=(2, 1)))
 
     told = {unit.spans[0] for unit in sentences_of(found.answer)}
-    assert found.sentence_hidden_means.keys() <= told
+    assert dict(found.sentence_hidden_means).keys() <= told
     assert found.sentence_hidden_means or not told or found.answer.num_tokens == 1
-    for mean in found.sentence_hidden_means.values():
+    for _, mean in found.sentence_hidden_means:
         assert mean.shape == (2, generator.info.hidden_size)
-    assert without.sentence_hidden_means == {}
+    assert without.sentence_hidden_means == ()
 
 
 async def test_a_layer_that_the_model_does_not_have_is_refused(generator):

@@ -11,7 +11,7 @@ from models.records import Generation, Sequence
 from models.waves import draw_samples
 
 KNOWN = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
-INFO = EngineInfo("thirty", "1", "thirty", "none", KNOWN, max_context_tokens=512)
+INFO = EngineInfo("thirty", "thirty", "1", "none", KNOWN, max_context_tokens=512)
 TEXTS = (" Rome", " It is Paris")
 
 

@@ -70,7 +70,7 @@ class FakeEngine:
         self.info = EngineInfo(
             model_id="fake",
             revision="1",
-            fingerprint="fake",
+            identity="fake",
             dtype="float64",
             statistics=supplied_by("answer", "samples", "question"),
             max_context_tokens=max_context_tokens,
@@ -255,14 +255,14 @@ def _hidden(digest: int, layers: tuple[int, ...], size: int) -> Array | None:
 
 def _by_sentence(
     digest: int, request: GenerationRequest, answer: Sequence, size: int
-) -> dict[Span, Array]:
+) -> tuple[tuple[Span, Array], ...]:
     """(layers, d) float32 of each sentence, the same for the same prompt."""
     means = {}
     for number, unit in enumerate(sentences_of(answer, request.tools)):
         found = _hidden(digest + number, request.hidden_layers, size)
         if request.by_sentence and found is not None:
             means[unit.spans[0]] = found
-    return means
+    return tuple(means.items())
 
 
 def _prompt_state(digest: int, layer: int, size: int) -> Array | None:

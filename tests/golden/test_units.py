@@ -1,5 +1,6 @@
 """Expected values by an independent implementation (see "source" in units.json)."""
 
+import codecs
 import json
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.estimators import ESTIMATORS, score
-from models.units.characters import overlapping, spans_of_bytes, spans_of_texts
+from models.units.characters import TokenSpans, overlapping, spans_of_texts
 from models.units.fields import compared, fields, string_pairs
 from models.units.json_values import parse
 from models.units.prose import sentences, supported
@@ -112,7 +113,16 @@ def test_json_values_have_the_golden_spans_tokens_and_probability(case):
 
 @cases("characters")
 def test_tokens_lie_on_every_character_of_which_they_hold_a_byte(case):
-    tokens = spans_of_bytes([bytes.fromhex(one) for one in case["token_bytes"]])
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    starts, ends, num_decoded = [], [], 0
+    pieces = [bytes.fromhex(one) for one in case["token_bytes"]]
+    for piece in filter(None, pieces):
+        starts.append(num_decoded)
+        num_decoded += len(decoder.decode(piece))
+        incomplete, _ = decoder.getstate()  # the bytes of a character that later tokens complete
+        ends.append(num_decoded + bool(incomplete))
+    held = [index for index, piece in enumerate(pieces) if piece]
+    tokens = TokenSpans(*(np.array(one, np.intp) for one in (held, starts, ends)))
 
     indices = overlapping(tokens, [case["span"]])
 

@@ -113,7 +113,6 @@ _TELLS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_worl
 
 
 def make_server(post: Post) -> MCPServer:
-    """A server whose tools ask by `post`."""
     server = _Server(
         "cocoa", instructions=_INSTRUCTIONS, version=version("cocoa-serve"), log_level="WARNING"
     )

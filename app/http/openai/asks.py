@@ -12,10 +12,6 @@ from models.records import SamplingParams
 def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
     """What the core is asked by a chat or a text.
 
-    Args:
-        body: of the request.
-        light: whether the model's name asks for light mode.
-
     Raises:
         InvalidRequest: name, mode and temperature contradict each other, or a light request says
             something of samples.

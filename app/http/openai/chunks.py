@@ -82,12 +82,7 @@ TEXT_CHUNKS = ChunkKind(
 
 
 class Chunks:
-    """Events of a stream as chunks (an `EventFormat`); the last choice has the uncertainty.
-
-    Args:
-        kind: of the endpoint.
-        wanted: of the response.
-    """
+    """Events of a stream as chunks (an `EventFormat`); the last choice has the uncertainty."""
 
     def __init__(self, kind: ChunkKind, wanted: Wanted) -> None:
         self._kind = kind
@@ -142,7 +137,6 @@ class Chunks:
         return self._opening() + self._chunk([self._choice(piece.text, logprobs, None)])
 
     def _call(self, call: Call, logprobs: Any) -> bytes:
-        """The name of a call, then its arguments."""
         told = call_info(call).model_dump()
         arguments = told["function"]["arguments"]
         told["function"]["arguments"] = ""
@@ -186,7 +180,6 @@ class Chunks:
         return self._chunk([choice])
 
     def _piece_of(self, choice: dict[str, Any]) -> dict[str, Any]:
-        """Where a choice has what it says."""
         if not self._kind.is_chat:
             return choice
         delta: dict[str, Any] = choice["delta"]

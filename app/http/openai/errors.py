@@ -28,7 +28,6 @@ def is_of_openai(path: str) -> bool:
 
 
 def told_status(status: int, code: str) -> int:
-    """The status that clients expect with an error."""
     return 400 if code == PromptTooLong.code else status
 
 

@@ -27,7 +27,6 @@ class Known(NamedTuple):
 
 
 def known_of(said: records.Sequence) -> list[Known]:
-    """All tokens of a text."""
     found = []
     for i, token in enumerate(tokens_of(said)):
         tops: records.TokenTops = ()

@@ -33,7 +33,6 @@ def is_light(name: str, generator: GeneratorInfo) -> bool:
 
 
 def unknown_model(name: str, generator: GeneratorInfo) -> UnknownModel:
-    """The error about a name that this deployment does not have."""
     meant = did_you_mean(closest(name, served_names(generator))) or ";"
     return UnknownModel(
         f"this model is not served here{meant} GET /v1/models lists all", field="model"

@@ -56,7 +56,6 @@ class Pieces:
             yield from self._of_answer("".join(one.text for one in known), known)
 
     def finish(self, result: Result, answer: Said) -> Iterator[Piece]:
-        """The rest of an answer."""
         if not self._has_begun:
             known: list[Known] = []
             if answer.tokens is not None:
@@ -89,11 +88,7 @@ class Pieces:
 
 
 class _CallStream:
-    """An answer that grows: the same texts and calls that `parted` finds in the whole one.
-
-    Args:
-        names: of the tools that there are.
-    """
+    """An answer that grows: the same texts and calls that `parted` finds in the whole one."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -103,7 +98,6 @@ class _CallStream:
         self._has_text = False
 
     def add(self, text: str) -> list[str | Call]:
-        """What became certain with a further text."""
         self._pending += text
         settled = num_settled(self._pending, is_start=self._is_start)
         if not settled:
@@ -112,7 +106,6 @@ class _CallStream:
         return self._told(text)
 
     def finish(self) -> list[str | Call]:
-        """The rest."""
         text, self._pending = self._pending, ""
         return self._told(text)
 

@@ -193,7 +193,6 @@ class _OpenAIRequest(SharedRequest):
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a stream is to end with its usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
 
@@ -220,7 +219,6 @@ class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
 
     @property
     def params(self) -> Mapping[str, str]:
-        """Fields of an `Ask` that are called differently here."""
         return {"num_tops": "top_logprobs", "grammar": self.held_by}
 
     @model_validator(mode="after")
@@ -239,12 +237,10 @@ class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
 
     @property
     def wants_logprobs(self) -> bool:
-        """Whether log-probs of the answer's tokens are wanted."""
         return self.logprobs
 
     @property
     def num_tops(self) -> int:
-        """How many likeliest tokens are wanted in the place of each."""
         return self.top_logprobs
 
 
@@ -265,10 +261,8 @@ class CompletionRequest(_OpenAIRequest):
 
     @property
     def wants_logprobs(self) -> bool:
-        """Whether log-probs of the answer's tokens are wanted; 0 asks for them, too."""
         return self.logprobs is not None
 
     @property
     def num_tops(self) -> int:
-        """How many likeliest tokens are wanted in the place of each."""
         return self.logprobs or 0

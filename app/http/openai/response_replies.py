@@ -131,7 +131,6 @@ class ResponseBody(Described):
 
 
 def response_of(result: Result, wanted: Wanted) -> ResponseBody:
-    """The whole response."""
     [said] = all_said(result, 1)
     items = []
     if said.reasoning is not None:
@@ -148,18 +147,13 @@ def response_of(result: Result, wanted: Wanted) -> ResponseBody:
 
 
 def renew_response(body: ResponseBody, result: Result, request_id: str) -> None:
-    """Write what differs each time that a request is answered from the cache."""
     body.id, body.created_at = request_id, int(time.time())
     if body.uncertainty is not None:  # the last item has the same one
         body.uncertainty.timing_ms = Timing(**timing_of(result))
 
 
 class ResponseEvents:
-    """Events of a stream by their types (an `EventFormat`); the last one has the whole response.
-
-    Args:
-        wanted: of the response.
-    """
+    """Events of a stream by their types (an `EventFormat`); the last one has the whole response."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
@@ -218,7 +212,6 @@ class ResponseEvents:
         return events + self._event(f"{part['type']}.delta", **self._place(), **added)
 
     def _begin(self, kind: str) -> bytes:
-        """A further item that grows."""
         self._is_open = True
         self._items.append(_item(kind, "") | {"status": "in_progress"})
         whole = self._items[-1]
@@ -229,7 +222,6 @@ class ResponseEvents:
         )
 
     def _end(self) -> bytes:
-        """No item grows any more."""
         if not self._is_open:
             return b""
         self._is_open = False
@@ -258,7 +250,6 @@ class ResponseEvents:
         )
 
     def _place(self) -> dict[str, Any]:
-        """Of the last item's part."""
         index = len(self._items) - 1
         return {"item_id": self._items[-1]["id"], "output_index": index, "content_index": 0}
 
@@ -308,7 +299,6 @@ def _body(
 def _item(
     kind: str, text: str, logprobs: Sequence[Any] = (), *, is_refusal: bool = False
 ) -> dict[str, Any]:
-    """A message or a reasoning that says a text."""
     about: dict[str, Any] = {"id": secrets.token_hex(12), "type": kind, "status": "completed"}
     if kind == "reasoning":
         return about | {"summary": [], "content": [{"type": "reasoning_text", "text": text}]}
@@ -330,6 +320,5 @@ def _logprobs(known: Sequence[Known]) -> list[dict[str, Any]]:
 
 
 def repeated(body: ResponseRequest) -> dict[str, Any]:
-    """What a response repeats of its request."""
     told = body.model_dump(by_alias=True, include=_REPEATED)
     return told | {"text": told["text"] or {"format": {"type": "text"}}}

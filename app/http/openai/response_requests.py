@@ -280,11 +280,9 @@ class ResponseRequest(ChatFields):
 
     @property
     def wants_logprobs(self) -> bool:
-        """Whether log-probs of the answer's tokens are wanted."""
         return _LOGPROBS in self.include or self.top_logprobs > 0
 
     def as_chat(self) -> dict[str, Any]:
-        """The body of the same chat."""
         chat: dict[str, Any] = {name: getattr(self, name) for name in _SAME & self.model_fields_set}
         chat["messages"], _ = self._messages()
         chat["max_tokens"], chat["logprobs"] = self.max_output_tokens, self.wants_logprobs
@@ -299,7 +297,6 @@ class ResponseRequest(ChatFields):
 
     @property
     def names(self) -> dict[str, str]:
-        """What fields of that chat are called here."""
         _, places = self._messages()
         names = {f"messages.{number}": place for number, place in enumerate(places)}
         names |= {"messages": "input", "max_tokens": "max_output_tokens", "logprobs": "include"}

@@ -32,7 +32,6 @@ class Wanted:
     """What a request says of its response.
 
     Attributes:
-        id: of the request.
         model: the name that the request gives.
         logprobs: whether it wants the log-probs of the answer's tokens.
         usage: whether its stream ends with the usage.
@@ -56,7 +55,6 @@ class Said:
 
     Attributes:
         text: None where it is held back or refused, or calls tools alone.
-        calls: of tools.
         reasoning: that was written before it; None without one.
         tokens: of the text; None where they are not those of the text that is given, or their
             log-probs are not known.
@@ -114,7 +112,6 @@ def _with_calls(said: Said, names: Sequence[str]) -> Said:
 
 
 def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
-    """The whole response to a chat."""
     choices = []
     for said in all_said(result, wanted.n):
         message = AssistantMessage(
@@ -142,7 +139,6 @@ def refusal_of(said: Said, result: Result) -> str | None:
 
 
 def completion(result: Result, wanted: Wanted) -> Completion:
-    """The whole response to a text."""
     choices = []
     for said in all_said(result, wanted.n):
         logprobs = None
@@ -156,7 +152,6 @@ def completion(result: Result, wanted: Wanted) -> Completion:
 
 
 def renew(body: ChatCompletion | Completion, result: Result, request_id: str) -> None:
-    """Write what differs each time that a request is answered from the cache."""
     body.id, body.created = request_id, int(time.time())
     if (uncertainty := body.choices[0].uncertainty) is not None:
         uncertainty.timing_ms = Timing(**timing_of(result))
@@ -177,7 +172,6 @@ def fingerprint_of(result: Result) -> str | None:
 
 
 def openai_usage(result: Result, n: int) -> OpenAIUsage:
-    """Tokens of the prompt and of all choices."""
     usage = usage_of(result)
     read, written = usage["prompt_tokens"], usage["completion_tokens"]
     thought = usage["reasoning_tokens"]
@@ -204,7 +198,6 @@ def _head(result: Result, wanted: Wanted) -> dict[str, Any]:
 
 
 def _choice(said: Said, result: Result) -> dict[str, Any]:
-    """What choices of both kinds have."""
     uncertainty = None
     if said.index == 0:
         uncertainty = uncertainty_of(result)

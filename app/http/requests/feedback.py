@@ -70,7 +70,6 @@ class UnitFeedback(Body):
 
     @property
     def named(self) -> str | tuple[int, int]:
-        """Its path or its span."""
         if self.path is not None:
             return self.path
         start, end = self.span or (0, 0)

@@ -212,7 +212,6 @@ class NullIsDefault(Body):
 
 
 def _or_null(field: JsonDict) -> JsonDict:
-    """The schema of a field that may also be null."""
     about: JsonDict = {}
     for name in ("title", "description", "default"):
         if name in field:
@@ -239,10 +238,6 @@ _OF_SAMPLES = (
 
 def check_light(body: BaseModel, prefix: str = "") -> None:
     """Refuse what a light request says of samples.
-
-    Args:
-        body: with fields of samples.
-        prefix: of their names.
 
     Raises:
         InvalidRequest: names the field.

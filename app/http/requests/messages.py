@@ -97,7 +97,6 @@ Part = Annotated[
 
 
 def kind_of(content: object) -> str:
-    """Whether a text came whole or as a list."""
     if isinstance(content, list):
         return "#parts"
     return "#text"
@@ -248,7 +247,6 @@ class ChatMessage(NullIsDefault):
 
     @property
     def images(self) -> list[ImagePart]:
-        """In its content."""
         if self.content is None or isinstance(self.content, str):
             return []
         return [part for part in self.content if isinstance(part, ImagePart)]

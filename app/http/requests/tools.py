@@ -85,7 +85,6 @@ ToolChoice = Annotated[
 
 
 def tools_of(tools: Sequence[Tool]) -> tuple[dict[str, Any], ...]:
-    """Tools as the model's template gets them."""
     plain: list[dict[str, Any]] = []
     for tool in tools:
         # Templates may fail where one of them is missing.
@@ -115,7 +114,6 @@ class ToolsWanted(NullIsDefault):
 
     @property
     def tools_shown(self) -> tuple[dict[str, Any], ...]:
-        """Tools as the model's template gets them."""
         if self.tool_choice == "none":
             return ()
         return tools_of(self.tools)
@@ -140,7 +138,6 @@ class ToolsWanted(NullIsDefault):
 
     @property
     def held_by(self) -> str:
-        """What says how answers are held."""
         if self.tools and (self.tools_required or (self.holds_calls and not self._has_format)):
             return "tools"
         return "response_format"

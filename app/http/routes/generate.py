@@ -13,7 +13,6 @@ from app.http.responses import renew, to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
-from app.http.unit_events import EndedSentences
 from app.scoring.result import Result
 from models.records import OnToken
 
@@ -43,10 +42,7 @@ async def generate_with_uncertainty(request: Request) -> Response:
             return await service.run(ask, request_id, on_token)
 
     if body.stream:
-        sentences = None
-        if ask.units == "sentences":
-            sentences = EndedSentences(request.app.state.settings.limits.max_units)
-        return EventStream(run, NamedEvents(request_id, sentences), service.telemetry)
+        return EventStream(run, NamedEvents(request_id), service.telemetry)
 
     result = await unless_gone(request, run())
     return json_response(repeats.keep(seen, result, to_response(result, request_id), renew))

@@ -10,7 +10,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from app.cache.connection import kind_of_fault, tls_options
-from app.feedback.protocol import FeedbackConfig, Label, StoreFailed, from_json
+from app.feedback.protocol import FeedbackConfig, Label, StoreFailed, label_from_json
 from app.feedback.redis import labels_key
 from app.lines import complete_lines
 from cocoa_lab.calibration.fitting import CannotCalibrate
@@ -54,7 +54,7 @@ def stored_labels(source: str, config: FeedbackConfig) -> StoredLabels:
     num_unread = 0
     for content in contents:
         try:
-            label = from_json(Label, content)
+            label = label_from_json(content)
         except ValueError:
             num_unread += 1
         else:

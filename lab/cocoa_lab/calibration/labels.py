@@ -15,6 +15,7 @@ from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.run import Draw, Variant
 from models.calibration import Binding, binding_of
+from models.codec import to_json
 from models.estimators import needs
 from models.locations import without_folders
 from models.records import Array
@@ -132,7 +133,7 @@ def _of_parts(folder: Path, results: Mapping[str, Any], wanted: Variant) -> list
         ids=[f"{line['id']} {line['path'] or line['spans']}" for line in lines],
         answers=np.array([numbers[line["id"]] for line in lines], dtype=int),
     )
-    binding = binding_of(results["binding"])
+    binding = binding_of(to_json(results["binding"]))
     first = Draw(binding.num_samples, binding.stop_mass).name
     found: list[Labelled] = []
     for name in (first, *(lines[0].get("by_draw", ()) if lines else ())):

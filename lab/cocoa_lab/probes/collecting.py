@@ -182,7 +182,7 @@ def _sentence_rows(example: Example, result: Result, digest: str) -> list[Row]:
     kept: list[tuple[ScoredUnit, Array]] = []
     if result.units is not None and result.generation is not None:
         for one in result.units.units[1:]:
-            mean = result.generation.sentence_hidden_means.get(one.unit.spans[0])
+            mean = dict(result.generation.sentence_hidden_means).get(one.unit.spans[0])
             if mean is not None:
                 kept.append((one, mean))
     if not kept:

@@ -41,18 +41,6 @@ def test_parts_that_share_their_calibrations_stand_once_in_a_file(tmp_path):
     assert path.read_text().count('"knots"') == 2
 
 
-def test_a_file_of_one_way_of_asking_is_read_as_one_part(tmp_path):
-    made = calibrator()
-    value = json.loads(to_json(made))
-    [part] = value.pop("parts")
-    [binding] = part["bindings"]
-    del binding["reasoning"], binding["unit"]  # what was not known then
-    path = tmp_path / "old.json"
-    path.write_text(json.dumps(value | {"format": 1, "binding": binding} | part))
-
-    assert_same(Calibrator.load(path).parts, made.parts)
-
-
 @pytest.mark.parametrize(
     ("uncertainty", "confidence"), [(0, 1.0), (1, 0.875), (2, 0.75), (4, 0.0), (9, 0.0), (-1, 1.0)]
 )

@@ -252,6 +252,7 @@ def test_patterns_are_so_many_and_so_long():
             "maxProperties is less than the number of those required",
         ),
         ({"minProperties": 3, "maxProperties": 2}, "minProperties is more than maxProperties"),
+        ({"type": "object", "minProperties": 2}, "and one may come twice"),
         ({"properties": {"a": {}}, "maxProperties": 2}, "take all of properties to be required"),
     ],
 )

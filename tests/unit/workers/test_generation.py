@@ -486,7 +486,7 @@ async def test_tokens_that_no_step_reported_are_told_when_the_job_is_finished():
 def test_workers_over_the_same_model_have_the_same_identity():
     one, other = GenerationWorker(FakeEngine()).info, GenerationWorker(FakeEngine()).info
     assert one == other
-    assert one.identity == FakeEngine().info.fingerprint
+    assert one.identity == FakeEngine().info.identity
 
 
 async def test_every_reply_names_the_identity():

@@ -99,20 +99,22 @@ def test_a_probe_of_sentences_reads_the_state_and_the_tokens_of_each():
     assert asked.statistics >= {"answer_token_texts", "answer_token_logprobs"}
 
     means = {(1, 6): np.array([[9.0], [0.125]]), (7, 12): np.array([[9.0], [0.25]])}
-    written = generation(TWO, answer_hidden_mean=np.zeros((2, 1)), sentence_hidden_means=means)
+    written = generation(
+        TWO, answer_hidden_mean=np.zeros((2, 1)), sentence_hidden_means=tuple(means.items())
+    )
     told = read(SENTENCE_PROBE, asked, written)
 
-    first, second = told.sentence_readings.values()
-    assert told.sentence_readings.keys() == means.keys()  # no state of the last one was kept
+    first, second = dict(told.sentence_readings).values()
+    assert dict(told.sentence_readings).keys() == means.keys()  # no state of the last one was kept
     assert first.value == pytest.approx((0.125 + 0.125 + 0.125 + np.log(2)) / 4)
     assert second.value == pytest.approx((0.25 + 0.625 + 0.625 + np.log(2)) / 4)
     together = told.probe_readings["sentence_dissimilarity"]
     assert together.value == pytest.approx((first.value + second.value) / 2)
 
     kept = with_readings(told, GenerationRequest("Where?", hidden_layers=(2,)))
-    assert (kept.sentence_hidden_means, kept.answer.token_texts) == ({}, None)
+    assert (kept.sentence_hidden_means, kept.answer.token_texts) == ((), None)
     asked_for = GenerationRequest("Where?", hidden_layers=(2,), by_sentence=True)
-    shown = with_readings(told, asked_for).sentence_hidden_means
+    shown = dict(with_readings(told, asked_for).sentence_hidden_means)
     assert shown[1, 6].tolist() == [[9.0]]
 
 
@@ -125,14 +127,16 @@ def test_of_sentences_the_farthest_decides_and_an_answer_without_any_has_no_read
 
     probes, asked = {"sentence_dissimilarity": Near()}, asking(1)
     means = {(1, 6): np.array([[99.5]]), (7, 12): np.array([[3.0]])}
-    written = generation(TWO, answer_hidden_mean=np.zeros((1, 1)), sentence_hidden_means=means)
+    written = generation(
+        TWO, answer_hidden_mean=np.zeros((1, 1)), sentence_hidden_means=tuple(means.items())
+    )
     told = read(probes, asked, written)
     assert told.probe_readings["sentence_dissimilarity"] == ProbeReading(0.5, 99.5, True)
-    assert [one.out_of_domain for one in told.sentence_readings.values()] == [True, False]
+    assert [one.out_of_domain for _, one in told.sentence_readings] == [True, False]
     assert with_readings(told, REQUEST).warnings == ("out_of_domain",)
 
-    empty = read(probes, asked, replace(written, sentence_hidden_means={}))
-    assert (empty.probe_readings, empty.sentence_readings) == ({}, {})
+    empty = read(probes, asked, replace(written, sentence_hidden_means=()))
+    assert (empty.probe_readings, empty.sentence_readings) == ({}, ())
 
 
 @pytest.mark.parametrize(("layers", "kept"), [((), None), ((3, 2), [[3.0], [2.0]])])

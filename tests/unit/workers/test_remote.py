@@ -93,7 +93,7 @@ async def test_a_worker_of_new_weights_answers_though_it_fails_to_say_what_it_is
 
         async def failing(scope, receive, send):
             if is_failing and scope["path"] == "/v1/info":
-                error = wire.error_to_json(EngineError("the device is lost"))
+                error = {"error": wire.error_to_json(EngineError("the device is lost"))}
                 await JSONResponse(error, 500)(scope, receive, send)
             else:
                 await app(scope, receive, send)

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from app.settings import Settings
 from app.worker import create_worker_app
+from models.codec import to_json
 from models.records import GenerationRequest, SamplingParams
 from tests.fakes.engine import FakeEngine
 from tests.worker_servers import make_app, running
@@ -19,7 +20,7 @@ from workers.server import Served, _lines
 
 pytestmark = pytest.mark.anyio
 HEADERS = {wire.WIRE_HEADER: str(wire.VERSION)}
-NONE = wire.dumps({"comparer": None, "texts": []})
+NONE = to_json({"comparer": None, "texts": []})
 BODY = wire.encode_request(
     GenerationRequest("Hello", sampling=SamplingParams(num_samples=0)), streams=False
 )
@@ -42,7 +43,8 @@ def client_of(served, on_defect=lambda error: None):
 
 def _json(response):
     """The one line of an answer, behind its digest."""
-    return json.loads(response.content.removeprefix(wire.digest_of_call("/v1/generate", BODY)))
+    kind, content = wire.decode_line(response.content, wire.digest_of_call("/v1/generate", BODY))
+    return {kind: json.loads(content)}
 
 
 async def code_of(response):
@@ -64,7 +66,7 @@ async def code_of(response):
             {"content": NONE},
             (422, "invalid_request"),
         ),
-        ("token-ends", {"content": wire.dumps([])}, (422, "invalid_request")),
+        ("token-ends", {"content": to_json([])}, (422, "invalid_request")),
     ],
 )
 async def test_a_call_that_cannot_be_taken_is_refused_before_any_work(path, changes, expected):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.codec import generation_to_json
+from models.codec import to_json
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
@@ -28,9 +28,16 @@ PAIRS = [("a", "b"), ("b", "a"), ("a", "é\u2028")]
 COMPARER = ComparerInfo("id", "model", None, ("similarity",), None, PairRules())
 
 
-def result_of(line):
+def sent(kind, value):
+    line = wire.line_of(kind, value)
     assert line.endswith(b"\n")
-    return json.loads(line)["result"]
+    return wire.decode_line(b"digest" + line.removesuffix(b"\n"), b"digest")
+
+
+def result_of(value):
+    kind, content = sent("result", value)
+    assert kind == "result"
+    return content
 
 
 def generated(request):
@@ -54,7 +61,7 @@ def test_a_generation_comes_back_to_the_last_bit():
     request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
     generation = generated(request)
     assert generation.samples
-    value = result_of(wire.encode_result(generation_to_json(generation)))
+    value = result_of(generation)
     assert_same(wire.decode_generation(request, value), generation)
 
 
@@ -77,7 +84,7 @@ def test_a_generation_comes_back_to_the_last_bit():
 )
 def test_a_generation_that_answers_another_request_is_none(asked):
     request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
-    value = result_of(wire.encode_result(generation_to_json(generated(request))))
+    value = result_of(generated(request))
     with pytest.raises(wire.Garbled):
         wire.decode_generation(replace(request, **asked), value)
 
@@ -85,11 +92,9 @@ def test_a_generation_that_answers_another_request_is_none(asked):
 @pytest.mark.parametrize("wrong", [3, [1], {"predicted_dissimilarity": 0.5}, None])
 def test_probe_readings_that_are_no_object_are_no_generation(wrong):
     request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
-    value = result_of(wire.encode_result(generation_to_json(generated(request)))) | {
-        "probe_readings": wrong
-    }
+    value = json.loads(result_of(generated(request))) | {"probe_readings": wrong}
     with pytest.raises(wire.Garbled):
-        wire.decode_generation(request, value)
+        wire.decode_generation(request, to_json(value))
 
 
 def test_pairs_come_back_in_order_and_each_text_travels_once():
@@ -99,7 +104,7 @@ def test_pairs_come_back_in_order_and_each_text_travels_once():
 
     reply = PairReply({pair: ((i / 4,), i == 1) for i, pair in enumerate(PAIRS)}, "weights")
     scores = [reply.scores[pair] for pair in PAIRS]
-    value = result_of(wire.encode_result({"scores": scores, "identity": "weights"}))
+    value = result_of({"scores": scores, "identity": "weights"})
     assert wire.decode_pair_reply(1, PAIRS, value) == reply
     for pairs, num_labels in ((PAIRS[:2], 1), (PAIRS, 3)):
         with pytest.raises(wire.Garbled):
@@ -109,37 +114,37 @@ def test_pairs_come_back_in_order_and_each_text_travels_once():
 @pytest.mark.parametrize("score", [[[1.5], False], [["1"], False], [[0.5], 0], [[None], False], 3])
 def test_a_score_that_is_no_probability_is_no_reply(score):
     with pytest.raises(wire.Garbled):
-        wire.decode_pair_reply(1, PAIRS[:1], {"scores": [score], "identity": "x"})
+        wire.decode_pair_reply(1, PAIRS[:1], to_json({"scores": [score], "identity": "x"}))
 
 
 def test_contexts_are_right_parts_of_what_was_asked():
     texts = [("one two", "three"), ("four", "five")]
-    assert wire.decode_fit(wire.dumps({"comparer": None, "texts": texts})) == (None, texts)
-    value = result_of(wire.encode_result(["two", ""]))
+    assert wire.decode_fit(to_json({"comparer": None, "texts": texts})) == (None, texts)
+    value = result_of(["two", ""])
     assert wire.decode_contexts(texts, value) == ["two", ""]
     for wrong in (["two"], ["one", ""], [3, ""]):
         with pytest.raises(wire.Garbled):
-            wire.decode_contexts(texts, wrong)
+            wire.decode_contexts(texts, to_json(wrong))
 
 
 def test_ends_of_tokens_lie_in_the_texts_and_never_fall():
     texts = ["one two", ""]
-    assert wire.decode_texts(wire.dumps(texts)) == texts
-    value = result_of(wire.encode_result([[3, 7], []]))
+    assert wire.decode_texts(to_json(texts)) == texts
+    value = result_of([[3, 7], []])
     assert wire.decode_token_ends(texts, value) == [[3, 7], []]
     for wrong in ([[3, 7]], [[7, 3], []], [[3, 8], []], [[-1], []], [[3.0], []], [["3"], []]):
         with pytest.raises(wire.Garbled):
-            wire.decode_token_ends(texts, wrong)
+            wire.decode_token_ends(texts, to_json(wrong))
 
 
 def test_tokens_and_first_tokens_come_back():
     for token in (Token("é", -0.5, 1.25, tops=(("é", -0.5), ("e", -2.0))), Token("")):
-        line = wire.encode_token(token)
-        assert wire.decode_token(json.loads(line)["token"]) == token
+        kind, content = sent("token", token)
+        assert (kind, wire.decode_token(content)) == ("token", token)
     token = Token("a", np.float32(-0.5))  # as an engine has them
-    assert wire.decode_token(json.loads(wire.encode_token(token))["token"]).logprob == -0.5
+    assert wire.decode_token(to_json(token)).logprob == -0.5
     reply = FirstTokenReply((-0.25, None), "weights")
-    value = result_of(wire.encode_result(reply))
+    value = result_of(reply)
     assert wire.decode_first_token_reply(2, value) == reply
     with pytest.raises(wire.Garbled):
         wire.decode_first_token_reply(3, value)
@@ -148,20 +153,20 @@ def test_tokens_and_first_tokens_come_back():
 def test_what_a_worker_is_comes_back():
     probe = ProbeInfo("id", "set", 3, "sha", split=0.5)
     info = replace(GenerationWorker(FakeEngine()).info, probes={"predicted_dissimilarity": probe})
-    body = wire.encode_info("generation", wire.GenerationInfo(info))
+    body = to_json(wire.GenerationInfo(info))
     assert wire.decode_info("generation", body).generator == info
 
     told = wire.SimilarityInfo({"fake": COMPARER}, nli=replace(COMPARER, labels=("a", "b", "c")))
-    assert wire.decode_info("similarity", wire.encode_info("similarity", told)) == told
+    assert wire.decode_info("similarity", to_json(told)) == told
 
 
 @pytest.mark.parametrize(
     ("kind", "body", "reason"),
     [
         ("generation", b"<html>", "no generation worker"),
-        ("generation", b'{"wire": 1}', "version 1 of the wire, not 5"),
-        ("generation", b'{"wire": 5, "comparers": {}}', "no generation worker"),
-        ("similarity", b'{"wire": 5, "generator": 3}', "no similarity worker"),
+        ("generation", b'{"wire": 1}', "version 1 of the wire, not 6"),
+        ("generation", b'{"wire": 6, "comparers": {}}', "no generation worker"),
+        ("similarity", b'{"wire": 6, "generator": 3}', "no similarity worker"),
         ("similarity", b"3", "no similarity worker"),
     ],
 )

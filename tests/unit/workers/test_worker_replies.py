@@ -1,16 +1,14 @@
 """What a gateway makes of a worker's lines: whose they are, and in whose words errors are told."""
 
-import json
-
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
 from models import errors
-from models.codec import generation_to_json
+from models.codec import to_json
 from models.errors import GenerationUnavailable
-from models.records import GenerationRequest, SamplingParams
+from models.records import GenerationRequest, SamplingParams, Token
 from tests.fakes.engine import FakeEngine
 from tests.worker_servers import listening, running
 from workers import wire
@@ -38,7 +36,7 @@ SECRET = GenerationRequest("Another key's prompt", sampling=SAMPLING)
     ids=lambda error: error.code,
 )
 async def test_an_error_comes_back_as_the_one_that_was_raised_in_words_of_ours(error):
-    found = decode_error(json.loads(wire.encode_error(error))["error"])
+    found = decode_error(to_json(wire.error_to_json(error)))
     assert type(found) is type(error)
     assert (found.field, found.retry_after_s) == (error.field, error.retry_after_s)
     assert found.message != error.message
@@ -48,10 +46,10 @@ async def test_an_error_comes_back_as_the_one_that_was_raised_in_words_of_ours(e
 async def test_an_answer_to_another_request_is_none(kind):
     heard = []
     async with running(GenerationWorker(FakeEngine())) as local:
-        info = wire.encode_info("generation", wire.GenerationInfo(local.info))
-        theirs = wire.encode_result(generation_to_json(await local.generate(SECRET)))
+        info = to_json(wire.GenerationInfo(local.info))
+        theirs = wire.line_of("result", await local.generate(SECRET))
     if kind == "a token":
-        theirs = b'{"token":["secret",null,null,null]}\n' + theirs
+        theirs = wire.line_of("token", Token("secret")) + theirs
 
     async def tell(request):
         return Response(info)
@@ -76,4 +74,4 @@ async def test_an_answer_to_another_request_is_none(kind):
 @pytest.mark.parametrize("field", ["<script>", "messages.<script>", "messages.12345"])
 async def test_a_field_that_no_request_has_is_not_told(field):
     error = errors.InvalidRequest("no", field=field)
-    assert decode_error(json.loads(wire.encode_error(error))["error"]).field is None
+    assert decode_error(to_json(wire.error_to_json(error))).field is None

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from app.feedback.protocol import to_json
 from app.http.labels import to_answer
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import Decision, Judgement
 from app.scoring.result import Escalation
 from app.scoring.units import Parts, ScoredUnits
 from models.calibration import Binding
+from models.codec import to_json
 from models.records import GivenAnswer, SamplingParams
 from tests.results import PROBES, a_result, comparer_info, generation, sequence
 

@@ -36,7 +36,7 @@ GENERATION = generation(
         "predicted_dissimilarity": ProbeReading(0.25, 99.5, True),
         "sentence_dissimilarity": ProbeReading(0.5, 50.0, False),
     },
-    sentence_readings={(1, 6): ProbeReading(0.5, 50.0, False)},
+    sentence_readings=(((1, 6), ProbeReading(0.5, 50.0, False)),),
 )
 SUBJECT = Subject(GENERATION.answer, None, GENERATION.samples)
 DERIVED = {

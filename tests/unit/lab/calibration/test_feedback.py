@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from app.feedback.protocol import FeedbackConfig, to_json
+from app.feedback.protocol import FeedbackConfig
 from cocoa_lab.calibration.calibrating import calibrate
 from cocoa_lab.calibration.feedback import read_feedback
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from models.calibration import ALL
+from models.codec import to_json
 from tests.made_labels import a_binding, a_label
 
 

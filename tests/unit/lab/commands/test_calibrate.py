@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.feedback.protocol import to_json
 from models.calibration import ALL, Calibrator
+from models.codec import to_json
 from tests.made_labels import a_binding, a_label
 
 

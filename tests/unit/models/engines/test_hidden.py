@@ -196,7 +196,7 @@ async def test_a_sentence_has_the_mean_of_the_steps_whose_input_are_its_tokens(a
 
     num_sentences = 0
     for prompt, generation in zip(PROMPTS, generations, strict=True):
-        answer, means = generation.answer, generation.sentence_hidden_means
+        answer, means = generation.answer, dict(generation.sentence_hidden_means)
         states = states_of(model, tokenizer(prompt).input_ids, answer.token_ids)
         for unit in sentences_of(answer):
             read = unit.tokens[unit.tokens < len(states)]
@@ -218,6 +218,6 @@ async def test_sentences_behind_the_tokens_whose_states_are_kept_have_no_mean(mo
         none = await worker.generate(light(PROMPTS[0], max_new_tokens=48))
 
     kept = [unit.spans[0] for unit in sentences_of(whole.answer) if unit.tokens[0] < 3]
-    assert list(cut.sentence_hidden_means) == kept
+    assert list(dict(cut.sentence_hidden_means)) == kept
     np.testing.assert_array_equal(cut.answer_hidden_mean, whole.answer_hidden_mean)
-    assert none.sentence_hidden_means == {}
+    assert none.sentence_hidden_means == ()
