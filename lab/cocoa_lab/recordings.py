@@ -57,7 +57,7 @@ class Recording:
 
 
 _recording = reader(Recording)
-# Of recordings before 0.3, which nobody reads.
+# Of older recordings; nobody reads it any more.
 _BOUNDS = re.compile(rb'"mte_bounds":(null|\[[^]]*\]),')
 
 

@@ -129,3 +129,15 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     path.write_text('{"id": "x"}\n')
     with pytest.raises(AnotherRun, match="no file of generations"):
         log(path)
+
+
+@pytest.mark.parametrize("bounds", ["null", "[0.5,1.25]"])
+def test_bounds_of_entropies_that_older_files_have_are_passed_over(tmp_path, bounds):
+    path = tmp_path / "generations.jsonl"
+    with log(path) as out:
+        out.put(0, a_recording(0))
+    whole = path.read_text()
+    path.write_text(whole.replace('"absent":', f'"mte_bounds":{bounds},"absent":'))
+    assert "mte_bounds" in path.read_text()
+    _, found = read(path)
+    assert list(found) == [a_recording(0).id]
