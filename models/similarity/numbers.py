@@ -195,12 +195,8 @@ _BEFORE_SCALES = frozenset((*_ONES, "a", "ein", "eine", "einer"))
 JOINING = frozenset(("and", "und", "et", "y", "e"))
 
 
-_FIRST = frozenset((*_WORDS, *_BEFORE_SCALES))
-
-
-def may_begin(word: str) -> bool:
-    """Whether a word in lower case may be the first of a number."""
-    return word in _FIRST or ("-" in word and word.split("-")[0] in _FIRST)
+# With which a number in words begins.
+FIRST_WORDS = frozenset((*_WORDS, *_BEFORE_SCALES))
 
 
 def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:

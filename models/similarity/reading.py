@@ -10,12 +10,12 @@ from fractions import Fraction
 
 from models.similarity.numbers import (
     DEGREES,
+    FIRST_WORDS,
     MONTH_OF,
     UNIT_OF,
     Number,
     in_words,
     listed,
-    may_begin,
     scales_of,
 )
 
@@ -126,8 +126,7 @@ def read(text: str) -> list[Item]:
             items.append(Item(word, (word.casefold(),)))
         else:
             items += _items(match, items)
-    found = _prefixed(list(_with_months(list(_signed(list(_joined(items)))))))
-    return [item for item in found if item is not _STOP]
+    return list(_prefixed(list(_with_months(list(_signed(list(_joined(items))))))))
 
 
 def _plain(text: str) -> str:
@@ -286,7 +285,7 @@ def _number_at(
 ) -> tuple[Number | None, int]:
     """The number that begins at an item, without scale and unit, and where it ends."""
     if words[start]:
-        if not may_begin(words[start]):
+        if words[start].split("-")[0] not in FIRST_WORDS:
             return None, start
         value, end = in_words(words, start)
         return (None if value is None else Number((Fraction(value),))), end
@@ -301,16 +300,17 @@ def _number_at(
 
 def _signed(items: Sequence[Item]) -> Iterator[Item]:
     """Items with numbers behind "minus" as negative ones, but for what is taken from another."""
-    are_numbers, is_negative = [bool(one.numbers) for one in items], False
-    for i, item in enumerate(items):
+    is_negative, before, behind = False, _STOP, (*items[1:], _STOP)
+    for item, following in zip(items, behind, strict=False):
+        written = item
         if is_negative and item.frame == NUMBER:
             [number] = item.numbers
             number = replace(number, values=tuple(-value for value in number.values))
-            item = Item(f"{items[i - 1].text} {item.text}", NUMBER, (number,))
-        is_negative = item.word in _MINUS and are_numbers[i - 1 : i] != [True]
-        is_negative &= are_numbers[i + 1 : i + 2] == [True]
+            written = Item(f"{before.text} {item.text}", NUMBER, (number,))
+        is_negative = item.word in _MINUS and bool(following.numbers) and not before.numbers
         if not is_negative:
-            yield item
+            yield written
+        before = item
 
 
 def _with_months(items: Sequence[Item]) -> Iterator[Item]:
@@ -325,9 +325,11 @@ def _with_months(items: Sequence[Item]) -> Iterator[Item]:
 
 
 def _prefixed(items: Sequence[Item]) -> Iterator[Item]:
-    """Items with the signs before them: <5 is one item."""
+    """Items with the signs before them, <5 as one item, and without stops."""
     sign = ""
     for item in items:
+        if item is _STOP:
+            continue
         if item.text in PREFIXES:
             sign += item.text
         elif sign:

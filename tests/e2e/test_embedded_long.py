@@ -10,7 +10,6 @@ from cocoa_lab.examples import objects_of
 from models.embedded import LONG_TESTBED_DIR
 from tests.conftest import GENERATE
 from tests.e2e.embedded_service import embedded_service
-from tests.events import events_of
 from workers.config import ComparerConfig, GeneratorConfig
 
 SETTINGS = Settings(
@@ -55,28 +54,6 @@ async def test_paragraphs_are_sentences_about_what_was_asked(client):
         assert found["finish_reason"] == "stop"
         assert 2 <= found["text"].count(".") <= 12
         assert found["scores"]["cocoa_sp"] > 0
-
-
-async def test_a_stream_tells_each_sentence_as_the_next_one_begins(client):
-    line = lines_of("paragraph")[0]
-    sent = {"messages": line["messages"], "num_samples": 3, "max_new_tokens": 200, "seed": 0}
-    sent |= {"units": "sentences", "stream": True, "cache": False}
-    events = events_of((await client.post(GENERATE, json=sent)).text)
-    *streamed, (last_name, result) = [(event.name, event.data) for event in events]
-    told = [data for name, data in streamed if name == "unit"]
-    sentences = result["units"][1:]
-
-    assert last_name == "result"
-    assert len(told) == len(sentences) - 1 >= 2
-    for early, whole in zip(told, sentences, strict=False):
-        assert [early[key] for key in ("kind", "text", "span", "tokens")] == [
-            whole[key] for key in ("kind", "text", "span", "tokens")
-        ]
-        assert early["scores"]["sp"] == pytest.approx(whole["scores"]["sp"], abs=1e-5)
-        assert "support" not in early
-    # The first is told while the answer is still written, not at its end.
-    names = [name for name, _ in streamed]
-    assert names.index("unit") < len(names) / 2
 
 
 async def test_each_sentence_has_light_scores_without_samples(client):
