@@ -41,13 +41,12 @@ def build(name, tag=VERSION):
         for one in text.split():
             if folder := folder_of(one):
                 options += ["--volume", f"{folder}:{folder}:ro"]
+    command = ("buildah", "bud", "--isolation", "chroot", "--pull-never", "--format", "docker")
+    sources = ("-f", ROOT / f"docker/{name}.Dockerfile", "-t", f"cocoa-{name}:{tag}", ROOT)
     started = time.monotonic()
-    done = run(
-        *("buildah", "bud", "--isolation", "chroot", "--pull-never", "--format", "docker"),
-        *options,
-        *("-f", ROOT / f"docker/{name}.Dockerfile", "-t", f"cocoa-{name}:{tag}", ROOT),
-        env=ENVIRONMENT,
-    )
+    done = run(*command, *options, *sources, env=ENVIRONMENT)
+    if "sealing memfd copy" in done.stderr:  # now and then buildah fails to start itself anew
+        done = run(*command, *options, *sources, env=ENVIRONMENT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return time.monotonic() - started
 
