@@ -44,8 +44,11 @@ _ENDING = re.compile(
     "(?<=[\uac00-\ud7a3])(?:입니다|이다|예요|에서|으로|은|는|이|가|을|를|의|에|로|와|과)$"
     "|(?<=\\w{3})'[^\\W\\d_]{1,4}$"
 )
+# "it's", "they've": what hangs on a function word.
 _CONTRACTED = re.compile("'(?:s|m|d|re|ve|ll)$")
+# Without its sign such a number is another one: "10 %" and "10".
 _UNIT_SIGN = re.compile("[%$€£¥₹°]")
+# "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
 

@@ -41,6 +41,7 @@ _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
 # What tells vitamins, options and blood groups apart, and stays in capitals.
 _LABEL = re.compile("[A-Z][+-]?|AB[+-]?")
+# Words of which one says what the other denies.
 _OPPOSITES = """
     more less, over under, above below, before after, least most, true false, correct wrong,
     north south, east west, northern southern, eastern western, left right, increase decrease,
@@ -57,6 +58,7 @@ _OPPOSED = frozenset(frozenset(pair.split()) for pair in _OPPOSITES.split(","))
 _UN = re.compile("(?:un|in|im|il|ir|dis|non)(?=.{4})")
 # Signs that may say the same: "3:1" and "3-1" are one score.
 _OF_SCORES = frozenset("-/:")
+# What follows the last word of a text.
 _END = Item("", ("",))
 
 
