@@ -12,6 +12,13 @@ from models.similarity.reading import Item, read
 from models.similarity.sameness import reading, relation
 
 SAME = [
+    ("有十二个座位", "有12个座位"),
+    ("一九四五年", "1945年"),
+    ("三月", "3月"),
+    ("一亿四千万人", "1.4亿人"),
+    ("第三", "第3"),
+    ("二百零五", "205"),
+    ("これは十二です", "これは12です"),
     ("12", "twelve"),
     ("1,000", "1000"),
     ("It is the Eiffel Tower.", "it is Eiffel tower"),
@@ -157,6 +164,8 @@ DIFFERENT = [
     ("It is legal.", "It is illegal."),
     ("vor 1990", "nach 1990"),
     ("Everybody came.", "Nobody came."),
+    ("有十二个座位", "有二十一个座位"),
+    ("三十", "13"),
     ("Brazil beat Italy 4-1.", "Italy beat Brazil 4-1."),
     ("Yes, in 146 BC Rome defeated Carthage.", "Yes, in 146 BC Carthage defeated Rome."),
     ("Bank of America acquired Merrill Lynch.", "Merrill Lynch acquired Bank of America."),
@@ -165,6 +174,8 @@ DIFFERENT = [
     ("La France a vaincu la Prusse.", "La Prusse a vaincu la France."),
 ]
 OF_A_MODEL = [
+    ("万一下雨", "10001下雨"),
+    ("一个医生", "医生"),
     ("Spain borders France.", "France borders Spain."),
     ("Anna plays with Bert.", "Bert plays with Anna."),
     ("Peter is as tall as Paul.", "Paul is as tall as Peter."),
