@@ -139,6 +139,8 @@ def _keys(item: Item) -> Iterator[str]:
     if set(item.frame) - {sign} == set(NUMBER):
         for number in item.numbers:
             yield f"{sign}{number.values[0] * number.factor}{number.dimension}"
+            if number.dimension == "share":
+                yield f"{sign}{number.values[0] * number.factor}"
             if number.dimension == "clock":
                 yield f"{(number.values[0] - 1) % 12 + 1}"
             elif number.dimension not in ("", "month") and not _UNIT_SIGN.search(item.text):

@@ -17,8 +17,8 @@ from models.similarity.numbers import (
     in_words,
     listed,
     scales_of,
-    with_han_in_digits,
 )
+from models.similarity.spelled import in_digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ NUMBER = ("#",)
 _STOP = Item("", ("",))
 # Of one letter behind a name or what is counted by them; that "I" is one may show what follows it.
 COUNTED = listed("type class phase stage grade level part book chapter section act factor war")
-_ROMANS = "I II III IV V VI VII VIII IX X XI XII"
+_ROMANS = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX XXI"
 _ROMAN = {one: number for number, one in enumerate(_ROMANS.split(), 1)}
 _BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
 _MINUS = frozenset(("minus", "moins", "menos", "meno"))
@@ -67,25 +67,43 @@ PREFIXES = frozenset("±<>\u2264\u2265\u221a\u00ac!")
 _SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
 _SPELLED |= {"==": "=", "===": "=", "!=": "\u2260", "<=": "\u2264", ">=": "\u2265", "->": "\u2192"}
 SIGNS = frozenset(
-    ["+", "-", "*", "/", ":", "^", "=", "<", ">", "&&", "||", "+=", "-=", "*=", "/=", *PREFIXES]
+    [
+        "+",
+        "-",
+        "*",
+        "/",
+        ":",
+        "^",
+        "=",
+        "<",
+        ">",
+        "&&",
+        "||",
+        "+=",
+        "-=",
+        "*=",
+        "/=",
+        *PREFIXES,
+    ]
     + [chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))]
 )
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
 _TOKEN = re.compile(
     rf"""
     (?P<run>[{_NO_BLANKS}]+)
-    | (?P<minus>(?<![\w)\]%°])[-\u2212](?=[\d$€£¥₹]))?(?P<money>[$€£¥₹]\s?(?=\d))?(?:
+    | (?P<minus>(?<![\w)\]%°])[-\u2212](?=[\d$€£¥₹]|\.\d))?(?P<money>[$€£¥₹]\s?(?=\.?\d))?(?:
         (?P<iso>\d{{4}}-\d\d-\d\d(?!\d))
       | (?P<clock>\d{{1,2}}(?::\d\d(?::\d\d)?(?!\d)
           |(?=\s?(?:[ap]\.?m\b|[AP]M\b))(?!\s?am\s+[^\W\d])))
         (?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
       | (?P<date>\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d))
-      | (?P<grouped>\d{{1,3}}(?P<comma>[,.'\u2019\u00a0\u202f])\d{{3}}(?:(?P=comma)\d{{3}})*(?!\d))
+      | (?P<grouped>[1-9]\d{{0,2}}(?P<comma>[,.'\u2019\u00a0\u202f\x20])
+            \d{{3}}(?:(?P=comma)\d{{3}})*(?!\d))
         (?P<decimals>[.,]\d+)?
       | (?P<version>\d+(?:\.\d+){{2,}})
       | (?P<fraction>(?<![\d/])(?:1/[234]|2/3|3/4)(?![\d/]))
       | 10\^\{{?(?P<power>{_EXPONENT})\}}?
-      | (?P<plain>\d+(?:[.,]\d+)?)
+      | (?P<plain>\d+(?:[.,]\d+)?|(?<![\w.)\]])\.\d+)
         (?:\s?[\u00d7x*\u00b7]\s?10\^\{{?(?P<tens>{_EXPONENT})\}}?|[eE](?P<e>{_EXPONENT})(?!\w))?
     )(?P<ordinal>(?:st|nd|rd|th|er|ère|ème|e)\b)?
     | (?P<word>°\s?[CF]\b|(?:km|mi?)/[hs]\b
@@ -127,7 +145,8 @@ def read(text: str) -> list[Item]:
             items.append(Item(word, (word.casefold(),)))
         else:
             items += _items(match, items)
-    return list(_prefixed(list(_with_months(list(_signed(list(_joined(items))))))))
+    summed = list(_summed(list(_joined(items))))
+    return list(_prefixed(list(_with_months(list(_signed(summed))))))
 
 
 def _plain(text: str) -> str:
@@ -136,7 +155,7 @@ def _plain(text: str) -> str:
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_LINE)}", text)
-    return _MARKS.sub(r" \1\2 ", with_joined_initials(with_han_in_digits(text)))
+    return _MARKS.sub(r" \1\2 ", with_joined_initials(in_digits(text)))
 
 
 def with_joined_initials(text: str) -> str:
@@ -297,6 +316,34 @@ def _number_at(
         part = behind[0].numbers[0].values[0]
         return replace(number, values=tuple(one + part for one in number.values)), start + 2
     return number, start + 1
+
+
+def _summed(items: Sequence[Item]) -> Iterator[Item]:
+    """Items with measures of larger and smaller units as one: "1 h 30 min", "5 ft 3 in"."""
+    before: Item | None = None
+    for item in items:
+        if before and _is_rest(before, item):
+            [larger], [smaller] = before.numbers, item.numbers
+            value = larger.values[0] + smaller.values[0] * smaller.factor / larger.factor
+            before = Item(f"{before.text} {item.text}", NUMBER, (replace(larger, values=(value,)),))
+            continue
+        if before:
+            yield before
+        before = item
+    if before:
+        yield before
+
+
+def _is_rest(before: Item, item: Item) -> bool:
+    """Whether a measure goes on in a smaller unit, of less than one of the larger."""
+    if before.frame != NUMBER or item.frame != NUMBER:
+        return False
+    [larger], [smaller] = before.numbers, item.numbers
+    return (
+        larger.dimension == smaller.dimension
+        and larger.dimension in ("length", "mass", "time")
+        and 0 < smaller.values[0] * smaller.factor < larger.factor
+    )
 
 
 def _signed(items: Sequence[Item]) -> Iterator[Item]:
