@@ -16,7 +16,7 @@ from app.scoring.claims import Split
 from app.scoring.questions import Subject
 from app.scoring.units import Parts
 from models.records import Array, Pair, Span
-from models.similarity.added import added, share_said, word_set
+from models.similarity.added import Asked, added, asked_in, share_said, word_set
 from models.similarity.lexical import jaccard
 from models.similarity.pairs import PairTable
 from models.similarity.sameness import covers, reading, relation_of_words
@@ -69,7 +69,7 @@ class Statements:
         self.num_tokens: dict[str, int] = {}
         self._added: dict[str, frozenset[str]] = {}
         if token_ends is None:
-            self._read_words(spans, word_set(question))
+            self._read_words(spans, asked_in(question))
         else:
             self._read_chunks(spans, token_ends)
         self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, question)
@@ -115,7 +115,7 @@ class Statements:
                 self._chunks[sample].append(premise)
                 self._sentences[premise] = _within(sample, chunk, spans[sample])
 
-    def _read_words(self, spans: SentenceSpans, asked: frozenset[str]) -> None:
+    def _read_words(self, spans: SentenceSpans, asked: Asked) -> None:
         """Each sentence of a sample is a chunk of its own."""
         self._hypotheses = [unit.text for unit in self._stated.units]
         for sample in dict.fromkeys(self._samples):

@@ -6,6 +6,7 @@ Sentences about one subject are alike whatever they say of it.
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from models.similarity.numbers import listed
@@ -37,6 +38,9 @@ FUNCTION_WORDS = listed(
     """
 )
 _NOT = Item("not", ("not",))
+# Between what one may choose from, and in front of what is not chosen.
+_OR = listed("or oder ou o или eller lub")
+_REFUSES = listed("than als not nicht pas no non não не")
 # What says how the numbers beside it are related.
 _OF_NUMBERS = listed("to bis a à al até or oder ou o of von de di by in")
 # Endings of Korean nouns, and what Turkish and English nouns have behind an apostrophe.
@@ -52,28 +56,70 @@ _UNIT_SIGN = re.compile("[%$€£¥₹°]")
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
 
-def added(text: str, asked: frozenset[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What answers share with their question.
+
+    Attributes:
+        words: of the question.
+        offered: those of them that it lets one choose from.
+    """
+
+    words: frozenset[str] = frozenset()
+    offered: frozenset[str] = frozenset()
+
+
+def asked_in(question: str) -> Asked:
+    """The words of a question, and those among which it lets one choose.
+
+    >>> sorted(asked_in("Which is longer, the Nile or the Amazon?").offered)
+    ['amazon', 'nile']
+    """
+    offered = set[str]()
+    items = [item for item in read(question) if item.word in _OR or not _says_nothing(item)]
+    for before, item, behind in zip(items, items[1:], items[2:], strict=False):
+        if item.word in _OR:
+            offered |= {*_keys(before), *_keys(behind)}
+    return Asked(word_set(question), frozenset(offered))
+
+
+def added(text: str, asked: Asked) -> str:
     """What a text says beyond its question: its words without those, and without function words.
 
     A text that adds nothing is what it says beside function words, or where that is nothing either,
-    whole. Numbers always stay, and names that are spelled as a function word.
+    whole. Numbers always stay, names that are spelled as a function word, and what is chosen of
+    what the question offers: "the Nile" and not the Amazon.
 
     Args:
         text: an answer.
-        asked: the words of its question in lower case.
+        asked: of its question.
 
-    >>> added("The capital of Peru is Lima.", frozenset(("capital", "peru")))
+    >>> added("The capital of Peru is Lima.", asked_in("What is the capital of Peru?"))
     'Lima'
     """
     every, said = read(text), dict[int, Item]()
     for i, item in enumerate(every):
         if item.word == "cannot" or item.word.endswith("n't"):
             said[i] = _NOT  # the verb before it says nothing
-        elif _CONTRACTED.sub("", item.word) not in FUNCTION_WORDS or _is_telling(every, i, text):
+        elif not _says_nothing(item) or _is_telling(every, i, text):
             said[i] = item
-    is_new = {i: _has_digit(item.text) or asked.isdisjoint(_keys(item)) for i, item in said.items()}
-    new = {i: item for i, item in said.items() if is_new[i]}
+    new, refused = dict[int, Item](), list[int]()  # "than", "not", which may go with the next word
+    for i, item in said.items():
+        keys = frozenset(_keys(item))
+        if _has_digit(item.text) or asked.words.isdisjoint(keys):
+            new[i] = item
+        elif not asked.offered.isdisjoint(keys):
+            if refused and all(_says_nothing(one) for one in every[refused[-1] + 1 : i]):
+                new.pop(refused[-1], None)
+            else:
+                new[i] = item
+        if item.word in _REFUSES:
+            refused.append(i)
     return _text(new) or _text(said) or text
+
+
+def _says_nothing(item: Item) -> bool:
+    return _CONTRACTED.sub("", item.word) in FUNCTION_WORDS
 
 
 def _text(items: Mapping[int, Item]) -> str:

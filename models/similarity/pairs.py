@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from models.records import Array, Pair
-from models.similarity.added import added, word_set
+from models.similarity.added import Asked, added, asked_in
 from models.similarity.sameness import MAX_CHARACTERS, Reading, Relation, reading, relation
 
 # What a pair scores on each label that is known without a model; where one text is empty, 0 on all.
@@ -37,6 +37,7 @@ class PairRules:
     has_facts: bool = True
     _readings: dict[str, Reading] = field(default_factory=dict, compare=False, repr=False)
     _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    _asked: dict[str, Asked] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def identity(self) -> tuple[bool | str, ...]:
@@ -66,7 +67,9 @@ class PairRules:
         if not self.cuts:
             return self.normalise(text)
         if text not in self._compared:
-            self._compared[text] = added(text, word_set(self.question))
+            if self.question not in self._asked:
+                self._asked[self.question] = asked_in(self.question)
+            self._compared[text] = added(text, self._asked[self.question])
         return self._compared[text]
 
     def is_known(self, a: str, b: str) -> bool:

@@ -48,7 +48,9 @@ _OPPOSITES = """
     north south, east west, northern southern, eastern western, left right, increase decrease,
     increases decreases, increased decreased, rises falls, rose fell, up down, first last,
     better worse, largest smallest, highest lowest, longest shortest, oldest youngest, higher
-    lower, larger smaller, longer shorter, older younger, hotter colder, won lost, everybody
+    lower, larger smaller, bigger smaller, greater smaller, greater less, longer shorter, taller
+    shorter, faster slower, earlier later, hotter colder, warmer colder, older younger, won lost,
+    win lose, wins loses, hot cold, good bad, open closed, high low, old new, everybody
     nobody, everything nothing, all none, mehr weniger, über unter, vor nach, wahr falsch,
     norden süden, osten westen, größer kleiner, alle niemand, plus moins, avant après, nord sud,
     est ouest, vrai faux, más menos, antes después, norte sur, este oeste, mayor menor, più

@@ -36,6 +36,7 @@ _HOW_OFTEN = re.compile(
 # What is written in other words alone, and with what it is compared.
 _OTHERWISE = (
     (re.compile(r"\bper cent\b", re.IGNORECASE), "percent"),
+    (re.compile(r"\bNo,(?= ?\d)"), "Not,"),  # "No 7" is a number
     (re.compile(r"\bup to(?=\s*[\d$€£])", re.IGNORECASE), "at most"),
     (re.compile(r"\bnoon\b", re.IGNORECASE), "12:00"),
     (re.compile(r"\bmidnight\b", re.IGNORECASE), "0:00"),

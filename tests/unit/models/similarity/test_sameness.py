@@ -186,6 +186,8 @@ DIFFERENT = [
     ("vor 1990", "nach 1990"),
     ("Everybody came.", "Nobody came."),
     ("有十二个座位", "有二十一个座位"),
+    ("It is bigger than 10.", "It is smaller than 10."),
+    ("Yes, 7 is prime.", "No, 7 is not prime."),
     ("0.5", "5"),
     (".5", "5"),
     ("15 mg twice a day", "15 mg three times a day"),
