@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from models.codec import to_json
 from models.engines.protocol import check_grammar, check_no_images
-from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
+from models.errors import InvalidRequest, SimilarityUnavailable
 from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity import OVER_NLI
@@ -195,13 +195,8 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
             listener=listener,
             is_of=lambda reply: reply.identity == self.info.identity,
         )
-        try:
-            async with in_time(request.timeout_s):
-                return await asking
-        except PromptTooLong as error:
-            context = self.info.max_context_tokens
-            message = f"prompt and new tokens exceed the model's context of {context} tokens"
-            raise PromptTooLong(message, field=error.field) from None
+        async with in_time(request.timeout_s):
+            return await asking
 
 
 class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
