@@ -295,32 +295,16 @@ class _Writer:
 
 
 def _bound_names(own: dict[str, Any]) -> None:
-    """Leave out bounds on the number of properties that hold anyway; refuse what is not followed.
+    """Leave out a least number of properties that are there anyway.
 
     Raises:
-        Unheld: as many properties cannot be, or nobody can count them.
+        Unheld: more are wanted than can be counted.
     """
-    names, required = own.get("properties", {}).keys(), set(own.get("required", ()))
-    least = max(0, own.pop("minProperties", 0) - len(required))
-    most = own.pop("maxProperties", None)
-    if most is not None and most < len(required):
-        raise Unheld("maxProperties is less than the number of those required")
-    num_optional = len(names - required)
+    least, num_required = own.get("minProperties", 0), len(set(own.get("required", ())))
+    if least <= num_required:
+        own.pop("minProperties", None)
     is_closed = own.get("additionalProperties") is False and "patternProperties" not in own
-    if is_closed and least > num_optional:
-        raise Unheld("minProperties is more than the number of those that there may be")
-    if most is not None and (most := most - len(required)) >= num_optional and is_closed:
-        most = None
-    if not least and most is None:
-        return
-    if least > 1 and not is_closed:
+    if least > num_required + 1 and not is_closed:
         raise Unheld(
             "minProperties is more than the number of those required, and one may come twice"
         )
-    is_one_of_them = is_closed and least <= 1 and most in (None, 1)
-    if num_optional and not is_one_of_them:
-        raise Unheld("minProperties and maxProperties take all of properties to be required")
-    if least:
-        own["minProperties"] = least + len(required)
-    if most is not None:
-        own["maxProperties"] = most + len(required)

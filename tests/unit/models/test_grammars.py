@@ -88,10 +88,6 @@ def test_a_schema_that_is_followed_as_it_is_stays_as_it_is(schema):
             {"type": "object", "additionalProperties": False, "anyOf": [{}]},
         ),
         ({"minProperties": 1, "required": ["a"]}, {"required": ["a"]}),
-        (
-            {"properties": {"a": {}}, "additionalProperties": False, "maxProperties": 7},
-            {"properties": {"a": {}}, "additionalProperties": False},
-        ),
     ],
 )
 def test_what_says_nothing_is_left_out_and_the_rest_written_as_it_is_followed(schema, expected):
@@ -243,17 +239,8 @@ def test_patterns_are_so_many_and_so_long():
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        (
-            {"patternProperties": {"^k$": {}}, "additionalProperties": False, "minProperties": 2},
-            "minProperties is more than the number of those that there may be",
-        ),
-        (
-            {"required": ["a", "b"], "maxProperties": 1},
-            "maxProperties is less than the number of those required",
-        ),
         ({"minProperties": 3, "maxProperties": 2}, "minProperties is more than maxProperties"),
         ({"type": "object", "minProperties": 2}, "and one may come twice"),
-        ({"properties": {"a": {}}, "maxProperties": 2}, "take all of properties to be required"),
     ],
 )
 def test_a_number_of_properties_that_cannot_be_is_refused(schema, told):
@@ -271,7 +258,7 @@ def test_a_number_of_properties_that_cannot_be_is_refused(schema, told):
 )
 def test_values_that_the_library_would_write_otherwise_are_written_as_they_are(schema, text):
     assert grammar_of(schema) == Grammar("lark", f'start: "{text}"')
-    assert "at #/items: a number in it is not followed" in refusal_of({"items": schema})
+    assert "at #/items: a number in it is beyond 2^53" in refusal_of({"items": schema})
 
 
 def test_a_control_character_without_a_short_escape_is_refused_beside_others():
