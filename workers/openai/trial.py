@@ -116,8 +116,7 @@ class GeneratorTrial:
         if not calls.can.profile.is_hosted or calls.can.profile.logprobs is not None:
             await _try(calls, self._servers.end_token)
         self._bind(calls.can)
-        price = kind, calls.num_posts, calls.num_tokens
-        logger.info("the language model's server is %s: looked at by %d calls, %d tokens", *price)
+        logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
         return calls.can
 
     async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
@@ -138,7 +137,7 @@ class GeneratorTrial:
 
     def _calls(self, client: Client, profile: Profile, *, is_trial: bool = True) -> ModelCalls:
         nothing = OpenAIServer("", profile)
-        return ModelCalls(client, nothing, said=(_HOUSE, _SUM), is_trial=is_trial)
+        return ModelCalls(client, nothing, is_trial=is_trial)
 
     async def _look(self, client: Client, profile: Profile) -> dict[str, Any]:
         """What a server of this kind says of itself; nothing where it is none, or says nothing."""

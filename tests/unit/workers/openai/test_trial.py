@@ -36,9 +36,8 @@ async def test_what_was_found_and_its_price_are_logged(caplog):
     async with openai_server(probes=()) as server, over(server):
         num_calls = len(server.bodies)
     [price] = [one for one in caplog.records if one.name == "workers.openai.trial"]
-    kind, calls, tokens = price.args
+    kind, calls = price.args
     assert (kind, num_calls <= calls) == ("vllm", True)  # it is asked for token ids, too
-    assert 0 < tokens < 1000
 
 
 async def test_a_path_of_the_same_name_that_answers_otherwise_is_no_tokenizer():
