@@ -58,8 +58,8 @@ _END = b"[DONE]"
 # Parameters whose names count in a message where they are set apart alone.
 _USUAL_WORDS = frozenset({"n", "model", "prompt", "messages", "stream", "stop", "tools"})
 _ANSWERED = "POST %s was answered with status %d: code %s; parameters that it names: %s"
-# A code that is no text.
-_CODE = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+# Codes as servers have them; another one might quote the request.
+_CODE = re.compile(r"[a-z]{1,20}(_[a-z]{1,20}){1,5}|[A-Z][A-Za-z]{1,30}Error")
 _OPENED = "connection.connect_tcp.complete"
 
 
@@ -232,8 +232,6 @@ class Calls:
                     codes, named = _codes_and_named(told, body)
                     named &= body.keys()
                     code = next(filter(_CODE.fullmatch, codes), "none")
-                    if code in content:  # it might quote the request
-                        code = "none"
                     logger.log(level, _ANSWERED, path, status, code, ", ".join(sorted(named)))
                     raise error
             await asyncio.sleep(wait_s)
