@@ -23,7 +23,6 @@ _RULES = {
         ("stack level", "too large", "too many", "fuel", "limit", "items"), TOO_COMPLEX
     ),
 }
-_MAX_PLACE = 120
 
 
 def rule_of(told: str) -> str:
@@ -32,5 +31,5 @@ def rule_of(told: str) -> str:
     return next((rule for words, rule in _RULES.items() if words in told), _OTHERWISE)
 
 
-def refusal(place: str, rule: str) -> str:
-    return f"no answer can be held to it: at #{place:.{_MAX_PLACE}}: {rule}"
+def refusal(rule: str) -> str:
+    return f"no answer can be held to it: {rule}"

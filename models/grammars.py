@@ -37,8 +37,6 @@ HELD_FORMATS |= {"ipv4", "ipv6", "uuid", "uri"}
 # (é and \u00e9), and no model that is not made for JSON writes blanks until its last token.
 # llguidance reads it, here and in vLLM; others do not.
 _OPTIONS = "x-guidance"
-# Says of an `anyOf` that it was written so.
-WAS_ONE_OF = "x-oneOf"
 _ITEMS, _KEYS = ", ", ": "
 _WRITTEN = {
     "whitespace_flexible": False,
@@ -204,7 +202,7 @@ class _Writer:
     """Writes a schema as llguidance is to read it.
 
     Schemas that are referred to stand under `$defs` by their JSON Pointers, so that each means the
-    same wherever it stands, and its place can be told (`models.engines.matchers`).
+    same wherever it stands.
     """
 
     def __init__(self, schemas: Mapping[str, Any]) -> None:
@@ -278,7 +276,7 @@ class _Writer:
             return own
         if not self._branches.exclude(schema["oneOf"], schema):
             raise Unheld("oneOf: its branches are not known to exclude each other")
-        choice = {"anyOf": self._several(path, "oneOf", schema), WAS_ONE_OF: True}
+        choice = {"anyOf": self._several(path, "oneOf", schema)}
         if "anyOf" not in own:
             return own | choice
         return own | {"allOf": [*own.get("allOf", []), choice]}

@@ -199,10 +199,9 @@ class Trials:
         for lane in self._lanes:
             async with lane.turns.turn(self._caller(), 1), lane.lock:
                 found = await _to_its_end(self._asked(source, lane.seconds))
-            verdict = Verdict(is_quick=lane is self._lanes[0])
-            if found["rule"]:
-                verdict = Verdict(refusal(found["place"], found["rule"]), verdict.is_quick)
-            if found["rule"] != TOO_LONG:
+            rule = found["rule"]
+            verdict = Verdict(refusal(rule) if rule else "", is_quick=lane is self._lanes[0])
+            if rule != TOO_LONG:
                 break
         self._known[key] = verdict
         if len(self._known) > _MAX_KNOWN:
