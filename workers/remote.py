@@ -22,7 +22,7 @@ from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.calling import Listener, deadline_of, in_time
 from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of
-from workers.config import OurComparers, OurGenerators, Role
+from workers.config import ComparerConfig, GeneratorConfig, Role
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.protocol import (
@@ -304,7 +304,7 @@ class RemoteNli(RemoteComparer):
         return await self._of_each("/v1/token-ends", texts, to_json, wire.decode_token_ends)
 
 
-async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGenerator:
+async def connect_generator(servers: GeneratorConfig, hooks: Hooks) -> RemoteGenerator:
     """The generator at its url, once one of its workers answers."""
     kind: _Kind[wire.GenerationInfo] = _Kind("generation")
     upstream = Upstream("generation", servers, kind, hooks)
@@ -313,7 +313,7 @@ async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGener
 
 
 async def connect_comparers(
-    servers: OurComparers, hooks: Hooks, language_model: LanguageModel
+    servers: ComparerConfig, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, RemoteComparer], RemoteNli | None]:
     """The comparers at their url and the NLI model among them, once a worker answers."""
     kind: _Kind[wire.SimilarityInfo] = _Kind("similarity")

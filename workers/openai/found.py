@@ -76,7 +76,7 @@ class OpenAIServer:
         no_images: why it reads no images in chats; "" where it does.
         fingerprint: see `Fingerprint`.
         probes: by the statistic that each predicts, those that its plugin reads.
-        revision: that the deployment says its weights have; "" where it leaves that to the server.
+        revision: of its weights, as the deployment says; None where it leaves that to the server.
         is_routed: whether it is a router, behind which replicas come and go, and which may hide
             some of what a server tells.
     """
@@ -98,7 +98,7 @@ class OpenAIServer:
     no_images: str = ""
     fingerprint: Fingerprint = None
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
-    revision: str = ""
+    revision: str | None = None
     is_routed: bool = False
 
     def learn(self, **known: Any) -> None:
@@ -172,7 +172,7 @@ class OpenAIServer:
         """
         text, mean = self.fingerprint or (None, None)
         answers = text, None if mean is None else round(mean, 2) + 0.0
-        parts = [self.model_id, self.revision, self.raw_samples, self.raw_greedy]
+        parts: list[Any] = [self.model_id, self.revision, self.raw_samples, self.raw_greedy]
         parts.append(sorted(one.sha256 for one in self.probes.values()))
         if self.is_routed:
             return digest_of("routed", *parts, self.columns or answers)

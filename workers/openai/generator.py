@@ -26,7 +26,7 @@ from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
 from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Failed, Rejected
-from workers.config import OpenAIServers, api_keys, further_headers, probe_folders, variable
+from workers.config import GeneratorConfig, api_keys, further_headers, probe_folders, variable
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
@@ -64,7 +64,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
     def __init__(
         self,
-        servers: OpenAIServers,
+        servers: GeneratorConfig,
         *,
         probes: Mapping[str, ProbeInfo] | None = None,
         hooks: Hooks | None = None,
@@ -197,7 +197,7 @@ def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
 
 
 async def connect_generator(
-    servers: OpenAIServers, hooks: Hooks, probes: ProbeConfig
+    servers: GeneratorConfig, hooks: Hooks, probes: ProbeConfig
 ) -> OpenAIGenerator:
     """The generator at its url, once one of its servers has been tried out.
 

@@ -18,7 +18,7 @@ from models.grammars import grammar_of
 from models.records import GenerationRequest
 from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
-from workers.config import OpenAIServers, variable
+from workers.config import GeneratorConfig, variable
 from workers.openai.found import UNKNOWN_CONTEXT, Columns, Fingerprint, OpenAIServer, common
 from workers.openai.profiles import GENERIC, NO_FORMAT, PROFILES, Profile, by_entry, by_host
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
@@ -79,7 +79,7 @@ class GeneratorTrial:
         ModelNotLoaded: the deployment names a kind of server that there is not.
     """
 
-    def __init__(self, servers: OpenAIServers, probes: Mapping[str, ProbeInfo]) -> None:
+    def __init__(self, servers: GeneratorConfig, probes: Mapping[str, ProbeInfo]) -> None:
         if servers.server and servers.server not in PROFILES:
             message = f"must be one of {', '.join(PROFILES)}"
             raise ModelNotLoaded(f"{variable('generation.server')} {message}")

@@ -70,7 +70,7 @@ async def test_an_answer_to_another_request_is_none(kind):
         routes=[Route("/v1/info", tell), Route("/v1/generate", answer, methods=["POST"])]
     )
     async with listening(app) as port:
-        servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
+        servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").checked()
         async with running(await connect_generator(servers, Hooks())) as remote:
             with pytest.raises(GenerationUnavailable, match="of another call"):
                 await remote.generate(REQUEST, heard.append)

@@ -79,7 +79,7 @@ def known(folders):
 async def bound(worker, folders):
     """The server of a worker as its trial finds it, of which a deployment knows the probes."""
     worker.can.columns = await trial._columns(worker, Prompt(ids=(1,)))
-    servers = GeneratorConfig(url="http://a", api="openai").place()
+    servers = GeneratorConfig(url="http://a", api="openai").checked()
     trial.GeneratorTrial(servers, known(folders))._bind(worker.can)
     return worker.can
 
