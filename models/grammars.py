@@ -9,7 +9,6 @@ Nothing is fetched and no pattern is run; how long compiling takes shows elsewhe
 import json
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,11 +36,10 @@ HELD_FORMATS |= {"ipv4", "ipv6", "uuid", "uri"}
 # (é and \u00e9), and no model that is not made for JSON writes blanks until its last token.
 # llguidance reads it, here and in vLLM; others do not.
 _OPTIONS = "x-guidance"
-_ITEMS, _KEYS = ", ", ": "
 _WRITTEN = {
     "whitespace_flexible": False,
-    "item_separator": _ITEMS,
-    "key_separator": _KEYS,
+    "item_separator": ", ",
+    "key_separator": ": ",
     "json_allowed_escapes": 'nrbtf\\"',
 }
 # Keywords with any value: those that say nothing of what is valid.
@@ -95,8 +93,6 @@ def grammar_of(schema: Mapping[str, Any]) -> Grammar:
             _check_keywords(path, one, schemas)
     _check_finite(schemas)
     _check_whole(schemas.values())
-    if texts := _listed(schema):
-        return Grammar("lark", f"start: {' | '.join(map(json.dumps, texts))}")
     source = json.dumps({**_Writer(schemas).whole(), _OPTIONS: _WRITTEN})
     if len(source) > _MAX_WRITTEN:
         raise BadSchema("refers to too many parts of itself: those under $defs are read once")
@@ -182,20 +178,6 @@ def _check_whole(schemas: Iterable[Any]) -> None:
         check_steps(own)
     except Unheld as error:
         raise BadSchema(str(error)) from None
-
-
-def _listed(schema: Mapping[str, Any]) -> list[str]:
-    """Texts of a schema that only lists values, some of which the library would write otherwise."""
-    said = schema.keys() - _SAYING_NOTHING
-    if said not in ({"const"}, {"enum"}):
-        return []
-    values = [schema["const"]] if "const" in schema else schema["enum"]
-    try:
-        check_constants(values)
-    except Unheld:
-        with suppress(ValueError):  # not finite
-            return [json.dumps(one, allow_nan=False, separators=(_ITEMS, _KEYS)) for one in values]
-    return []
 
 
 class _Writer:

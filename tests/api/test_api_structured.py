@@ -184,7 +184,7 @@ async def test_what_cannot_be_heeded_is_refused_by_field_and_reason(service, pat
 
 HEEDED = [
     {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
-    {"const": 18446744073709551616},
+    {"const": 9007199254740992},
     {"type": "array", "items": {"enum": [1]}, "maxItems": 2, "uniqueItems": False},
     {"type": "object", "propertyNames": {"type": "string"}, "maxProperties": 0},
     *({"type": "string", "maxLength": 4, "format": name} for name in ("password", "binary")),
