@@ -23,9 +23,6 @@ _RULES = {
         ("stack level", "too large", "too many", "fuel", "limit", "items"), TOO_COMPLEX
     ),
 }
-_KNOWN = {*_RULES.values(), TOO_LONG, TOO_LARGE, BROKEN, _OTHERWISE}
-_HELD_TO_IT = "no answer can be held to it: "
-_MAX_PLACE = 120
 
 
 def rule_of(told: str) -> str:
@@ -34,15 +31,5 @@ def rule_of(told: str) -> str:
     return next((rule for words, rule in _RULES.items() if words in told), _OTHERWISE)
 
 
-def refusal(place: str, rule: str) -> str:
-    return f"{_HELD_TO_IT}at #{place:.{_MAX_PLACE}}: {rule}"
-
-
-def is_refusal(message: str) -> bool:
-    """Whether a message is one of `refusal`, about a place that a schema can have."""
-    rest = message.removeprefix(f"{_HELD_TO_IT}at #")
-    place, _, rule = rest.rpartition(": ")
-    if rule not in _KNOWN:  # some have a colon of their own
-        place, _, first = place.rpartition(": ")
-        rule = f"{first}: {rule}"
-    return rest != message and rule in _KNOWN and len(place) <= _MAX_PLACE and place.isprintable()
+def refusal(rule: str) -> str:
+    return f"no answer can be held to it: {rule}"

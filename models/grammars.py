@@ -9,7 +9,6 @@ Nothing is fetched and no pattern is run; how long compiling takes shows elsewhe
 import json
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,13 +36,10 @@ HELD_FORMATS |= {"ipv4", "ipv6", "uuid", "uri"}
 # (é and \u00e9), and no model that is not made for JSON writes blanks until its last token.
 # llguidance reads it, here and in vLLM; others do not.
 _OPTIONS = "x-guidance"
-# Says of an `anyOf` that it was written so.
-WAS_ONE_OF = "x-oneOf"
-_ITEMS, _KEYS = ", ", ": "
 _WRITTEN = {
     "whitespace_flexible": False,
-    "item_separator": _ITEMS,
-    "key_separator": _KEYS,
+    "item_separator": ", ",
+    "key_separator": ": ",
     "json_allowed_escapes": 'nrbtf\\"',
 }
 # Keywords with any value: those that say nothing of what is valid.
@@ -97,8 +93,6 @@ def grammar_of(schema: Mapping[str, Any]) -> Grammar:
             _check_keywords(path, one, schemas)
     _check_finite(schemas)
     _check_whole(schemas.values())
-    if texts := _listed(schema):
-        return Grammar("lark", f"start: {' | '.join(map(json.dumps, texts))}")
     source = json.dumps({**_Writer(schemas).whole(), _OPTIONS: _WRITTEN})
     if len(source) > _MAX_WRITTEN:
         raise BadSchema("refers to too many parts of itself: those under $defs are read once")
@@ -186,25 +180,11 @@ def _check_whole(schemas: Iterable[Any]) -> None:
         raise BadSchema(str(error)) from None
 
 
-def _listed(schema: Mapping[str, Any]) -> list[str]:
-    """Texts of a schema that only lists values, some of which the library would write otherwise."""
-    said = schema.keys() - _SAYING_NOTHING
-    if said not in ({"const"}, {"enum"}):
-        return []
-    values = [schema["const"]] if "const" in schema else schema["enum"]
-    try:
-        check_constants(values)
-    except Unheld:
-        with suppress(ValueError):  # not finite
-            return [json.dumps(one, allow_nan=False, separators=(_ITEMS, _KEYS)) for one in values]
-    return []
-
-
 class _Writer:
     """Writes a schema as llguidance is to read it.
 
     Schemas that are referred to stand under `$defs` by their JSON Pointers, so that each means the
-    same wherever it stands, and its place can be told (`models.engines.matchers`).
+    same wherever it stands.
     """
 
     def __init__(self, schemas: Mapping[str, Any]) -> None:
@@ -278,7 +258,7 @@ class _Writer:
             return own
         if not self._branches.exclude(schema["oneOf"], schema):
             raise Unheld("oneOf: its branches are not known to exclude each other")
-        choice = {"anyOf": self._several(path, "oneOf", schema), WAS_ONE_OF: True}
+        choice = {"anyOf": self._several(path, "oneOf", schema)}
         if "anyOf" not in own:
             return own | choice
         return own | {"allOf": [*own.get("allOf", []), choice]}
@@ -295,32 +275,16 @@ class _Writer:
 
 
 def _bound_names(own: dict[str, Any]) -> None:
-    """Leave out bounds on the number of properties that hold anyway; refuse what is not followed.
+    """Leave out a least number of properties that are there anyway.
 
     Raises:
-        Unheld: as many properties cannot be, or nobody can count them.
+        Unheld: more are wanted than can be counted.
     """
-    names, required = own.get("properties", {}).keys(), set(own.get("required", ()))
-    least = max(0, own.pop("minProperties", 0) - len(required))
-    most = own.pop("maxProperties", None)
-    if most is not None and most < len(required):
-        raise Unheld("maxProperties is less than the number of those required")
-    num_optional = len(names - required)
+    least, num_required = own.get("minProperties", 0), len(set(own.get("required", ())))
+    if least <= num_required:
+        own.pop("minProperties", None)
     is_closed = own.get("additionalProperties") is False and "patternProperties" not in own
-    if is_closed and least > num_optional:
-        raise Unheld("minProperties is more than the number of those that there may be")
-    if most is not None and (most := most - len(required)) >= num_optional and is_closed:
-        most = None
-    if not least and most is None:
-        return
-    if least > 1 and not is_closed:
+    if least > num_required + 1 and not is_closed:
         raise Unheld(
             "minProperties is more than the number of those required, and one may come twice"
         )
-    is_one_of_them = is_closed and least <= 1 and most in (None, 1)
-    if num_optional and not is_one_of_them:
-        raise Unheld("minProperties and maxProperties take all of properties to be required")
-    if least:
-        own["minProperties"] = least + len(required)
-    if most is not None:
-        own["maxProperties"] = most + len(required)

@@ -1,8 +1,8 @@
 """Pure: bounds and constants of a schema, as the library that follows it can represent them.
 
-llguidance keeps a bound as a double, and one of integers in 64 bits, of which the lowest overflow.
-A bound beyond that is moved inward, to the next one that it has: what is written is within all the
-same. Where nothing is left, and for a constant that it would write otherwise, a schema is refused.
+llguidance keeps a bound as a double. One beyond the integers that each have a double of their own
+is moved inward, to the last of these: what is written is within all the same. Where nothing is
+left, and for a constant that it would write otherwise, a schema is refused.
 """
 
 import math
@@ -12,10 +12,6 @@ from typing import Any
 
 from models.units.json_schemas import COUNTS, NUMBERS
 
-# The greatest integer of 64 bits, and the greatest double below it.
-_MOST, _MOST_DOUBLE = 2**63 - 1, 2**63 - 1024
-# An end from here on must not be open: no 64 bits hold all numbers of as many digits.
-_OPEN = 10**18
 # Up to this each integer has a double of its own.
 _EXACT = 2**53
 _MAX_COUNT = 2**31 - 1
@@ -45,24 +41,19 @@ def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
     own: dict[str, Any] = {}
     if "multipleOf" in schema:
         own["multipleOf"] = _step(schema["multipleOf"])
-    low, high = _end(schema, "minimum", 1), _end(schema, "maximum", -1)
-    kind, most = "number", _MOST_DOUBLE
+    low, high, kind = _end(schema, "minimum", 1), _end(schema, "maximum", -1), "number"
     if _is_integer(schema):
-        kind, most, low, high = "integer", _MOST, low and _whole(low), high and _whole(high)
+        kind, low, high = "integer", low and _whole(low), high and _whole(high)
     if low and high and (low[0] > -high[0] or (low[0] == -high[0] and (low[1] or high[1]))):
         raise Unheld(f"no {kind} lies between its bounds")
-    if not high and low and low[0] >= _OPEN:
-        high = (-most, False)
-    if not low and high and high[0] >= _OPEN:
-        low = (-_MOST_DOUBLE, False)
-    low, high = low and _inward(low, -_MOST_DOUBLE), high and _inward(high, -most)
-    least, greatest = low[0] if low else -_MOST_DOUBLE, -high[0] if high else most
-    if least > greatest:
-        raise Unheld(f"its bounds leave nothing between {-_MOST_DOUBLE} and {most} with a double")
+    ends = [end and max(end, (-_EXACT, False)) for end in (low, high)]
+    if any(end and end > (_EXACT, False) for end in ends):
+        raise Unheld("its bounds leave nothing between -2^53 and 2^53")
+    low, high = ends
     if low:
-        own["exclusiveMinimum" if low[1] else "minimum"] = least
+        own["exclusiveMinimum" if low[1] else "minimum"] = low[0]
     if high:
-        own["exclusiveMaximum" if high[1] else "maximum"] = greatest
+        own["exclusiveMaximum" if high[1] else "maximum"] = -high[0]
     return own
 
 
@@ -99,11 +90,8 @@ def check_constants(values: list[Any]) -> None:
         if isinstance(one, str):
             if not _UNWRITTEN.isdisjoint(one):
                 raise Unheld("a control character in it cannot be written")
-        elif isinstance(one, int | float) and not isinstance(one, bool) and not _is_held(one):
-            raise Unheld(
-                f"a number in it is not followed: integers are exact up to {_EXACT}, beyond it "
-                f"where a double is, and nothing is beyond {_MOST_DOUBLE}"
-            )
+        elif isinstance(one, int | float) and not (_is_finite(one) and abs(one) <= _EXACT):
+            raise Unheld("a number in it is beyond 2^53, up to which each integer is exact")
 
 
 def check_steps(schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -124,12 +112,6 @@ def _is_finite(number: float) -> bool:
     return isinstance(number, int) or math.isfinite(number)
 
 
-def _is_held(number: float) -> bool:
-    if not _is_finite(number) or abs(number) > _MOST_DOUBLE:
-        return False
-    return isinstance(number, float) or int(float(number)) == number
-
-
 def _is_integer(schema: Mapping[str, Any]) -> bool:
     types = schema.get("type", ())
     return "integer" in ([types] if isinstance(types, str) else types) and "number" not in types
@@ -147,19 +129,6 @@ def _whole(end: _End) -> _End:
     """The same end of the integers within, which is closed."""
     value, is_open = end
     return (math.floor(value) + 1 if is_open else math.ceil(value)), False
-
-
-def _inward(end: _End, least: int) -> _End:
-    """The nearest end with a double that lies no further out; beyond `_EXACT` a closed one."""
-    value, is_open = max(end, (least, False))
-    if abs(value) <= _EXACT or (value, is_open) == (least, False):
-        return value, is_open
-    if abs(value) > _MOST:
-        return value, is_open
-    near = float(value)
-    if near < value or (is_open and near == value):
-        near = math.nextafter(near, math.inf)
-    return int(near), False
 
 
 def _step(step: float) -> float:

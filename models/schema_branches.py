@@ -3,20 +3,19 @@
 Where they do, one of them holds wherever any does, so that it says what `anyOf` says.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 from models.units.json_schemas import TYPES
 
-# Pairs that are compared one by one; more branches take a property that tells all of them apart.
-_MAX_PAIRS = 500
+# Each is compared with each other one.
+_MAX_BRANCHES = 64
 # Of schemas within each other, references among them.
 _MAX_DEPTH = 8
-_NUMBERS = frozenset({"integer", "fraction"})
-_ALL = frozenset(TYPES) - {"number"} | _NUMBERS
+_KIND_OF = {bool: "boolean", int: "integer", float: "fraction", str: "string", dict: "object"}
+_KIND_OF |= {list: "array", type(None): "null"}
 _Kinds = frozenset[str]
 
 
@@ -28,28 +27,10 @@ class Branches:
 
     def exclude(self, branches: Sequence[Any], parent: Mapping[str, Any]) -> bool:
         """Whether no value is valid under two of these branches and under their parent's type."""
-        kinds = _kinds(parent)
-        if len(branches) * (len(branches) - 1) // 2 > _MAX_PAIRS:
-            return kinds == {"object"} and self._told_apart(branches)
-        pairs = combinations(branches, 2)
-        return all(self._are_exclusive(one, other, kinds, _MAX_DEPTH) for one, other in pairs)
-
-    def _told_apart(self, branches: Sequence[Any]) -> bool:
-        """Whether a property that all of them require has other constants in each."""
-        resolved = [self._resolved(one) for one in branches]
-        if not all(isinstance(one, dict) for one in resolved):
+        if len(branches) > _MAX_BRANCHES:
             return False
-        names = set(resolved[0].get("required", ()))
-        for name in names.intersection(*(one.get("required", ()) for one in resolved)):
-            seen: set[str] = set()
-            for one in resolved:
-                constants = _constants(self._resolved(one.get("properties", {}).get(name, True)))
-                if constants is None or not seen.isdisjoint(constants):
-                    break
-                seen |= constants.keys()
-            else:
-                return True
-        return False
+        pairs, kinds = combinations(branches, 2), _kinds(parent)
+        return all(self._are_exclusive(one, other, kinds, _MAX_DEPTH) for one, other in pairs)
 
     def _resolved(self, schema: Any) -> Any:
         for _ in range(_MAX_DEPTH):
@@ -64,22 +45,17 @@ class Branches:
             return True
         if not depth or one is True or other is True:
             return False
-        kinds = _kinds(one) & within, _kinds(other) & within
-        if not kinds[0] & kinds[1]:
-            return True
-        if _differ((_constants(one), _constants(other)), kinds):
+        kinds = _kinds(one) & _kinds(other) & within
+        if not kinds or _list_apart(one, other):
             return True
         for first, second in ((one, other), (other, one)):
             for keyword in ("anyOf", "oneOf"):
                 inner = first.get(keyword, ())
                 if inner and all(
-                    self._are_exclusive(each, second, kinds[0] & kinds[1], depth - 1)
-                    for each in inner
+                    self._are_exclusive(each, second, kinds, depth - 1) for each in inner
                 ):
                     return True
-        if kinds[0] & kinds[1] <= _NUMBERS:
-            return _lies_below(one, other) or _lies_below(other, one)
-        return kinds[0] & kinds[1] == {"object"} and self._differ_in_a_property(one, other, depth)
+        return kinds == {"object"} and self._differ_in_a_property(one, other, depth)
 
     def _differ_in_a_property(
         self, one: Mapping[str, Any], other: Mapping[str, Any], depth: int
@@ -92,60 +68,37 @@ class Branches:
                 if "patternProperties" not in schema:
                     otherwise = schema.get("additionalProperties", True)
                 members.append(schema.get("properties", {}).get(name, otherwise))
-            if self._are_exclusive(members[0], members[1], _ALL, depth - 1):
+            if self._are_exclusive(members[0], members[1], _kinds({}), depth - 1):
                 return True
         return False
 
 
+def _values(schema: Mapping[str, Any]) -> list[Any] | None:
+    """The values that it lists; None where it lists none."""
+    found: list[Any] | None = [schema["const"]] if "const" in schema else schema.get("enum")
+    return found
+
+
 def _kinds(schema: Mapping[str, Any]) -> _Kinds:
+    if (values := _values(schema)) is not None:
+        return frozenset(map(_kind_of, values))
     types = schema.get("type", TYPES)
-    if isinstance(types, str):
-        types = [types]
-    return frozenset(types) - {"number"} | (_NUMBERS if "number" in types else frozenset())
+    kinds = {types} if isinstance(types, str) else {*types}
+    return frozenset(kinds - {"number"} | {"integer", "fraction"} if "number" in kinds else kinds)
 
 
-def _constants(schema: Any) -> dict[str, _Kinds] | None:
-    """The values that are valid under it, each with its type; None where they are not listed."""
-    if not isinstance(schema, dict) or schema.keys().isdisjoint({"const", "enum"}):
-        return None
-    values = [schema["const"]] if "const" in schema else schema["enum"]
-    return {json.dumps(_plain(one), sort_keys=True): _kind_of(one) for one in values}
+def _kind_of(value: Any) -> str:
+    is_whole = isinstance(value, float) and value.is_integer()
+    return "integer" if is_whole else _KIND_OF[type(value)]
 
 
-def _plain(value: Any) -> Any:
-    """Equal numbers, written alike."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
-
-
-def _kind_of(value: Any) -> _Kinds:
-    value = _plain(value)
-    names = {bool: "boolean", int: "integer", float: "fraction", str: "string"}
-    names |= {dict: "object", list: "array"}
-    return frozenset({names.get(type(value), "null")})
-
-
-def _differ(
-    constants: tuple[dict[str, _Kinds] | None, dict[str, _Kinds] | None],
-    kinds: tuple[_Kinds, _Kinds],
-) -> bool:
-    first, second = constants
-    if first is not None and second is not None:
-        return first.keys().isdisjoint(second)
-    listed, other_kinds = (second, kinds[0]) if first is None else (first, kinds[1])
-    return listed is not None and not any(kind & other_kinds for kind in listed.values())
-
-
-def _lies_below(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    for most, least in product(("maximum", "exclusiveMaximum"), ("minimum", "exclusiveMinimum")):
-        if most not in one or least not in other:
-            continue
-        is_open = (most, least) != ("maximum", "minimum")
-        if one[most] < other[least] or (is_open and one[most] == other[least]):
-            return True
-    return False
+def _list_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both list values, no objects or arrays among them, and none in common."""
+    listed, others = _values(one), _values(other)
+    if listed is None or others is None:
+        return False
+    if any(isinstance(value, dict | list) for value in (*listed, *others)):
+        return False
+    return not {(_kind_of(value), value) for value in listed} & {
+        (_kind_of(value), value) for value in others
+    }

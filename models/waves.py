@@ -88,25 +88,6 @@ def ends_by_agreement(
     return any(one is not None and one.reasoning is not None for one in counted)
 
 
-def draw_samples(
-    request: GenerationRequest,
-    answer: records.Sequence | None,
-    draw: Callable[[int], records.Sequence],
-) -> tuple[records.Sequence, ...]:
-    """All samples of a request.
-
-    Args:
-        request: says how many there may be.
-        answer: as in `num_further`.
-        draw: the i-th sample.
-    """
-    samples: list[records.Sequence] = []
-    while num_next := num_further(request, answer, samples):
-        first = request.num_drawn + len(samples)
-        samples += map(draw, range(first, first + num_next))
-    return tuple(samples)
-
-
 def num_taken(
     request: GenerationRequest, generation: Generation, agree: Agree | None = None
 ) -> int | None:

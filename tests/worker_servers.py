@@ -75,7 +75,7 @@ async def remote_generator(local, **settings):
     """A generator behind HTTP, over a local one that runs."""
     async with listening(make_app(lambda: Served(generator=local))) as port:
         generation = GeneratorConfig(url=f"http://127.0.0.1:{port}", **settings)
-        async with running(await connect_generator(generation.place(), Hooks())) as generator:
+        async with running(await connect_generator(generation.checked(), Hooks())) as generator:
             yield generator
 
 
@@ -84,7 +84,7 @@ async def remote_comparers(comparers, nli=None, language_model=ANYWHERE):
     """Comparers and the NLI model behind HTTP, over local ones that run."""
     served = Served(comparers=comparers, nli=nli)
     async with listening(make_app(lambda: served)) as port:
-        servers = ComparerConfig(url=f"http://127.0.0.1:{port}").place()
+        servers = ComparerConfig(url=f"http://127.0.0.1:{port}").checked()
         found, found_nli = await connect_comparers(servers, Hooks(), language_model)
         async with running(next(iter(found.values()))):
             yield found, found_nli

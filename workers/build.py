@@ -4,19 +4,9 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
-from models.similarity.protocol import EMBEDDED, SimilarityConfig
-from workers.config import (
-    ComparerPlace,
-    GeneratorPlace,
-    OpenAIServers,
-    OurComparers,
-    Role,
-    WorkerConfig,
-    refuse_changes,
-    variable,
-)
+from models.similarity.protocol import EMBEDDED
+from workers.config import Role, WorkerConfig, refuse_changes, variable
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.loading import (
@@ -42,18 +32,18 @@ async def build_workers(
             variable, reason and remedy.
     """
     hooks = hooks or Hooks()
-    generation, similarity = config.generation.place(), config.similarity.place()
+    generation, similarity = config.generation.checked(), config.similarity.checked()
     here: set[Role] = set()
-    if generator is None and isinstance(generation, EngineConfig):
+    if generator is None and not generation.urls:
         here.add("generation")
-    if not isinstance(similarity, OurComparers):  # ours hold all that there is
+    if not similarity.urls or similarity.api != "cocoa":  # ours hold all that there is
         here.add("similarity")
     language_model = LanguageModel.of(config.generation)
     if generator is None:
-        generator = await connect_generator(generation, config, hooks)
+        generator = await connect_generator(config, hooks)
     if generator is not None:
         language_model = LanguageModel.of_id(generator.info.model_id)
-    comparers, nli = await connect_comparers(similarity, config, hooks, language_model)
+    comparers, nli = await connect_comparers(config, hooks, language_model)
     await asyncio.to_thread(check_settings, config, language_model, here)
     if generator is None:
         generator = await asyncio.to_thread(load_generator, config, hooks)
@@ -93,33 +83,33 @@ def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
     return Served(comparers=comparers, nli=nli)
 
 
-async def connect_generator(
-    place: GeneratorPlace, config: WorkerConfig, hooks: Hooks
-) -> Generator | None:
+async def connect_generator(config: WorkerConfig, hooks: Hooks) -> Generator | None:
     """The generator that another process holds, once it answers; None where this one loads it."""
-    if isinstance(place, EngineConfig):
+    servers = config.generation.checked()
+    if not servers.urls:
         return None
     # Clients of servers are imported only where a deployment has such servers.
-    if isinstance(place, OpenAIServers):
+    if servers.api == "openai":
         connect = resolve("workers.openai.generator:connect_generator")
-        adapter: Generator = await connect(place, hooks, config.probes)
+        adapter: Generator = await connect(servers, hooks, config.probes)
         return adapter
     refuse_changes("probes", config.probes, "generation")
     connect = resolve("workers.remote:connect_generator")
-    ours: Generator = await connect(place, hooks)
+    ours: Generator = await connect(servers, hooks)
     return ours
 
 
 async def connect_comparers(
-    place: ComparerPlace, config: WorkerConfig, hooks: Hooks, language_model: LanguageModel
+    config: WorkerConfig, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, Comparer], NliComparer | None]:
     """The comparers that another process holds, with its NLI model; none where there is no url."""
-    if isinstance(place, SimilarityConfig):
+    servers = config.similarity.checked()
+    if not servers.urls:
         return {}, None
     connect = resolve("workers.pair_servers:connect_comparers")
-    if isinstance(place, OurComparers):
+    if servers.api == "cocoa":
         refuse_changes("nli", config.nli, "similarity")
         connect = resolve("workers.remote:connect_comparers")
     found: tuple[Mapping[str, Comparer], NliComparer | None]
-    found = await connect(place, hooks, language_model)
+    found = await connect(servers, hooks, language_model)
     return found

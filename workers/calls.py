@@ -2,8 +2,8 @@
 
 A reply that asks for patience (429, or a failure with Retry-After) is heeded for as long as the
 deadline allows, and one that says no more than that it failed is followed by one more try. No
-exception quotes what was sent or what came back; the log has what a server says of a
-call that failed, without what was sent (`workers.told_errors`).
+exception and no line of the log quotes what was sent or what came back; of a call that failed the
+log has status, code, and the parameters that the server names.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -30,7 +30,6 @@ from workers.client import (
     body_of,
     lines,
 )
-from workers.told_errors import words_of
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +57,9 @@ _EVENT_BYTES = 512
 _END = b"[DONE]"
 # Parameters whose names count in a message where they are set apart alone.
 _USUAL_WORDS = frozenset({"n", "model", "prompt", "messages", "stream", "stop", "tools"})
-# Headers of every call that are no secret.
-_PUBLIC = frozenset({"accept-encoding", "host"})
-_ANSWERED = "POST %s was answered with status %d: %s"
+_ANSWERED = "POST %s was answered with status %d: code %s; parameters that it names: %s"
+# Codes as servers have them; another one might quote the request.
+_CODE = re.compile(r"[a-z]{1,20}(_[a-z]{1,20}){1,5}|[A-Z][A-Za-z]{1,30}Error")
 _OPENED = "connection.connect_tcp.complete"
 
 
@@ -102,7 +101,7 @@ class Calls:
         Overloaded: it asks for more patience than the deadline has.
 
     Attributes:
-        num_posts, num_tokens: calls that were sent, and the tokens that replies said they cost.
+        num_posts: calls that were sent.
 
     Args:
         client: of the server.
@@ -110,7 +109,6 @@ class Calls:
         until: monotonic second of the request's deadline; None where there is none.
         on_open: told where a new connection was needed: another one may answer there by now.
         headers: of every call, beside those of the client.
-        said: texts of the request, which bodies may have as token ids; no log has them.
         is_trial: whether nobody's request waits for them: each raises `Hung` after `TRIAL_S`.
     """
 
@@ -122,15 +120,13 @@ class Calls:
         *,
         on_open: Callable[[], None] = lambda: None,
         headers: Mapping[str, str] | None = None,
-        said: Sequence[Any] = (),
         is_trial: bool = False,
     ) -> None:
-        self.num_posts = self.num_tokens = 0
+        self.num_posts = 0
         self._client = client
         self._model = {"model": model} if model else {}
         self._until = until
         self._on_open = on_open
-        self._said = said
         self._timeout_s: float | None = None
         if is_trial:
             self._timeout_s = TRIAL_S
@@ -159,9 +155,7 @@ class Calls:
         self.num_posts += 1
         posted = self._posted(path, body, may_be_rejected=may_be_rejected)
         async with self._in_time(), posted as response:
-            reply = _parsed(await body_of(response, max_bytes))
-        self._look_at(reply)
-        return reply
+            return _parsed(await body_of(response, max_bytes))
 
     async def post_for_events(
         self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int
@@ -183,11 +177,9 @@ class Calls:
                     continue
                 event = _parsed(data)
                 if not isinstance(event, Mapping) or "error" in event:
-                    logger.warning("POST %s: its stream has %s", path, self._words(data, body))
                     raise Unreachable("its stream ends in an error")
                 if len(events) * _EVENT_BYTES > max_bytes:
                     raise Unreachable("its stream has more events than were asked for")
-                self._look_at(event)
                 events.append(event)
                 on_event(event)
         if not has_ended:
@@ -237,22 +229,12 @@ class Calls:
                     level = logging.WARNING
                     if may_be_rejected and status < 500:
                         level = logging.DEBUG
-                    logger.log(level, _ANSWERED, path, status, self._words(told, body))
+                    codes, named = _codes_and_named(told, body)
+                    named &= body.keys()
+                    code = next(filter(_CODE.fullmatch, codes), "none")
+                    logger.log(level, _ANSWERED, path, status, code, ", ".join(sorted(named)))
                     raise error
             await asyncio.sleep(wait_s)
-
-    def _words(self, content: bytes, body: Mapping[str, Any]) -> str:
-        headers = self._client.headers.items()
-        secrets = " ".join(value for name, value in headers if name.lower() not in _PUBLIC)
-        return words_of(content, {**body, "said": self._said}, secrets)
-
-    def _look_at(self, reply: Any) -> None:
-        if not isinstance(reply, Mapping):
-            return
-        usage = reply.get("usage")
-        if isinstance(usage, Mapping):
-            counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
-            self.num_tokens += sum(count for count in counts if type(count) is int)
 
 
 async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
@@ -349,8 +331,7 @@ async def _first_bytes(response: httpx.Response) -> bytes:
 
 def _error_of(status: int, content: bytes, body: Mapping[str, Any]) -> Exception:
     """What a reply to a body means that is no success, and says this."""
-    told = _error_in(content)
-    codes = [one for one in (told.get("code"), told.get("type")) if isinstance(one, str)]
+    codes, named = _codes_and_named(content, body)
     for sign in _LASTING.keys() & {status, *codes}:
         return Refused(f"{_LASTING[sign]} (status {status})")
     if status == 403:
@@ -359,7 +340,14 @@ def _error_of(status: int, content: bytes, body: Mapping[str, Any]) -> Exception
         return Unreachable(f"status {status}")
     if status >= 500:
         return Failed(f"status {status}")
-    return Rejected(status, codes[0] if codes else "", _named(told, body))
+    return Rejected(status, codes[0] if codes else "", named)
+
+
+def _codes_and_named(content: bytes, body: Mapping[str, Any]) -> tuple[list[str], frozenset[str]]:
+    """Code and type of an error, as far as it has them, and the parameters that it names."""
+    told = _error_in(content)
+    codes = [one for one in (told.get("code"), told.get("type")) if isinstance(one, str)]
+    return codes, _named(told, body)
 
 
 def _error_in(content: bytes) -> Mapping[str, Any]:

@@ -1,15 +1,14 @@
 """What a deployment says about its models: which ones, and in which process each of them is.
 
-The environment fills one flat group of settings for each model. Its `place` makes of it the
-settings of a model that this process loads, or those of servers that hold it: types whose fields
-are all that is heeded there. A setting beyond them is refused.
+The environment fills one flat group of settings for each model, of which some are for a model that
+this process loads, and some for servers that hold it. One that is not heeded there is refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt
 from pydantic import AfterValidator, SecretStr
@@ -19,8 +18,6 @@ from models.errors import ModelNotLoaded
 from models.probes.card import Target
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
-
-Place = TypeVar("Place")
 
 # Who decides which of several servers gets a call: this process, or a router that the url names.
 Routing = Literal["own", "addresses", "upstream"]
@@ -65,62 +62,6 @@ class Servers:
         return tuple(dict.fromkeys(filter(None, found)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class OurGenerators(Servers):
-    """Workers of ours that hold the language model."""
-
-    api: Literal["cocoa"]
-    admission_limit: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenAIServers(Servers):
-    """OpenAI-compatible servers of the language model; see `GeneratorConfig`."""
-
-    api: Literal["openai"]
-    model: str
-    revision: str
-    admission_limit: int
-    routing: Routing
-    context: int
-    server: str
-    end_token: str
-    api_version: str
-    headers_file: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class OurComparers(Servers):
-    """Workers of ours that hold every similarity function and the NLI model."""
-
-    api: Literal["cocoa"]
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class TeiServers(Servers):
-    """Servers of a cross-encoder that answer as text-embeddings-inference does."""
-
-    api: Literal["tei", "vllm", "embeddings"]
-    name: str
-    compare: Literal["auto", "added", "whole"]
-    strip: bool
-    exact_match: bool
-    max_batch_pairs: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamedPairServers(TeiServers):
-    """Servers that hold several models: vLLM's `/score`, or anybody's `/v1/embeddings`."""
-
-    model: str
-
-
-# Where each of the two models is, and what is heeded there.
-GeneratorPlace: TypeAlias = EngineConfig | OurGenerators | OpenAIServers
-ComparerPlace: TypeAlias = SimilarityConfig | OurComparers | TeiServers | NamedPairServers
-
-
 @dataclass(frozen=True)
 class GeneratorConfig(EngineConfig, Servers):
     """The language model, in this process or at a `url`.
@@ -146,20 +87,17 @@ class GeneratorConfig(EngineConfig, Servers):
     api_version: str = ""
     headers_file: str = ""
 
-    def place(self) -> GeneratorPlace:
-        """What is heeded of it.
+    def checked(self) -> Self:
+        """The same, once all that is set is heeded where the model is.
 
         Raises:
-            ModelNotLoaded: another setting of it is set, or the url is none.
+            ModelNotLoaded: a setting is not, or the url is none.
         """
-        if not self.urls:
-            return _heeded("generation", self, EngineConfig)
-        if self.api == "openai":
-            if self.routing == "upstream" and len(self.urls) > 1:
-                message = "names several servers, among which a router would choose"
-                raise ModelNotLoaded(f"{variable('generation.url')} {message}")
-            return _heeded("generation", self, OpenAIServers)
-        return _heeded("generation", self, OurGenerators)
+        if self.api == "openai" and self.routing == "upstream" and len(self.urls) > 1:
+            message = "names several servers, among which a router would choose"
+            raise ModelNotLoaded(f"{variable('generation.url')} {message}")
+        _check_heeded("generation", self, EngineConfig)
+        return self
 
 
 @dataclass(frozen=True)
@@ -173,15 +111,10 @@ class ComparerConfig(SimilarityConfig, Servers):
 
     api: Literal["cocoa", "vllm", "tei", "embeddings"] = "cocoa"
 
-    def place(self) -> ComparerPlace:
-        """What is heeded of it; raises as `GeneratorConfig.place` does."""
-        if not self.urls:
-            return _heeded("similarity", self, SimilarityConfig)
-        if self.api in ("vllm", "embeddings"):
-            return _heeded("similarity", self, NamedPairServers)
-        if self.api == "tei":
-            return _heeded("similarity", self, TeiServers)
-        return _heeded("similarity", self, OurComparers)
+    def checked(self) -> Self:
+        """The same, once all that is set is heeded; raises as `GeneratorConfig.checked` does."""
+        _check_heeded("similarity", self, SimilarityConfig)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +192,7 @@ def api_keys(config: Servers | ServerConfig, group: Role | Literal["worker"]) ->
     return _keys_in(found, f"{group}.api_key_file")
 
 
-def further_headers(config: OpenAIServers) -> dict[str, str]:
+def further_headers(config: GeneratorConfig) -> dict[str, str]:
     """Those of `headers_file`, one a line: a name, a colon, a value.
 
     Raises:
@@ -320,19 +253,25 @@ def refuse_changes(group: str, config: ProbeConfig | NliConfig, role: Role) -> N
         raise ModelNotLoaded(f"{variable(f'{group}.{name}')} {_elsewhere(role)}")
 
 
-def _heeded(role: Role, config: GeneratorConfig | ComparerConfig, place: type[Place]) -> Place:
-    """The settings that are heeded at this kind of place.
+def _check_heeded(
+    role: Role,
+    config: GeneratorConfig | ComparerConfig,
+    here: type[EngineConfig | SimilarityConfig],
+) -> None:
+    """Refuse settings that nobody heeds; `here` has those of a model that this process loads.
 
     Raises:
-        ModelNotLoaded: another one is set, or the url is none.
+        ModelNotLoaded: there is one, or the url is none.
     """
     for url in config.urls:
         if not url.startswith(("http://", "https://")):
             message = "must begin with http:// or https://"
             raise ModelNotLoaded(f"{variable(f'{role}.url')} {message}")
-    names = [one.name for one in fields(place)]  # type: ignore[arg-type]  # a dataclass
+    heeded = {one.name for one in fields(here)}
+    if config.urls:
+        heeded = {"api", *(one.name for one in fields(Servers)), *_HEEDED[role, config.api]}
     for name in _changed(config):
-        if name in names:
+        if name in heeded:
             continue
         reason = _elsewhere(role)
         if not config.urls:
@@ -340,13 +279,22 @@ def _heeded(role: Role, config: GeneratorConfig | ComparerConfig, place: type[Pl
         elif name in _OF_OPENAI_SERVERS:
             reason = f"is heeded with {variable('generation.api')}=openai only"
         raise ModelNotLoaded(f"{variable(f'{role}.{name}')} {reason}")
-    return place(**{name: getattr(config, name) for name in names})
 
 
 # Settings of the group that no other place heeds.
 _OF_OPENAI_SERVERS = frozenset(
     {"routing", "context", "server", "end_token", "api_version", "headers_file"}
 )
+_OF_PAIR_SERVERS = frozenset({"name", "compare", "strip", "exact_match", "max_batch_pairs"})
+# What is heeded beside the fields of `Servers`, by what answers at a url.
+_HEEDED: Mapping[tuple[Role, str], frozenset[str]] = {
+    ("generation", "cocoa"): frozenset({"admission_limit"}),
+    ("generation", "openai"): _OF_OPENAI_SERVERS | {"model", "revision", "admission_limit"},
+    ("similarity", "cocoa"): frozenset({"name"}),
+    ("similarity", "tei"): _OF_PAIR_SERVERS,
+    ("similarity", "vllm"): _OF_PAIR_SERVERS | {"model"},
+    ("similarity", "embeddings"): _OF_PAIR_SERVERS | {"model"},
+}
 
 
 def _changed(config: Any) -> list[str]:

@@ -12,7 +12,7 @@ from workers.calls import Failed, Rejected
 from workers.client import NO_ANSWER, Client, reason_of
 from workers.config import EscalationConfig
 from workers.openai.found import OpenAIServer
-from workers.openai.profiles import GENERIC, PROFILES, Tongue, by_host
+from workers.openai.profiles import GENERIC, PROFILES, by_host
 from workers.openai.prompts import ModelCalls
 
 # What a reply may bring for each token that was asked for, and beside them.
@@ -34,7 +34,7 @@ class SecondModel:
             headers["Authorization"] = f"Bearer {key}"
         self._client = Client(config.url, headers=headers)
         kind = by_host(config.url, config.model) or GENERIC
-        self._server = OpenAIServer(config.model, Tongue(PROFILES[kind]))
+        self._server = OpenAIServer(config.model, PROFILES[kind])
 
     async def answer(
         self,

@@ -20,7 +20,7 @@ from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
 from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
-from models.probes.card import ProbeMismatch
+from models.probes.card import STATISTIC, ProbeMismatch
 from models.probes.domain import BadDomain, PromptDomain, beside
 from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
@@ -275,12 +275,12 @@ def _load_probes(
                 dimension=engine.hidden_size,
                 num_layers=engine.num_layers,
             )
-            if probe.token_features and not engine.statistics >= STATISTICS_READ:
+            if (names := probe.card.token_features) and not engine.statistics >= STATISTICS_READ:
                 raise ProbeMismatch(
-                    f"the probe reads {', '.join(probe.token_features)} of an answer, "
+                    f"the probe reads {', '.join(names)} of an answer, "
                     f"for which {generation.engine} lacks statistics"
                 )
-        probes[probe.statistic] = probe
+        probes[STATISTIC[target]] = probe
     return probes
 
 

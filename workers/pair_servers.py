@@ -13,7 +13,7 @@ from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import together
 from workers.calls import Calls, Failed, Rejected
-from workers.config import NamedPairServers, TeiServers
+from workers.config import ComparerConfig
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.pair_apis import EmbeddingsApi, PairApi, PairServer, TeiApi, VllmApi
@@ -33,7 +33,9 @@ class PairServerComparer(RemoteWorker[PairServer]):
         language_model: whose answers it compares.
     """
 
-    def __init__(self, servers: TeiServers, hooks: Hooks, language_model: LanguageModel) -> None:
+    def __init__(
+        self, servers: ComparerConfig, hooks: Hooks, language_model: LanguageModel
+    ) -> None:
         self._api = _api_of(servers)
         super().__init__(Upstream("similarity", servers, self._api, hooks, whose="others"))
         cuts = reads_added(name_of(servers), servers.compare)
@@ -180,7 +182,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
 
 
 async def connect_comparers(
-    servers: TeiServers, hooks: Hooks, language_model: LanguageModel
+    servers: ComparerConfig, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, Comparer], None]:
     """The comparer at its url, once a server has been tried out; no NLI model."""
     comparer = PairServerComparer(servers, hooks, language_model)
@@ -188,13 +190,13 @@ async def connect_comparers(
     return {name_of(servers): comparer}, None
 
 
-def name_of(servers: TeiServers) -> str:
+def name_of(servers: ComparerConfig) -> str:
     """The name of the similarity function that they compute."""
     return "embedding" if servers.api == "embeddings" else "cross_encoder"
 
 
-def _api_of(servers: TeiServers) -> PairApi:
-    if not isinstance(servers, NamedPairServers):
+def _api_of(servers: ComparerConfig) -> PairApi:
+    if servers.api == "tei":
         return TeiApi()
     is_default = servers.model == SimilarityConfig().model
     model = "" if is_default else servers.model

@@ -29,9 +29,9 @@ Name = TypeVar("Name", str, Span)
 
 def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> GenerationRequest:
     """What the engine is asked for: in place of the probes' statistics what they read."""
-    layers = {probe.layer for probe in probes.values()} - set(request.hidden_layers)
+    layers = {probe.card.layer for probe in probes.values()} - set(request.hidden_layers)
     statistics = request.statistics - PROBE_STATISTICS
-    if any(probe.token_features for probe in probes.values()):
+    if any(probe.card.token_features for probe in probes.values()):
         statistics |= STATISTICS_READ
     if SENTENCES_READ in probes:
         statistics |= {"answer_token_texts"}
@@ -65,7 +65,7 @@ def read(
     readings: dict[str, ProbeReading] = {}
     of_sentences: dict[Span, ProbeReading] = {}
     for name, probe in probes.items():
-        layer = layers.index(probe.layer)
+        layer = layers.index(probe.card.layer)
         if name != SENTENCES_READ:
             features = _features(means[layer], probe, answer)
             readings |= _sound([name], probe.read(features[None]))
@@ -101,7 +101,7 @@ def _together(readings: list[ProbeReading]) -> ProbeReading:
 
 def _features(mean: Array, probe: Probe, answer: Sequence, tokens: Indices | None = None) -> Array:
     """What a probe reads beside a mean state, of all tokens of the answer or of some."""
-    if not probe.token_features:
+    if not probe.card.token_features:
         return mean
     if answer.token_logprobs is None or answer.token_entropies is None:
         raise ValueError("the engine gave no statistics of the answer's tokens")
@@ -109,7 +109,7 @@ def _features(mean: Array, probe: Probe, answer: Sequence, tokens: Indices | Non
         tokens = np.arange(answer.num_tokens)
     return joined(
         mean,
-        probe.token_features,
+        probe.card.token_features,
         sp=sp(answer.token_logprobs[tokens]),
         mte=mte(answer.token_entropies[tokens]),
         num_tokens=len(tokens),

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from models.codec import to_json
 from models.engines.protocol import check_grammar, check_no_images
-from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
+from models.errors import InvalidRequest, SimilarityUnavailable
 from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity import OVER_NLI
@@ -22,7 +22,7 @@ from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.calling import Listener, deadline_of, in_time
 from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of
-from workers.config import OurComparers, OurGenerators, Role
+from workers.config import ComparerConfig, GeneratorConfig, Role
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.protocol import (
@@ -195,13 +195,8 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
             listener=listener,
             is_of=lambda reply: reply.identity == self.info.identity,
         )
-        try:
-            async with in_time(request.timeout_s):
-                return await asking
-        except PromptTooLong as error:
-            context = self.info.max_context_tokens
-            message = f"prompt and new tokens exceed the model's context of {context} tokens"
-            raise PromptTooLong(message, field=error.field) from None
+        async with in_time(request.timeout_s):
+            return await asking
 
 
 class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
@@ -309,7 +304,7 @@ class RemoteNli(RemoteComparer):
         return await self._of_each("/v1/token-ends", texts, to_json, wire.decode_token_ends)
 
 
-async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGenerator:
+async def connect_generator(servers: GeneratorConfig, hooks: Hooks) -> RemoteGenerator:
     """The generator at its url, once one of its workers answers."""
     kind: _Kind[wire.GenerationInfo] = _Kind("generation")
     upstream = Upstream("generation", servers, kind, hooks)
@@ -318,7 +313,7 @@ async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGener
 
 
 async def connect_comparers(
-    servers: OurComparers, hooks: Hooks, language_model: LanguageModel
+    servers: ComparerConfig, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, RemoteComparer], RemoteNli | None]:
     """The comparers at their url and the NLI model among them, once a worker answers."""
     kind: _Kind[wire.SimilarityInfo] = _Kind("similarity")

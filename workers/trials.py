@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from models.errors import EngineError, NotReady
 from models.grammar_rules import TOO_LONG, refusal
@@ -140,14 +141,6 @@ class _Lane:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-@dataclass(slots=True)
-class _Shared:
-    """A trial under way, and how many wait for its verdict."""
-
-    task: "asyncio.Task[Verdict]"
-    num_waiting: int = 0
-
-
 class Trials:
     """Verdicts on grammars; each is found once while it is remembered.
 
@@ -160,7 +153,7 @@ class Trials:
         self._vocabulary, self._caller = vocabulary, caller
         self._lanes = _Lane(_QUICK_S), _Lane(_LONG_S)
         self._known: OrderedDict[bytes, Verdict] = OrderedDict()
-        self._running: dict[bytes, _Shared] = {}
+        self._under_way: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
         self._process: _Process | None = None
         self._serving: asyncio.Task[None] | None = None
         self._closed = False
@@ -194,29 +187,21 @@ class Trials:
             EngineError: the process ended time and again.
         """
         key = hashlib.blake2b(source.encode(), digest_size=16).digest()
-        if (known := self._known.get(key)) is not None:
-            self._known.move_to_end(key)
-            return known
-        if (shared := self._running.get(key)) is None:
-            shared = self._running[key] = _Shared(asyncio.create_task(self._tried(key, source)))
-        shared.num_waiting += 1
-        try:
-            return await asyncio.shield(shared.task)
-        finally:
-            shared.num_waiting -= 1
-            if not shared.num_waiting and self._running.get(key) is shared:
-                del self._running[key]
-                shared.task.cancel()
+        lock = self._under_way.setdefault(key, asyncio.Lock())
+        async with lock:  # who asks for the same meanwhile waits for its verdict
+            if (known := self._known.get(key)) is not None:
+                self._known.move_to_end(key)
+                return known
+            return await self._tried(key, source)
 
     async def _tried(self, key: bytes, source: str) -> Verdict:
         verdict = Verdict()
         for lane in self._lanes:
             async with lane.turns.turn(self._caller(), 1), lane.lock:
                 found = await _to_its_end(self._asked(source, lane.seconds))
-            verdict = Verdict(is_quick=lane is self._lanes[0])
-            if found["rule"]:
-                verdict = Verdict(refusal(found["place"], found["rule"]), verdict.is_quick)
-            if found["rule"] != TOO_LONG:
+            rule = found["rule"]
+            verdict = Verdict(refusal(rule) if rule else "", is_quick=lane is self._lanes[0])
+            if rule != TOO_LONG:
                 break
         self._known[key] = verdict
         if len(self._known) > _MAX_KNOWN:

@@ -1,57 +1,33 @@
-"""What workers of ours answer: tokens and a result, or an error, told in words of the gateway."""
+"""What workers of ours answer: tokens and a result, or an error."""
 
-import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated
 
 import httpx
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, MaxLen
 
 from models import errors
 from models.codec import reader
-from models.errors import CocoaError, EngineError, InvalidRequest, NotReady, Unauthorized
-from models.grammar_rules import is_refusal
+from models.errors import CocoaError, EngineError, NotReady, Unauthorized
 from models.ranges import Exact
-from models.records import EFFORT, GenerationRequest, OnToken, SamplingParams, Token
+from models.records import OnToken, Token
 from workers import wire
 from workers.calling import Listener
 from workers.client import Unreachable, body_of, lines
 
 # Of what a worker is, or why it does not answer.
 MAX_INFO_BYTES = 1_048_576
+# Of an error's message.
+_MOST_CHARACTERS = 4096
 
 _ERRORS = {kind.code: kind for kind in errors.answered()}
-
-# A worker's own words may be anybody's: clients are told these, and of the others known ones.
-_WORDS = {
-    "invalid_request": "the model's worker refuses the request",
-    "prompt_too_long": "prompt and new tokens exceed the model's context",
-    "chat_template_error": "the model's chat template refuses these messages, or drops one",
-    "invalid_logits": "the language model returned NaN or infinite logits",
-    "engine_error": "the language model failed",
-    "similarity_unavailable": "the similarity model failed",
-    "deadline_exceeded": "the model's worker had no answer in time",
-    "overloaded": "the model's worker is full",
-}
-# The same of an invalid request, by its field.
-_WORDS_OF_FIELD = {
-    EFFORT: f"the chat template of this model does not read {EFFORT}",
-    "chat_template_kwargs": "the chat template of this model does not read one of these variables, "
-    "or does not let clients set it",
-    "grammar": "no answer can be held to it by the model's worker",
-    "tools": "the model's chat template takes no tools, or writes calls in a format that is not "
-    "read here",
-}
-_OTHERWISE = "the model's worker failed"
-_FIELDS = {EFFORT, *(one.name for one in (*fields(GenerationRequest), *fields(SamplingParams)))}
-_MESSAGE = re.compile(r"messages\.[0-9]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Error(Exact):
     code: str
-    message: str
-    field: str | None
+    message: Annotated[str, MaxLen(_MOST_CHARACTERS)]
+    field: Annotated[str, MaxLen(_MOST_CHARACTERS)] | None
     retry_after_s: Annotated[int, Ge(0), Le(3600)] | None
 
 
@@ -64,7 +40,7 @@ _error, _refusal = reader(_Error), reader(_Refusal)
 
 
 def decode_error(content: bytes) -> CocoaError:
-    """The error of this code, in words of ours.
+    """The error of this code.
 
     Raises:
         Garbled: it is none.
@@ -74,15 +50,8 @@ def decode_error(content: bytes) -> CocoaError:
 
 
 def _as_ours(told: _Error) -> CocoaError:
-    kind, field = _ERRORS[told.code], told.field
-    if field is not None and field not in _FIELDS and not _MESSAGE.fullmatch(field):
-        field = None
-    message = _WORDS.get(told.code, _OTHERWISE)
-    if kind is InvalidRequest:
-        message = _WORDS_OF_FIELD.get(field or "", message)
-        if field == "grammar" and is_refusal(told.message):
-            message = told.message
-    return kind(message, field=field, retry_after_s=told.retry_after_s)
+    kind = _ERRORS[told.code]
+    return kind(told.message, field=told.field, retry_after_s=told.retry_after_s)
 
 
 def bounded(on_token: OnToken, most: int) -> OnToken:

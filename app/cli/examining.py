@@ -151,10 +151,9 @@ async def _asked(
 
 async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
     if role == "generation":
-        return [await connect_generator(config.generation.place(), config, hooks)]
+        return [await connect_generator(config, hooks)]
     language_model = LanguageModel.of(config.generation)
-    place = config.similarity.place()
-    comparers, _ = await connect_comparers(place, config, hooks, language_model)
+    comparers, _ = await connect_comparers(config, hooks, language_model)
     return list(comparers.values())
 
 

@@ -135,7 +135,7 @@ class Grammars:
         try:
             return matcher_of(self._library_tokenizer, self.source(grammar), MAX_LEXER_STATES)
         except NotFollowed as error:
-            raise InvalidRequest(refusal("", str(error)), field="grammar") from None
+            raise InvalidRequest(refusal(str(error)), field="grammar") from None
 
 
 class Following:

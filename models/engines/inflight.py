@@ -35,7 +35,7 @@ from models.waves import num_further
 
 AnswerForms = Mapping[AnswerForm, tuple[int, ...]]
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
-_TOO_COMPLEX = refusal("", TOO_COMPLEX)
+_TOO_COMPLEX = refusal(TOO_COMPLEX)
 
 
 class InflightBatch:

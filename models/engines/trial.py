@@ -24,7 +24,6 @@ from models.engines.matchers import (
     NotFollowed,
     Vocabulary,
     matcher_of,
-    place_of,
     walk,
 )
 from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
@@ -41,7 +40,6 @@ _SAYING_NOTHING = {signal.SIGKILL, signal.SIGALRM}
 _MEMORY, _STACK = 256 << 20, 1 << 20
 # Wall seconds for each second of a processor, which others want, too.
 _PATIENCE = 10
-_MAX_PLACE = 200
 _STATM = Path("/proc/self/statm")
 
 
@@ -104,18 +102,16 @@ class Trials:
         self._selector.register(hears, selectors.EVENT_READ, _Child(number, pid))
 
     def _try(self, speaks: int, source: str, seconds: float) -> NoReturn:
-        """In the child: the rule first, since it may not live to find its place."""
+        """In the child."""
         status = 1
         try:
             _limit(seconds)
-            rule = place = ""
+            rule = ""
             try:
                 walk(self._tokenizer, matcher_of(self._tokenizer, source, MAX_LEXER_STATES))
             except NotFollowed as error:
                 rule = str(error)
-                os.write(speaks, _line(rule=rule, place=""))
-                place = place_of(self._tokenizer, source, rule)[:_MAX_PLACE]
-            os.write(speaks, _line(rule=rule, place=place))
+            os.write(speaks, rule.encode() or b"\n")
             status = 0
         finally:
             os._exit(status)
@@ -127,18 +123,15 @@ class Trials:
         self._selector.unregister(hears)
         os.close(hears)
         _, status = os.waitpid(child.pid, 0)
-        verdict: dict[str, Any] = {"rule": BROKEN, "place": ""}
+        rule: str | None = BROKEN
         if child.said:
-            verdict = json.loads(child.said.splitlines()[-1])
+            rule = child.said.decode().strip()
         elif os.WIFSIGNALED(status):
-            verdict["rule"] = _ENDED_BY.get(signal.Signals(os.WTERMSIG(status)), BROKEN)
+            rule = _ENDED_BY.get(signal.Signals(os.WTERMSIG(status)), BROKEN)
             if os.WTERMSIG(status) in _SAYING_NOTHING:
-                verdict["rule"] = None
-        self._connection.sendall(_line(number=child.number, **verdict))
-
-
-def _line(**message: Any) -> bytes:
-    return json.dumps(message).encode() + b"\n"
+                rule = None
+        message = {"number": child.number, "rule": rule}
+        self._connection.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _limit(seconds: float) -> None:

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from models.errors import InvalidLogits
-from models.probes.card import STATISTIC, Card, ProbeMismatch, check_card, read_card
+from models.probes.card import Card, ProbeMismatch, check_card, read_card
 from models.probes.distance import DOMAIN_PERCENTILE, Distance
 from models.probes.network import ProbeNetwork
 from models.probes.protocol import Probe
@@ -25,26 +25,6 @@ class TrainedProbe:
         self.card = card
         self.network = network.eval()
         self.distance = distance
-
-    @property
-    def id(self) -> str:
-        return self.card.sha256[:12]
-
-    @property
-    def sha256(self) -> str:
-        return self.card.sha256
-
-    @property
-    def statistic(self) -> str:
-        return STATISTIC[self.card.target]
-
-    @property
-    def layer(self) -> int:
-        return self.card.layer
-
-    @property
-    def token_features(self) -> tuple[str, ...]:
-        return self.card.token_features
 
     @classmethod
     def load(

@@ -35,26 +35,6 @@ class Probe(Protocol):
     def card(self) -> Card:
         """What it is and what it was trained on."""
 
-    @property
-    def id(self) -> str:
-        """Short name, which changes with the weights."""
-
-    @property
-    def statistic(self) -> str:
-        """Name of what it predicts, one of `models.statistics.PROBE_STATISTICS`."""
-
-    @property
-    def layer(self) -> int:
-        """K of `hidden_states[k]`."""
-
-    @property
-    def token_features(self) -> Sequence[str]:
-        """The k numbers of the answer's tokens that it reads, of `TOKEN_FEATURES`."""
-
-    @property
-    def sha256(self) -> str:
-        """Of its weights."""
-
     def read(self, features: Array) -> Sequence[ProbeReading]:
         """One reading a row.
 

@@ -283,7 +283,7 @@ async def test_a_connection_that_is_cut_between_two_calls_is_made_anew():
         listening(make_app(lambda: Served(generator=local))) as port,
         proxy_to(port) as proxy,
     ):
-        servers = GeneratorConfig(url=f"http://127.0.0.1:{proxy.port}").place()
+        servers = GeneratorConfig(url=f"http://127.0.0.1:{proxy.port}").checked()
         async with running(await connect_generator(servers, Hooks())) as remote:
             first = await remote.generate(REQUEST)
             proxy.cut()
@@ -336,7 +336,7 @@ async def whole_answer():
 async def test_a_worker_that_answers_garbage_is_an_error_that_quotes_nothing(spoil):
     reply = spoil(await whole_answer())
     async with listening(answering(reply)) as port:
-        servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
+        servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").checked()
         async with running(await connect_generator(servers, Hooks())) as remote:
             with pytest.raises(GenerationUnavailable) as error:
                 await asyncio.wait_for(remote.generate(REQUEST), 20)

@@ -132,7 +132,7 @@ SERVERS |= {
 async def over_server(**traits):
     """A generator over a server that is like that."""
     async with openai_server(**traits) as server:
-        servers = GeneratorConfig(url=server.url, api="openai").place()
+        servers = GeneratorConfig(url=server.url, api="openai").checked()
         generator = await connect_generator(servers, Hooks(), ProbeConfig("", ""))
         loop = asyncio.create_task(generator.run())
         generator._engine = SimpleNamespace(prepare=lambda request: check_length(request, server))

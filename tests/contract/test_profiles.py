@@ -54,7 +54,7 @@ async def over(name, **changes):
             config |= {"server": name, "model": "tiny"}
         if name == "azure":
             config["server"] = name
-        generator = OpenAIGenerator(GeneratorConfig(**config).place())
+        generator = OpenAIGenerator(GeneratorConfig(**config).checked())
         await generator.upstream.connect()
         try:
             yield server, generator
@@ -221,7 +221,7 @@ async def test_a_url_may_have_any_path_and_calls_further_headers_and_a_version(p
         settings = {"url": server.url + path, "api": "openai", "model": "tiny"}
         settings |= {"headers_file": str(headers), "server": "" if kind == "generic" else kind}
         settings |= {"api_version": "2024-10-21"} if versioned else {}
-        generator = OpenAIGenerator(GeneratorConfig(**settings).place())
+        generator = OpenAIGenerator(GeneratorConfig(**settings).checked())
         await generator.upstream.connect()
         await generator.generate(CHAT)
         await generator.close()
@@ -237,13 +237,13 @@ def test_a_file_of_headers_that_is_none_is_refused_by_its_setting(lines, tmp_pat
         file.write_text(lines)
     config = GeneratorConfig(url="http://a", api="openai", headers_file=str(file))
     with pytest.raises(ModelNotLoaded, match="COCOA_GENERATION__HEADERS_FILE"):
-        OpenAIGenerator(config.place())
+        OpenAIGenerator(config.checked())
 
 
 def test_a_kind_that_there_is_not_is_refused_with_those_that_there_are():
     config = GeneratorConfig(url="http://a", api="openai", server="gpt")
     with pytest.raises(ModelNotLoaded, match="openai-reasoning"):
-        OpenAIGenerator(config.place())
+        OpenAIGenerator(config.checked())
 
 
 QUOTA = {"error": {"code": "insufficient_quota", "type": "insufficient_quota", "message": "-"}}
@@ -262,7 +262,7 @@ async def test_what_only_its_operator_can_change_is_said_and_asked_again_once_a_
 ):
     async with openai_server(**SERVERS["openai"]) as server:
         config = {"url": server.url, "api": "openai", "server": "openai", "model": "tiny"}
-        generator = OpenAIGenerator(GeneratorConfig(**config).place())
+        generator = OpenAIGenerator(GeneratorConfig(**config).checked())
         server.replies += [reply] * 20
         connecting = asyncio.create_task(generator.upstream.connect())
         await asyncio.sleep(3.5)
@@ -275,7 +275,7 @@ async def test_what_only_its_operator_can_change_is_said_and_asked_again_once_a_
 async def test_a_server_that_fails_before_it_is_known_is_looked_at_ever_more_seldom(monkeypatch):
     monkeypatch.setattr("workers.upstream._WATCH_S", 0.05)
     async with openai_server(**SERVERS["generic"]) as server:
-        generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").place())
+        generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").checked())
         server.replies += [JSONResponse({"choices": []})] * 99
         connecting = asyncio.create_task(generator.upstream.connect())
         await asyncio.sleep(2.0)

@@ -8,7 +8,7 @@ from models.engines.protocol import EngineInfo, Job, StepReport, check_hidden_la
 from models.engines.texts import ended
 from models.errors import ChatTemplateError
 from models.records import Generation, Sequence
-from models.waves import draw_samples
+from tests.drawing import draw_samples
 
 KNOWN = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
 INFO = EngineInfo("thirty", "thirty", "1", "none", KNOWN, max_context_tokens=512)

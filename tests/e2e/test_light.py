@@ -92,12 +92,16 @@ async def test_the_shipped_probe_ranks_answers_as_samples_do_and_knows_its_domai
     examples = load("testbed", limit=150, seed=5)
     probe = TrainedProbe.open(PROBES_DIR / "consistency")
     await collect(
-        CollectionSpec("testbed", examples, tmp_path, 10, 0, (probe.layer,)), SETTINGS, lambda: None
+        CollectionSpec("testbed", examples, tmp_path, 10, 0, (probe.card.layer,)),
+        SETTINGS,
+        lambda: None,
     )
     stored = read(tmp_path)
     sampled = np.array([answer.scores["consistency"] for answer in stored.answers])
 
-    readings = probe.read(features_of(stored, range(len(stored.answers)), 0, probe.token_features))
+    readings = probe.read(
+        features_of(stored, range(len(stored.answers)), 0, probe.card.token_features)
+    )
     assert (
         spearman(np.array([reading.value for reading in readings]), sampled) > 0.55
     )  # .837 on the whole testbed

@@ -37,7 +37,7 @@ from models.records import (
 )
 from models.statistics import supplied_by
 from models.units.prose import sentences_of
-from models.waves import draw_samples
+from tests.drawing import draw_samples
 
 _ANSWERS = (" Paris", " It is Paris.", " The capital is Paris.", " Lyon", " I do not know.", "")
 _WORD = re.compile(r"\s*\S+")

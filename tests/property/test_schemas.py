@@ -52,7 +52,7 @@ LEAVES = st.one_of(
             {"type": "string", "format": "date"},
             {"type": "integer", "multipleOf": 5, "minimum": 1, "maximum": 30},
             {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
-            {"type": "integer", "exclusiveMinimum": 2**53, "maximum": 2**53 + 9},
+            {"type": "integer", "exclusiveMinimum": 2**53 - 4, "maximum": 2**53 + 9},
             {"type": "number", "minimum": -1e300, "exclusiveMaximum": 0},
             {"type": "string", "maxLength": 2, "format": "password"},
             {"type": "array", "maxItems": 1, "uniqueItems": False},

@@ -97,7 +97,7 @@ async def url(tmp_path_factory, anyio_backend):
 @asynccontextmanager
 async def over(url):
     config = GeneratorConfig(url=url, api="openai")
-    async with running(await connect_generator(config.place(), Hooks(), ProbeConfig())) as found:
+    async with running(await connect_generator(config.checked(), Hooks(), ProbeConfig())) as found:
         yield found
 
 

@@ -31,7 +31,7 @@ async def server(tmp_path_factory, anyio_backend):
 @asynccontextmanager
 async def comparing(server):
     config = ComparerConfig(url=str(server.client.base_url), api="vllm")
-    comparers, _ = await connect_comparers(config.place(), Hooks(), ANYWHERE)
+    comparers, _ = await connect_comparers(config.checked(), Hooks(), ANYWHERE)
     async with running(comparers["cross_encoder"]) as comparer:
         yield comparer
 

@@ -52,7 +52,7 @@ async def server(anyio_backend, tmp_path_factory):
 async def adapter(server):
     """The generator, its loop running; connections end with the test."""
     config = GeneratorConfig(url=str(server.client.base_url), api="openai")
-    generator = await connect_generator(config.place(), Hooks(), ProbeConfig())
+    generator = await connect_generator(config.checked(), Hooks(), ProbeConfig())
     async with running(generator) as found:
         yield found
 

@@ -57,7 +57,7 @@ async def behind_vllm(folder, model, dtype, **settings):
     arguments = ("--enforce-eager", "--dtype", dtype)
     async with serving(folder, name, *arguments, model=model, probes=()) as server:
         url = str(server.client.base_url)
-        place = GeneratorConfig(url=url, api="openai", **settings).place()
+        place = GeneratorConfig(url=url, api="openai", **settings).checked()
         async with running(await connect_generator(place, Hooks(), ProbeConfig())) as found:
             yield found
 

@@ -71,7 +71,7 @@ async def asked(servers, name, url, routing):
         return list(HOSTS)
 
     config = GeneratorConfig(url=url, api="openai", routing=routing)
-    generator = OpenAIGenerator(config.place(), resolve=resolve)
+    generator = OpenAIGenerator(config.checked(), resolve=resolve)
     await generator.upstream.connect()
     await until(lambda: all(server.known for server in generator.upstream.servers))
     before = await caches(servers)

@@ -218,9 +218,9 @@ class OpenAIRequest:
                 raise
             half = num // 2  # maybe they are too many for one call
             found = await self._drawn(body, half, seed, place)
-            self._can.tongue.draws_at_most(half)
+            self._can.draws_at_most(half)
         if (num_found := len(found)) < num:
-            self._can.tongue.draws_at_most(num_found)
+            self._can.draws_at_most(num_found)
             found += await self._drawn(body, num - num_found, seed + num_found, place - num_found)
         return found
 

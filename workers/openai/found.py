@@ -4,7 +4,8 @@ Other modules call it `can`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from models.digests import digest_of
 from models.engines.protocol import NO_REASONING
@@ -12,7 +13,7 @@ from models.locations import public_name
 from models.records import MAX_TOPS, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from models.units.reasoning import Tags
-from workers.openai.profiles import Profile, Tongue
+from workers.openai.profiles import Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
 
 # What nobody knows until a request needs it.
@@ -53,13 +54,13 @@ class Columns:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenAIServer:
-    """One server as it was last found; None is what no request has needed yet.
+    """One server, as far as it is known by now; None is what no request has needed yet.
 
     Attributes:
         model_id: as it calls the model.
-        tongue: how it is spoken to.
+        profile: how it is spoken to; what its refusals teach replaces it.
         kind: its profile's name.
         root: where it says that it has the model from; "" for none. Never told to anybody.
         version: of the server's program; "" where it does not say.
@@ -75,13 +76,13 @@ class OpenAIServer:
         no_images: why it reads no images in chats; "" where it does.
         fingerprint: see `Fingerprint`.
         probes: by the statistic that each predicts, those that its plugin reads.
-        revision: that the deployment says its weights have; "" where it leaves that to the server.
+        revision: of its weights, as the deployment says; None where it leaves that to the server.
         is_routed: whether it is a router, behind which replicas come and go, and which may hide
             some of what a server tells.
     """
 
     model_id: str
-    tongue: Tongue = field(compare=False)
+    profile: Profile
     kind: str = ""
     root: str = ""
     version: str = ""
@@ -97,13 +98,16 @@ class OpenAIServer:
     no_images: str = ""
     fingerprint: Fingerprint = None
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
-    revision: str = ""
+    revision: str | None = None
     is_routed: bool = False
 
-    @property
-    def profile(self) -> Profile:
-        """How it is spoken to, as far as that is known by now."""
-        return self.tongue.profile
+    def learn(self, **known: Any) -> None:
+        """Remember more of how it is spoken to."""
+        self.profile = replace(self.profile, **known)
+
+    def draws_at_most(self, num: int) -> None:
+        """Remember that one call draws no more samples than these."""
+        self.learn(max_samples=min(self.profile.max_samples or num, num))
 
     @property
     def reads_given(self) -> bool:
@@ -168,7 +172,7 @@ class OpenAIServer:
         """
         text, mean = self.fingerprint or (None, None)
         answers = text, None if mean is None else round(mean, 2) + 0.0
-        parts = [self.model_id, self.revision, self.raw_samples, self.raw_greedy]
+        parts: list[Any] = [self.model_id, self.revision, self.raw_samples, self.raw_greedy]
         parts.append(sorted(one.sha256 for one in self.probes.values()))
         if self.is_routed:
             return digest_of("routed", *parts, self.columns or answers)

@@ -7,7 +7,7 @@ it may have become another one: after it was away, after a new connection, and e
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from models.embedded import PROBES_DIR
 from models.engines.protocol import check_grammar, check_hidden_layers
@@ -26,7 +26,7 @@ from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
 from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Failed, Rejected
-from workers.config import OpenAIServers, api_keys, further_headers, probe_folders, variable
+from workers.config import GeneratorConfig, api_keys, further_headers, probe_folders, variable
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
@@ -64,7 +64,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
     def __init__(
         self,
-        servers: OpenAIServers,
+        servers: GeneratorConfig,
         *,
         probes: Mapping[str, ProbeInfo] | None = None,
         hooks: Hooks | None = None,
@@ -127,9 +127,6 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         headers = {SESSION_HEADER: session_of(key), **self._own_headers()}
         if self._servers.routing == "upstream" and (tenant := self._tenant()):
             headers[FAIRNESS] = tenant
-        said: list[Any] = [request.prompt, request.messages, request.tools]
-        if request.answer is not None:
-            said.append(request.answer.text)
 
         async def send(server: Server[OpenAIServer]) -> Reply:
             async def ask_it(known: OpenAIServer) -> Reply:
@@ -140,7 +137,6 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                     # Answers that carry a mark of the weights show a change themselves.
                     on_open=server.doubt if known.columns is None else lambda: None,
                     headers=headers,
-                    said=said,
                 )
                 if known.needs_schema(request):
                     async with self._learning:
@@ -201,7 +197,7 @@ def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
 
 
 async def connect_generator(
-    servers: OpenAIServers, hooks: Hooks, probes: ProbeConfig
+    servers: GeneratorConfig, hooks: Hooks, probes: ProbeConfig
 ) -> OpenAIGenerator:
     """The generator at its url, once one of its servers has been tried out.
 

@@ -163,21 +163,6 @@ class Profile:
         return 20 if told > 20 else _FEWER.get(told)
 
 
-@dataclass(slots=True)
-class Tongue:
-    """How one server is spoken to, as far as it is known by now, which all its calls share."""
-
-    profile: Profile
-
-    def learn(self, **known: Any) -> None:
-        """Remember more of it."""
-        self.profile = replace(self.profile, **known)
-
-    def draws_at_most(self, num: int) -> None:
-        """Remember that one call draws no more samples than these."""
-        self.learn(max_samples=min(self.profile.max_samples or num, num))
-
-
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:
     """An API of chats that costs money; `refused` are parameters that it does not take."""
     names = {**dict.fromkeys(refused, ""), **known.pop("names", {})}

@@ -66,10 +66,6 @@ class ModelCalls(Calls):
         super().__init__(client, can.model_id, **options)
         self.can = can
 
-    def learn(self, **found: Any) -> None:
-        """Remember what was found of the server."""
-        self.can = replace(self.can, **found)
-
     async def complete(
         self, prompt: Prompt, num: int = 1, further: Mapping[str, Any] = _NOTHING, **asked: Any
     ) -> list[Choice]:
@@ -111,7 +107,7 @@ class ModelCalls(Calls):
                     known = taught
             if known is at_first:
                 known = self.can.profile  # others may have learnt something meanwhile
-            self.can.tongue.profile = known.after(body)
+            self.can.profile = known.after(body)
             yield response
 
     def _at(self, path: str) -> str:

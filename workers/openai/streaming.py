@@ -39,7 +39,6 @@ def behind_reasoning(
         texts: (T,) of its tokens; None where they are not known.
         opened: whether the prompt ended in the tag that begins a reasoning.
     """
-    choice = _with_thoughts(choice, opened=opened)
     found = _parted(choice, opened=opened)
     num_tokens, first = choice.num_tokens, choice.num_tokens
     is_finished = bool(choice.text) or choice.finish_reason == "stop"
@@ -85,19 +84,6 @@ def is_reasoned(choice: Choice, *, opened: bool) -> bool:
 
 def _parted(choice: Choice, *, opened: bool) -> Reasoning:
     return part([choice.text], tags_in(choice.text, opened=opened), opened=opened)
-
-
-def _with_thoughts(choice: Choice, *, opened: bool) -> Choice:
-    """The choice with the reasoning that only its tokens tell, since the text leaves it out."""
-    if choice.reasoning is not None or _parted(choice, opened=opened).text is not None:
-        return choice
-    tokens = choice.tokens or ()
-    tags = tags_in("".join(tokens), opened=True)
-    found = part(tokens, tags, opened=True)
-    is_begun = part(tokens, tags).text is not None
-    if tags.end in choice.text or not (is_begun or found.state == "finished"):
-        return choice
-    return replace(choice, reasoning=found.text)
 
 
 def merged(events: Sequence[Any]) -> dict[str, Any]:

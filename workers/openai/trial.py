@@ -18,9 +18,9 @@ from models.grammars import grammar_of
 from models.records import GenerationRequest
 from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
-from workers.config import OpenAIServers, variable
+from workers.config import GeneratorConfig, variable
 from workers.openai.found import UNKNOWN_CONTEXT, Columns, Fingerprint, OpenAIServer, common
-from workers.openai.profiles import GENERIC, NO_FORMAT, PROFILES, Profile, Tongue, by_entry, by_host
+from workers.openai.profiles import GENERIC, NO_FORMAT, PROFILES, Profile, by_entry, by_host
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
 from workers.openai.replies import ALL_ZERO, UNMASKED, Choice, first_columns, to_sequence
 from workers.openai.requests import Prompt, under_grammar
@@ -79,7 +79,7 @@ class GeneratorTrial:
         ModelNotLoaded: the deployment names a kind of server that there is not.
     """
 
-    def __init__(self, servers: OpenAIServers, probes: Mapping[str, ProbeInfo]) -> None:
+    def __init__(self, servers: GeneratorConfig, probes: Mapping[str, ProbeInfo]) -> None:
         if servers.server and servers.server not in PROFILES:
             message = f"must be one of {', '.join(PROFILES)}"
             raise ModelNotLoaded(f"{variable('generation.server')} {message}")
@@ -112,23 +112,18 @@ class GeneratorTrial:
         # The first answer may take as long as a request's: some load their model for it.
         calls = self._calls(client, self._profile(kind), is_trial=False)
         calls.can = self._as_said(calls.can, {"context": self._servers.context, **said}, look)
-        calls.learn(kind=kind)
+        calls.can.kind = kind
         if not calls.can.profile.is_hosted or calls.can.profile.logprobs is not None:
             await _try(calls, self._servers.end_token)
-        self._bind(calls)
-        price = kind, calls.num_posts, calls.num_tokens
-        logger.info("the language model's server is %s: looked at by %d calls, %d tokens", *price)
-        can = calls.can
-        lacks = {**can.absent, "response_format": can.profile.no_grammar, "images": can.no_images}
-        words = [f"{name}: {reason}" for name, reason in sorted(lacks.items()) if reason]
-        logger.info("it cannot: %s", "; ".join(words))
-        return can
+        self._bind(calls.can)
+        logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
+        return calls.can
 
     async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
         if known.fingerprint is None:
             return known
         calls = self._calls(client, known.profile)
-        calls.can = replace(known, tongue=calls.can.tongue)
+        calls.can = known
         prompt, greedy = await _greedy(calls)
         if common(known.fingerprint, _fingerprint(greedy)) is None:
             return None
@@ -141,8 +136,8 @@ class GeneratorTrial:
         return replace(profile, prefix="") if self._servers.api_version else profile
 
     def _calls(self, client: Client, profile: Profile, *, is_trial: bool = True) -> ModelCalls:
-        nothing = OpenAIServer("", Tongue(profile))
-        return ModelCalls(client, nothing, said=(_HOUSE, _SUM), is_trial=is_trial)
+        nothing = OpenAIServer("", profile)
+        return ModelCalls(client, nothing, is_trial=is_trial)
 
     async def _look(self, client: Client, profile: Profile) -> dict[str, Any]:
         """What a server of this kind says of itself; nothing where it is none, or says nothing."""
@@ -170,7 +165,7 @@ class GeneratorTrial:
             meta.get("n_ctx_train"),
         )
         if slots := _count(look.get("total_slots")):
-            can.tongue.draws_at_most(slots)
+            can.draws_at_most(slots)
         sees = _mapping(look.get("modalities")).get("vision", True)
         version = look.get("version")
         return replace(
@@ -184,21 +179,20 @@ class GeneratorTrial:
             is_routed=self._servers.routing == "upstream",
         )
 
-    def _bind(self, calls: ModelCalls) -> None:
+    def _bind(self, can: OpenAIServer) -> None:
         """Remember those of the known probes that the server's plugin reads.
 
         Raises:
             Refused: its weights have another revision than the deployment says.
         """
-        said, columns = calls.can.revision, calls.can.columns
+        said, columns = can.revision, can.columns
         if columns is None:
             return
         if said and columns.revision and not said.startswith(columns.revision):
             raise Refused("its weights have another revision than the settings say")
         if not columns.no_light:
             known = self._probes.items()
-            read = {name: one for name, one in known if columns.place_of(one) is not None}
-            calls.learn(probes=read)
+            can.probes = {name: one for name, one in known if columns.place_of(one) is not None}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -212,26 +206,25 @@ def _count(value: Any) -> int:
 
 async def _try(calls: ModelCalls, end_token: str) -> None:
     """Try a server out."""
-    prompt, greedy = await _endpoint(calls)
     can = calls.can
+    prompt, greedy = await _endpoint(calls)
     if can.profile.logprobs is not None and not can.no_greedy:
         first = _first_logprobs([greedy])
-        if _agree(first, await _drawn_first(calls, prompt, _CHANGED)):
-            calls.learn(raw_greedy=True, raw_samples=True)
-        elif _agree(first, await _drawn_first(calls, prompt, _UNCHANGED)):
-            calls.learn(raw_greedy=True)
+        can.raw_samples = _agree(first, await _drawn_first(calls, prompt, _CHANGED))
+        can.raw_greedy = can.raw_samples or _agree(
+            first, await _drawn_first(calls, prompt, _UNCHANGED)
+        )
     if can.profile.is_hosted:  # the same weights answer now so, now otherwise
         return
     await _begin(calls, greedy, end_token)
     if can.profile.tokenizes:
-        calls.learn(columns=await _columns(calls, prompt))
-    if calls.can.no_greedy:
+        can.columns = await _columns(calls, prompt)
+    if can.no_greedy:
         return
-    fingerprint = _fingerprint(greedy)
-    if calls.can.columns is None:  # as they do at some other servers to some prompts
+    can.fingerprint = _fingerprint(greedy)
+    if can.columns is None:  # as they do at some other servers to some prompts
         _, again = await _greedy(calls)
-        fingerprint = common(fingerprint, _fingerprint(again))
-    calls.learn(fingerprint=fingerprint)
+        can.fingerprint = common(can.fingerprint, _fingerprint(again))
 
 
 async def _greedy(calls: ModelCalls) -> tuple[Prompt, Choice]:
@@ -251,55 +244,52 @@ def _fingerprint(greedy: Choice) -> Fingerprint:
 
 async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
     """Find the endpoint that answers, and tells log-probs if one does, by its first answer."""
-    profile = calls.can.profile
+    can, profile = calls.can, calls.can.profile
     ways = [(False, True)] * profile.completes + [(False, False)]
     if profile.tokenizes:
         ways.insert(0, (True, True))
     refusal: Exception | None = None
-    blind: tuple[OpenAIServer, Prompt, Choice] | None = None
+    blind: tuple[Profile, Prompt, Choice] | None = None
     for tokenizes, completes in ways:
         # Log-probs that one endpoint refuses another may tell.
-        way = replace(calls.can.profile, tokenizes=tokenizes, completes=completes)
-        calls.learn(tongue=Tongue(replace(way, logprobs=profile.logprobs)))
+        can.learn(tokenizes=tokenizes, completes=completes, logprobs=profile.logprobs)
         try:
             if tokenizes:
-                await _look_at_tokens(calls)
+                can.special_prefix = await _ids_of_nothing(calls)
             prompt, greedy = await _greedy(calls)
         except (Rejected, Denied, Failed) as error:
             refusal = refusal or error
             continue
         if tokenizes and greedy.token_ids is None:
             continue
-        _look_at_logprobs(calls, greedy)
-        if tokenizes or calls.can.profile.logprobs is not None or calls.can.unsound:
+        _look_at_logprobs(can, greedy)
+        if tokenizes or can.profile.logprobs is not None or can.unsound:
             return prompt, greedy
-        blind = blind or (calls.can, prompt, greedy)
+        blind = blind or (can.profile, prompt, greedy)
     if blind is None:
         raise Refused(f"it neither completes prompts nor chats ({refusal})")
-    calls.can, prompt, greedy = blind
+    can.profile, prompt, greedy = blind
     return prompt, greedy
 
 
-async def _look_at_tokens(calls: ModelCalls) -> None:
+async def _ids_of_nothing(calls: ModelCalls) -> tuple[int, ...]:
     """What begins a prompt of token ids."""
     try:
-        calls.learn(special_prefix=token_ids(await calls.post("/tokenize", {"prompt": ""})))
+        return token_ids(await calls.post("/tokenize", {"prompt": ""}))
     except Unreachable:  # it has another path of this name
         raise Rejected(404, "") from None
 
 
-def _look_at_logprobs(calls: ModelCalls, greedy: Choice) -> None:
+def _look_at_logprobs(can: OpenAIServer, greedy: Choice) -> None:
     """What log-probs a greedy answer has; none where they cannot be any."""
-    told, tongue = greedy.logprobs, calls.can.tongue
-    unsound = greedy.unsound
+    told, can.unsound = greedy.logprobs, greedy.unsound
     if told is not None and not told.any():
-        unsound = ALL_ZERO
+        can.unsound = ALL_ZERO
     num: int | None = None
-    if told is not None and not unsound:
+    if told is not None and not can.unsound:
         counts = map(len, (greedy.tops or ({},))[:2])  # tokens may share a text
-        num = min(tongue.profile.logprobs or 0, *counts)
-    tongue.learn(logprobs=num)
-    calls.learn(unsound=unsound)
+        num = min(can.profile.logprobs or 0, *counts)
+    can.learn(logprobs=num)
 
 
 async def _drawn_first(
@@ -335,27 +325,28 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
     Raises:
         Refused: what the settings say that ends them is no token.
     """
-    prompt, most = await _asked(calls, _SUM), _BEGINNING_TOKENS
+    can, most = calls.can, _BEGINNING_TOKENS
+    prompt = await _asked(calls, _SUM)
     try:
         [begun] = await calls.complete(prompt, max_tokens=most)
         whole = behind_reasoning(to_sequence(begun), begun, None, opened=prompt.opened)
-        calls.learn(reasons=whole.reasoning is not None)
+        can.reasons = whole.reasoning is not None
         if whole.reasoning and begun.reasoning is None and not begun.num_hidden:
-            calls.learn(tags=tags_in(begun.text, opened=prompt.opened))
+            can.tags = tags_in(begun.text, opened=prompt.opened)
         # Of those that reason, a closed reasoning alone ends so soon.
         for closed in await _closed(calls, prompt):
             [begun] = await calls.complete(closed, max_tokens=most)
         for answer in (greedy, begun):
             if answer.ended_by_eos and answer.token_ids:
-                calls.learn(eos_id=answer.token_ids[-1])
+                can.eos_id = answer.token_ids[-1]
     except (Rejected, Failed) as error:
         if isinstance(error, Rejected) and error.status in _NOT_THERE:
-            calls.can.tongue.learn(chats=False)
-    if end_token and calls.can.profile.tokenizes:
+            can.learn(chats=False)
+    if end_token and can.profile.tokenizes:
         ids = await tokenize(calls, end_token)
         if len(ids) != 1:
             raise Refused(f"{variable('generation.end_token')} is not one token there")
-        calls.learn(eos_id=ids[0])
+        [can.eos_id] = ids
 
 
 async def _asked(calls: ModelCalls, text: str) -> Prompt:
@@ -364,7 +355,7 @@ async def _asked(calls: ModelCalls, text: str) -> Prompt:
         with suppress(ChatTemplateError):
             message = {"role": "user", "content": text}
             return await render(calls, GenerationRequest(messages=(message,)))
-        calls.can.tongue.learn(chats=False)
+        calls.can.learn(chats=False)
     return await render(calls, GenerationRequest(prompt=text))
 
 
@@ -408,7 +399,7 @@ async def under_schema(calls: ModelCalls, request: GenerationRequest) -> None:
         unmasked = _NO_LOGPROBS
     elif top is not None and choice is not None and not _is_masked(choice):
         unmasked = UNMASKED
-    can.tongue.learn(no_grammar=reason, unmasked=unmasked)
+    can.learn(no_grammar=reason, unmasked=unmasked)
 
 
 def _is_masked(choice: Choice) -> bool:

@@ -119,7 +119,7 @@ def train(
     save_marked(trained, out, own)
     write_training_plots(how, target, out)
     show_training(trained.card, how)
-    typer.echo(f"probe {trained.id}: {out}")
+    typer.echo(f"probe {trained.card.sha256[:12]}: {out}")
 
 
 @probe.command()
@@ -172,7 +172,7 @@ def evaluate(
     if trained.card.target == "sentence_consistency":
         raise ValueError("sentences are measured by cocoa evaluate --units sentences")
     training = None
-    layers: tuple[int, ...] = (trained.layer,)
+    layers: tuple[int, ...] = (trained.card.layer,)
     if collected is not None:
         training = read(collected)
         layers = training.header.layers

@@ -36,8 +36,10 @@ class Predicted:
 
 def predictions(probe: TrainedProbe, collection: Collection) -> Predicted:
     """What a probe says of the answers of a collection that holds its layer."""
-    layer = collection.header.layers.index(probe.layer)
-    features = features_of(collection, range(len(collection.answers)), layer, probe.token_features)
+    layer = collection.header.layers.index(probe.card.layer)
+    features = features_of(
+        collection, range(len(collection.answers)), layer, probe.card.token_features
+    )
     readings = probe.read(features)
     values = np.array([reading.value for reading in readings])
     return Predicted(values, np.array([reading.out_of_domain for reading in readings]))

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from models.grammars import MAX_SCHEMA_CHARACTERS, grammar_of
-from models.records import Grammar
 from models.units.json_schemas import MAX_DEPTH, BadSchema
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}
@@ -88,10 +87,6 @@ def test_a_schema_that_is_followed_as_it_is_stays_as_it_is(schema):
             {"type": "object", "additionalProperties": False, "anyOf": [{}]},
         ),
         ({"minProperties": 1, "required": ["a"]}, {"required": ["a"]}),
-        (
-            {"properties": {"a": {}}, "additionalProperties": False, "maxProperties": 7},
-            {"properties": {"a": {}}, "additionalProperties": False},
-        ),
     ],
 )
 def test_what_says_nothing_is_left_out_and_the_rest_written_as_it_is_followed(schema, expected):
@@ -243,17 +238,8 @@ def test_patterns_are_so_many_and_so_long():
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        (
-            {"patternProperties": {"^k$": {}}, "additionalProperties": False, "minProperties": 2},
-            "minProperties is more than the number of those that there may be",
-        ),
-        (
-            {"required": ["a", "b"], "maxProperties": 1},
-            "maxProperties is less than the number of those required",
-        ),
         ({"minProperties": 3, "maxProperties": 2}, "minProperties is more than maxProperties"),
         ({"type": "object", "minProperties": 2}, "and one may come twice"),
-        ({"properties": {"a": {}}, "maxProperties": 2}, "take all of properties to be required"),
     ],
 )
 def test_a_number_of_properties_that_cannot_be_is_refused(schema, told):
@@ -261,17 +247,9 @@ def test_a_number_of_properties_that_cannot_be_is_refused(schema, told):
     assert told in refusal_of(schema)
 
 
-@pytest.mark.parametrize(
-    ("schema", "text"),
-    [
-        ({"const": 2**64}, "18446744073709551616"),
-        ({"enum": [2**53 + 1, 'a"'], "title": "T"}, r'9007199254740993" | "\"a\\\"\"'),
-        ({"const": {"a": [-(2**63), 1e300]}}, r"{\"a\": [-9223372036854775808, 1e+300]}"),
-    ],
-)
-def test_values_that_the_library_would_write_otherwise_are_written_as_they_are(schema, text):
-    assert grammar_of(schema) == Grammar("lark", f'start: "{text}"')
-    assert "at #/items: a number in it is not followed" in refusal_of({"items": schema})
+@pytest.mark.parametrize("value", [2**64, [2**53 + 1, 'a"'], {"a": [-(2**63), 1e300]}])
+def test_values_that_the_library_would_write_otherwise_are_refused(value):
+    assert "at #/items: a number in it is beyond 2^53" in refusal_of({"items": {"const": value}})
 
 
 def test_a_control_character_without_a_short_escape_is_refused_beside_others():

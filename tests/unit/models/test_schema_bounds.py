@@ -35,13 +35,11 @@ BOUNDS = st.dictionaries(st.sampled_from(KEYWORDS), NUMBERS, min_size=1)
     [
         ({"type": "integer", "minimum": 3, "exclusiveMaximum": 8}, (3, 7)),
         ({"type": ["integer", "null"], "exclusiveMinimum": 2.5, "maximum": 3.9}, (3, 3)),
-        (INT64, (-(2**63) + 1024, 2**63 - 1)),
-        ({"type": "integer", "maximum": 2**64}, (None, 2**63 - 1)),
-        ({"type": "integer", "minimum": 10**18}, (10**18, 2**63 - 1)),
-        ({"type": "integer", "exclusiveMinimum": 2**53}, (2**53 + 2, None)),
-        ({"minimum": -1e300, "maximum": 1e300}, (-(2**63) + 1024, 2**63 - 1024)),
-        ({"maximum": -1e18}, (-(2**63) + 1024, -(10**18))),
-        ({"type": "number", "exclusiveMaximum": 1e16}, (None, 9999999999999998)),
+        (INT64, (-(2**53), 2**53)),
+        ({"type": "integer", "maximum": 2**64}, (None, 2**53)),
+        ({"type": "integer", "minimum": 2**53}, (2**53, None)),
+        ({"minimum": -1e300, "maximum": 1e300}, (-(2**53), 2**53)),
+        ({"type": "number", "exclusiveMaximum": 1e16}, (None, 2**53)),
     ],
 )
 def test_a_bound_that_cannot_be_represented_moves_inward(schema, expected):
@@ -56,7 +54,9 @@ def test_a_bound_that_cannot_be_represented_moves_inward(schema, expected):
         ({"type": "integer", "minimum": -(10**19), "maximum": -(10**19)}, "leave nothing"),
         ({"type": "integer", "minimum": 10**19, "maximum": 10**19 + 3}, "leave nothing"),
         ({"minimum": 2**53 + 1, "maximum": 2**53 + 1}, "leave nothing"),
-        ({"exclusiveMinimum": 1e19}, "leave nothing"),
+        ({"exclusiveMinimum": 2**53}, "leave nothing"),
+        ({"type": "integer", "minimum": 10**18}, "leave nothing"),
+        ({"maximum": -1e18}, "leave nothing"),
         ({"minimum": 2, "maximum": 1}, "no number lies between"),
         ({"minimum": 2, "exclusiveMaximum": 2}, "no number lies between"),
         ({"type": "integer", "minimum": 0.1, "maximum": 0.9}, "no integer lies between"),
@@ -82,11 +82,10 @@ def test_what_is_written_is_no_wider_and_each_bound_has_a_double(kind, bounds):
     most = min(bounds.get("maximum", math.inf), bounds.get("exclusiveMaximum", math.inf))
     for keyword, value in found.items():
         assert least <= value <= most
-        assert abs(value) <= 2**63 - 1024 or value == 2**63 - 1
-        assert float(value) == value or value == 2**63 - 1
+        assert abs(value) <= 2**53
         if bounds.get(f"exclusive{keyword.title()}") == value and kind:
             assert kind["type"] == "number"
-            assert keyword.startswith("exclusive") or abs(value) <= 2**53
+            assert keyword.startswith("exclusive")
     assert found.keys() & {"minimum", "exclusiveMinimum"} or least == -math.inf
     assert found.keys() & {"maximum", "exclusiveMaximum"} or most == math.inf
 
@@ -105,7 +104,7 @@ def test_counts_are_neither_negative_nor_contradictory_nor_beyond_what_is_counte
         checked_counts({"minItems": 2, "maxItems": 1})
 
 
-@pytest.mark.parametrize("value", [2**53, -(2**53), 2**60, 0.1, 1e15, True, "é\t", None, -0.0])
+@pytest.mark.parametrize("value", [2**53, -(2**53), 0.1, 1e15, True, "é\t", None, -0.0])
 def test_a_constant_that_is_written_as_it_is_passes(value):
     check_constants([{"a": [value]}])
 

@@ -12,7 +12,7 @@ def kind(value, required=True, **more):
 
 NONE, ANY = {}, Branches({})
 TARGETS = Branches({"/$defs/a": kind({"const": 1}), "/$defs/b": kind({"const": 2})})
-LISTED = [{"enum": [f"k{number}"]} for number in range(100)]
+LISTED = [{"enum": [f"k{number}"]} for number in range(63)]
 
 EXCLUSIVE = {
     "types": [{"type": "string"}, {"type": ["null", "integer"]}],
@@ -26,24 +26,23 @@ EXCLUSIVE = {
         kind({"const": 1}),
         {"type": "object", "properties": {}, "additionalProperties": False},
     ],
-    "ranges": [{"type": "integer", "maximum": 5}, {"type": "number", "minimum": 5.5}],
-    "touching ranges": [{"type": "number", "maximum": 5}, {"type": "number"}],
     "references": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}],
     "choices": [{"anyOf": [{"const": 1}, {"const": 2}]}, {"const": 3}],
-    "more than are compared in pairs": [kind(one) for one in LISTED],
+    "many": [kind(one) for one in LISTED],
     "false": [False, {}],
 }
-EXCLUSIVE["touching ranges"][1]["exclusiveMinimum"] = 5
 
 
 @pytest.mark.parametrize("name", EXCLUSIVE)
 def test_branches_that_exclude_each_other(name):
-    assert TARGETS.exclude(EXCLUSIVE[name], {"type": "object"} if "compared" in name else NONE)
+    assert TARGETS.exclude(EXCLUSIVE[name], NONE)
 
 
 UNKNOWN = {
     "integer and number": [{"type": "integer"}, {"type": "number"}],
     "the same number": [{"const": 1}, {"const": 1.0}],
+    "ranges": [{"type": "integer", "maximum": 5}, {"type": "number", "minimum": 5.5}],
+    "too many": [kind({"const": number}) for number in range(65)],
     "equal objects": [{"const": {"a": 1, "b": 2}}, {"const": {"b": 2, "a": 1.0}}],
     "a list beside its type": [{"enum": [1, "a"]}, {"type": "string"}],
     "nobody requires it": [kind({"const": 1}, False), kind({"const": 2}, False)],
@@ -61,7 +60,7 @@ UNKNOWN = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_branches_of_which_that_is_not_known(name):
     circle = Branches({"/$defs/c": {"$ref": "#/$defs/c"}})
-    assert not circle.exclude(UNKNOWN[name], {"type": "object"} if "many" in name else NONE)
+    assert not circle.exclude(UNKNOWN[name], NONE)
 
 
 def test_the_type_beside_the_branches_counts():

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from models.records import GenerationRequest, Reasoning, SamplingParams, Sequence
-from models.waves import draw_samples, ends_by_agreement, num_further, num_taken, wave_end
+from models.waves import ends_by_agreement, num_further, num_taken, wave_end
+from tests.drawing import draw_samples
 from tests.results import generation
 
 STATISTICS = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})

@@ -26,7 +26,7 @@ PAIRS = [(f"answer number {i}", "number 3") for i in range(40)]
 
 @asynccontextmanager
 async def over(server, **settings):
-    servers = ComparerConfig(url=server.url, api="embeddings", **settings).place()
+    servers = ComparerConfig(url=server.url, api="embeddings", **settings).checked()
     comparers, nli = await connect_comparers(servers, Hooks(), ANYWHERE)
     assert nli is None
     async with running(comparers["embedding"]) as comparer:
@@ -74,14 +74,14 @@ async def test_its_texts_are_cut_to_what_they_add_but_where_they_are_to_be_whole
 
 async def test_a_model_that_it_does_not_list_is_refused_by_name(caplog):
     async with score_server("embeddings") as server:
-        place = ComparerConfig(url=server.url, api="embeddings", model="mine").place()
+        place = ComparerConfig(url=server.url, api="embeddings", model="mine").checked()
         comparer = PairServerComparer(place, Hooks(), ANYWHERE)
         await reason_logged(comparer, caplog, "it lists encoder")
 
 
 async def test_vectors_that_are_all_alike_are_waited_for_and_the_reason_is_logged(caplog):
     async with score_server("embeddings", dimension=1) as server:
-        place = ComparerConfig(url=server.url, api="embeddings").place()
+        place = ComparerConfig(url=server.url, api="embeddings").checked()
         comparer = PairServerComparer(place, Hooks(), ANYWHERE)
         await reason_logged(comparer, caplog, "the same vector")
 
@@ -134,4 +134,4 @@ async def test_a_deployment_over_such_a_server_compares_by_it_and_loads_no_other
 
 def test_compare_is_no_setting_of_our_own_workers():
     with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__COMPARE"):
-        ComparerConfig(url="http://worker", compare="added").place()
+        ComparerConfig(url="http://worker", compare="added").checked()

@@ -506,8 +506,8 @@ async def test_the_info_is_the_engines_with_what_the_probes_add():
     assert info.hidden_size == engine.hidden_size
     assert info.statistics == engine.statistics | PREDICTED.keys()
     for name, told in info.probes.items():
-        probe = probes[name]
-        assert (told.id, told.layer, told.sha256) == (probe.id, probe.layer, probe.sha256)
+        card = probes[name].card
+        assert (told.id, told.layer, told.sha256) == (card.sha256[:12], card.layer, card.sha256)
         assert told.training_set == "prompts.jsonl"
 
 

@@ -27,7 +27,7 @@ def api(request):
 
 @asynccontextmanager
 async def over(server, api, **settings):
-    servers = ComparerConfig(url=server.url, api=api, **settings).place()
+    servers = ComparerConfig(url=server.url, api=api, **settings).checked()
     comparers, nli = await connect_comparers(servers, Hooks(), ANYWHERE)
     assert nli is None
     async with running(comparers["cross_encoder"]) as comparer:
@@ -107,7 +107,7 @@ async def test_scores_that_are_logits_are_refused_and_never_a_similarity(api, lo
 
 async def test_a_server_of_embeddings_is_refused_in_words(caplog):
     async with score_server("tei", kind="embedding") as server:
-        servers = ComparerConfig(url=server.url, api="tei").place()
+        servers = ComparerConfig(url=server.url, api="tei").checked()
         comparer = PairServerComparer(servers, Hooks(), ANYWHERE)
         await reason_logged(comparer, caplog, "serve a cross-encoder")
         assert not server.calls
@@ -115,7 +115,7 @@ async def test_a_server_of_embeddings_is_refused_in_words(caplog):
 
 async def test_a_gateway_waits_for_a_server_of_logits_and_says_why(api, caplog):
     async with score_server(api, weights=-3.0) as server:
-        servers = ComparerConfig(url=server.url, api=api).place()
+        servers = ComparerConfig(url=server.url, api=api).checked()
         comparer = PairServerComparer(servers, Hooks(), ANYWHERE)
         await reason_logged(comparer, caplog, "its scores are not all in [0, 1]")
 

@@ -1,6 +1,7 @@
 """Probes beside an engine: which layers they need, what they read, what a generation gains."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,12 +11,11 @@ from tests.results import generation, sequence
 from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
 
 
-@dataclass
 class LayerProbe:
     """Reads the mean of what it is given as its value."""
 
-    layer: int
-    token_features: tuple[str, ...] = ()
+    def __init__(self, layer, token_features=()):
+        self.card = SimpleNamespace(layer=layer, token_features=token_features)
 
     def read(self, means):
         return [ProbeReading(float(row.mean()), 50.0, False) for row in means]
@@ -120,7 +120,7 @@ def test_a_probe_of_sentences_reads_the_state_and_the_tokens_of_each():
 
 def test_of_sentences_the_farthest_decides_and_an_answer_without_any_has_no_reading():
     class Near:
-        layer, token_features = 1, ()
+        card = SimpleNamespace(layer=1, token_features=())
 
         def read(self, rows):
             return [ProbeReading(0.5, float(row[0]), bool(row[0] > 99)) for row in rows]
@@ -160,7 +160,7 @@ def test_readings_come_with_what_makes_them_doubtful():
 @pytest.mark.parametrize("field", ["value", "distance_percentile"])
 def test_a_reading_that_is_no_number_in_its_range_is_left_out(field, value):
     class Broken:
-        layer, token_features = 1, ()
+        card = SimpleNamespace(layer=1, token_features=())
 
         def read(self, means):
             wrong = value * (100 if field == "distance_percentile" else 1)

@@ -44,7 +44,7 @@ async def test_calls_one_after_another_share_a_connection(on_token):
             await app(scope, receive, send)
 
         async with listening(watched) as port:
-            servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
+            servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").checked()
             async with running(await connect_generator(servers, Hooks())) as remote:
                 for _ in range(4):
                     await remote.generate(REQUEST, on_token)
@@ -76,7 +76,7 @@ async def test_a_worker_that_wants_another_key_is_unavailable_and_no_client_is_t
 
         async with listening(current) as port:
             url, key = f"http://127.0.0.1:{port}", SecretStr("first")
-            servers = GeneratorConfig(url=url, api_key=key).place()
+            servers = GeneratorConfig(url=url, api_key=key).checked()
             async with running(await connect_generator(servers, Hooks())) as remote:
                 assert (await remote.generate(REQUEST)).answer.text
                 apps.append(make_app(lambda: Served(generator=local), ["second", "first"]))
@@ -99,7 +99,7 @@ async def test_a_worker_of_new_weights_answers_though_it_fails_to_say_what_it_is
                 await app(scope, receive, send)
 
         async with listening(failing) as port:
-            servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
+            servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").checked()
             async with running(await connect_generator(servers, Hooks())) as remote:
                 local.info = replace(local.info, identity="new weights")
                 is_failing = True

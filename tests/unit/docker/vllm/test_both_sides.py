@@ -15,7 +15,7 @@ from tests.unit.docker.vllm.fakes import D, V, reader, sampled
 from workers.config import GeneratorConfig
 from workers.openai import trial
 from workers.openai.found import OpenAIServer
-from workers.openai.profiles import PROFILES, Tongue
+from workers.openai.profiles import PROFILES
 from workers.openai.prompts import ModelCalls
 from workers.openai.replies import (
     ENTROPY_COLUMN,
@@ -29,7 +29,7 @@ from workers.protocol import ProbeInfo
 from workers.standing import ChangedModel
 
 pytestmark = pytest.mark.anyio
-CAN = OpenAIServer("fake", Tongue(PROFILES["vllm"]), kind="vllm", raw_greedy=True)
+CAN = OpenAIServer("fake", PROFILES["vllm"], kind="vllm", raw_greedy=True)
 # As many as vLLM tells where nobody says otherwise.
 TOP = 20
 REVISION = "4bdbf27c164c" + "0" * 28
@@ -39,7 +39,7 @@ class Worker(ModelCalls):
     """A plugin's reader behind an adapter's calls, one token a reply."""
 
     def __init__(self, of):
-        super().__init__(None, CAN)
+        super().__init__(None, replace(CAN))
         self.of = of
         self.logits = torch.randn(1, V)
 
@@ -78,9 +78,9 @@ def known(folders):
 
 async def bound(worker, folders):
     """The server of a worker as its trial finds it, of which a deployment knows the probes."""
-    worker.learn(columns=await trial._columns(worker, Prompt(ids=(1,))))
-    servers = GeneratorConfig(url="http://a", api="openai").place()
-    trial.GeneratorTrial(servers, known(folders))._bind(worker)
+    worker.can.columns = await trial._columns(worker, Prompt(ids=(1,)))
+    servers = GeneratorConfig(url="http://a", api="openai").checked()
+    trial.GeneratorTrial(servers, known(folders))._bind(worker.can)
     return worker.can
 
 

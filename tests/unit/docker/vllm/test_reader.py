@@ -59,7 +59,7 @@ def test_readings_of_a_whole_answer_are_those_in_process(folders):
     for i, (folder, layer) in enumerate(zip(folders, (1, 0), strict=True)):  # layers 2 and 1
         probe = TrainedProbe.open(Path(folder))
         mean = states[1:, layer, 2].mean(0).numpy()
-        features = joined(mean, probe.token_features, sp=sp, mte=mte, num_tokens=num_tokens)
+        features = joined(mean, probe.card.token_features, sp=sp, mte=mte, num_tokens=num_tokens)
         (reading,) = probe.read(features[None])
         found = columns(tensors, 0)
         assert found[2 + 2 * i] == pytest.approx(reading.value, abs=1e-5)
@@ -70,7 +70,7 @@ def test_identity_spells_what_was_loaded(folders):
     of, logits = reader(*folders), torch.randn(1, V)
     tensors = written(of, [Row(0, "a", "identity", 0, 0)], logits, num_logprobs=20)
     found = columns(tensors, 0)
-    sha256s = [TrainedProbe.open(Path(folder)).sha256 for folder in folders]
+    sha256s = [TrainedProbe.open(Path(folder)).card.sha256 for folder in folders]
     digits = "".join(f"{int(found[i]):06x}" for i in range(6, 10))
     assert [found[i] for i in range(1, 4)] == [2, 0, 2]
     assert digits == "".join(sha256[:12] for sha256 in sha256s)

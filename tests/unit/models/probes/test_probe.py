@@ -67,8 +67,8 @@ def test_a_probe_that_was_saved_reads_the_same(tmp_path):
     read = TrainedProbe.load(tmp_path / "probe", **MODEL)
 
     assert read.card == card == read_card(tmp_path / "probe" / "card.json")
-    assert (read.statistic, read.layer) == ("predicted_dissimilarity", 2)
-    assert (len(read.id), read.sha256) == (12, card.sha256)
+    assert (read.card.target, read.card.layer) == ("consistency", 2)
+    assert read.card.sha256 == card.sha256
     features = RNG.standard_normal((5, DIMENSION)).astype(np.float32)
     for one, other in zip(written.read(features), read.read(features), strict=True):
         assert one.value == pytest.approx(other.value, abs=2e-3)  # stored in float16
@@ -134,9 +134,9 @@ def test_a_probe_reads_the_numbers_of_its_card_beside_the_state(tmp_path):
     network = ProbeNetwork("small", "consistency", DIMENSION + 2)
     save(TrainedProbe(card, network, fit_distance(rows, rows)), tmp_path / "joined")
     read = TrainedProbe.load(tmp_path / "joined", **MODEL)
-    assert read.token_features == ("sp", "log_length")
+    assert read.card.token_features == ("sp", "log_length")
     state = np.zeros(DIMENSION, dtype=np.float32)
-    row = joined(state, read.token_features, sp=1.5, mte=9.0, num_tokens=1)
+    row = joined(state, read.card.token_features, sp=1.5, mte=9.0, num_tokens=1)
     assert row.tolist() == [*state.tolist(), 1.5, 0.0]
     assert 0 <= read.read(row[None])[0].value <= 1
 

@@ -16,7 +16,7 @@ from tests.unit.workers.openai.test_limiting import REQUEST, over
 from tests.unit.workers.openai.test_tools import TOOL
 from workers.openai.answering import check_followed
 from workers.openai.found import OpenAIServer
-from workers.openai.profiles import PROFILES, Tongue
+from workers.openai.profiles import PROFILES
 from workers.openai.prompts import for_tokens
 from workers.openai.replies import UNMASKED
 
@@ -145,7 +145,7 @@ async def test_a_grammar_that_a_server_does_not_follow_is_refused_by_its_field(t
 class OneToken:
     """A server that reads any text as its token 5."""
 
-    can = OpenAIServer("tiny", Tongue(PROFILES["vllm"]))
+    can = OpenAIServer("tiny", PROFILES["vllm"])
 
     async def post(self, path, body):
         return {"tokens": [5]}

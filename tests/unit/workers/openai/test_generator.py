@@ -42,7 +42,7 @@ PLAIN = {"tokenizes": False}
 @asynccontextmanager
 async def over(server, probes=None, **settings):
     """The adapter over a server, connected; its watch does not run, which would ask in between."""
-    servers = GeneratorConfig(url=server.url, api="openai", **settings).place()
+    servers = GeneratorConfig(url=server.url, api="openai", **settings).checked()
     generator = OpenAIGenerator(servers, probes=probes)
     await generator.upstream.connect()
     try:

@@ -25,7 +25,7 @@ SENT = "thinking_token_budget"
 @asynccontextmanager
 async def over(server):
     """The adapter over a server, connected."""
-    generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").place())
+    generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").checked())
     await generator.upstream.connect()
     try:
         yield generator

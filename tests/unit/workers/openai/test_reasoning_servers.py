@@ -34,7 +34,7 @@ WAYS = {
 @asynccontextmanager
 async def over(server):
     """The adapter over a server, connected."""
-    generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").place())
+    generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").checked())
     await generator.upstream.connect()
     try:
         yield generator

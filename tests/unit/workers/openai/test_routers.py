@@ -90,7 +90,7 @@ async def test_a_revision_that_the_plugin_denies_is_refused(caplog):
     revision = (await identity_over(PLUGIN)).revision
     said = await identity_over(PLUGIN, revision=revision + "0" * 28)
     async with openai_server(**PLUGIN) as server:
-        servers = GeneratorConfig(url=server.url, api="openai", revision="abc123").place()
+        servers = GeneratorConfig(url=server.url, api="openai", revision="abc123").checked()
         generator = OpenAIGenerator(servers)
         waiting = asyncio.create_task(generator.upstream.connect())
         await until(lambda: "another revision than the settings say" in caplog.text)
@@ -102,7 +102,7 @@ async def test_a_revision_that_the_plugin_denies_is_refused(caplog):
 @pytest.mark.parametrize("routing", ["own", "upstream"])
 async def test_a_router_is_told_whose_request_it_is(routing):
     async with openai_server(**PLUGIN) as server:
-        servers = GeneratorConfig(url=server.url, api="openai", routing=routing).place()
+        servers = GeneratorConfig(url=server.url, api="openai", routing=routing).checked()
         generator = OpenAIGenerator(servers, hooks=Hooks(tenant=lambda: "team-a"))
         await generator.upstream.connect()
         server.heads.clear()
@@ -129,7 +129,7 @@ async def test_replicas_may_answer_in_turn():
         openai_server(**plugin) as other,
         balanced([one.url, other.url]) as url,
     ):
-        servers = GeneratorConfig(url=url, api="openai", **ROUTED).place()
+        servers = GeneratorConfig(url=url, api="openai", **ROUTED).checked()
         generator = OpenAIGenerator(servers, probes=KNOWN)
         await generator.upstream.connect()
         found = [await generator.generate(REQUEST) for _ in range(3)]
@@ -150,7 +150,7 @@ async def test_one_prompt_goes_to_one_of_the_servers_that_a_name_has(monkeypatch
     prompts = [f"What is the capital of {name}?" for name in "ABCDEFGH"]
     async with openai_server() as one, at_another_address(one.url) as other:
         url = one.url.replace("127.0.0.1", "vllm-pods")
-        servers = GeneratorConfig(url=url, api="openai", routing="addresses").place()
+        servers = GeneratorConfig(url=url, api="openai", routing="addresses").checked()
         generator = OpenAIGenerator(servers, resolve=resolve)
         await generator.upstream.connect()
         for server in generator.upstream.servers:
@@ -216,11 +216,11 @@ async def balanced(urls):
 def test_several_servers_behind_a_router_are_refused():
     config = GeneratorConfig(api="openai", url="http://a,http://b", routing="upstream")
     with pytest.raises(ModelNotLoaded, match="COCOA_GENERATION__URL names several"):
-        config.place()
+        config.checked()
 
 
 @pytest.mark.parametrize("name", ["routing", "context"])
 def test_settings_of_routers_are_for_openai_servers(name):
     value = {"routing": "upstream", "context": 5}[name]
     with pytest.raises(ModelNotLoaded, match="GENERATION__API=openai only"):
-        GeneratorConfig(url="http://a", **{name: value}).place()
+        GeneratorConfig(url="http://a", **{name: value}).checked()

@@ -233,8 +233,17 @@ async def test_a_given_answer_with_a_log_prob_that_is_none_has_no_scores(value):
     assert generation.answer.text == " It is Paris."
 
 
+async def test_a_code_that_quotes_the_request_is_not_logged(caplog):
+    async with openai_server() as server, over(server) as generator:
+        server.replies += [JSONResponse({"error": {"code": "Anna", "param": "Anna"}}, 400)] * 8
+        with pytest.raises(CocoaError):
+            await generator.generate(replace(REQUEST, prompt="Hello Anna."))
+    assert "status 400: code none" in caplog.text
+    assert "Anna" not in caplog.text
+
+
 @pytest.mark.parametrize("status", [400, 500, 503])
-async def test_the_log_has_the_servers_words_and_the_client_has_none(status, caplog):
+async def test_the_log_has_a_servers_code_and_parameters_and_nobody_its_words(status, caplog):
     caplog.set_level(logging.INFO)
     words = {
         "message": f"max_tokens is not supported beside '{PROMPT}' (hushhush)",
@@ -245,9 +254,9 @@ async def test_the_log_has_the_servers_words_and_the_client_has_none(status, cap
         server.replies += [JSONResponse({"error": words}, status)] * 8
         with pytest.raises(CocoaError) as raised:
             await generator.generate(replace(REQUEST, prompt=PROMPT))
-    said = f"status {status}: code unsupported_parameter; parameter max_tokens; max_tokens is not"
+    said = f"status {status}: code unsupported_parameter; parameters that it names: max_tokens"
     assert said in caplog.text
-    for word in ("Translate", "German", "river"):
+    for word in ("Translate", "German", "river", "hushhush", "beside"):
         assert word not in caplog.text
     for word in ("unsupported", "max_tokens", "beside", "German"):
         assert word not in raised.value.message

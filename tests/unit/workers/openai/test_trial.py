@@ -31,17 +31,13 @@ async def test_five_probes_are_read_by_the_usual_number_of_log_probs():
         assert generator.info.capabilities["plugin_probes"] == len(probes)
 
 
-async def test_what_was_found_and_its_price_are_logged_with_the_reasons(caplog):
+async def test_what_was_found_and_its_price_are_logged(caplog):
     caplog.set_level(logging.INFO)
     async with openai_server(probes=()) as server, over(server):
         num_calls = len(server.bodies)
-    found = [one for one in caplog.records if one.name == "workers.openai.trial"]
-    price, cannot = found
-
-    kind, calls, tokens = price.args
+    [price] = [one for one in caplog.records if one.name == "workers.openai.trial"]
+    kind, calls = price.args
     assert (kind, num_calls <= calls) == ("vllm", True)  # it is asked for token ids, too
-    assert 0 < tokens < 1000
-    assert "predicted_dissimilarity" in cannot.message
 
 
 async def test_a_path_of_the_same_name_that_answers_otherwise_is_no_tokenizer():
