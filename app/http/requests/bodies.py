@@ -1,7 +1,6 @@
 """Bodies of `POST /generate-with-uncertainty` and `POST /score`, and the `Ask` of each."""
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -70,10 +69,6 @@ _OF_LOGPROBS: JsonDict = {
 }
 
 
-# What only a prompt to be answered says of how texts are drawn.
-_OF_DRAWING = (*ReasoningBounds.model_fields, "distinct")
-
-
 class Prompted(NullIsDefault):
     """One input: raw text, or a chat."""
 
@@ -136,10 +131,6 @@ class GenerateRequest(ScoringRequest, ReasoningBounds, ToolsWanted):
     show. It takes no field of samples."""
     strategy: AnswerStrategy = "greedy"
     """Which answer is scored: the greedy one, or one of the samples."""
-    distinct: bool = False
-    """No sample repeats the answer or one of an earlier wave: they are drawn after the answer, in
-    waves of 2, 3 and then 5, from what was not found yet. For scores that weigh each text by its
-    probability (`rb_`); with those that count samples it is refused."""
     stream: bool = False
     """Server-sent events: `token` as they are written, then `result` or `error`. With `strategy`
     greedy or sample, and `on_reject` answer."""
@@ -247,7 +238,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             check_light(body)
         own |= {"strategy": body.strategy, "light": light}
         own |= tools_asked(body, body, strategy=body.strategy, light=light)
-        drawn = dict(zip(_OF_DRAWING, attrgetter(*_OF_DRAWING)(body), strict=True))
+        drawn = {name: getattr(body, name) for name in ReasoningBounds.model_fields}
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:

@@ -232,7 +232,6 @@ _OF_SAMPLES = (
     "top_p",
     "similarity",
     "max_sample_reasoning_tokens",
-    "distinct",
 )
 
 
