@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
-from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.fields import (
-    NULL,
     AnswerStrategy,
     Body,
     NewTokens,
@@ -22,6 +20,7 @@ from app.http.requests.fields import (
     TokenLogprobs,
     check_light,
     encodable,
+    having,
     refuse_if,
     template_variables,
 )
@@ -44,29 +43,14 @@ _OTHER_NAMES = {
 }
 
 # `_check_input` as JSON schemas: one input, and what its template reads with messages only.
-_NO_MESSAGES: JsonDict = {"messages": NULL, "chat_template_kwargs": NULL, "reasoning_effort": NULL}
-_OF_PROMPT: JsonDict = {
-    "required": ["prompt"],
-    "properties": {"prompt": {"type": "string"}, **_NO_MESSAGES},
-}
+_OF_CHAT = ["messages", "chat_template_kwargs", "reasoning_effort"]
+_OF_PROMPT = having(["prompt"], _OF_CHAT, prompt="string")
 # Raw text shows a model no tools.
-_OF_PROMPT_ALONE: JsonDict = {
-    "required": ["prompt"],
-    "properties": {"prompt": {"type": "string"}, **_NO_MESSAGES, "tools": {"maxItems": 0}},
-}
-_OF_MESSAGES: JsonDict = {
-    "required": ["messages"],
-    "properties": {"messages": {"type": "array"}, "prompt": NULL},
-}
-_WITHOUT_PROMPT: JsonDict = {"prompt": NULL, **_NO_MESSAGES}
-_OF_SAMPLES: JsonDict = {
-    "required": ["samples"],
-    "properties": {**_WITHOUT_PROMPT, "samples": {"type": "array"}},
-}
-_OF_LOGPROBS: JsonDict = {
-    "required": ["answer_token_logprobs"],
-    "properties": {**_WITHOUT_PROMPT, "answer_token_logprobs": {"type": "array"}},
-}
+_OF_PROMPT_ALONE = having(["prompt"], _OF_CHAT, prompt="string", tools={"maxItems": 0})
+_OF_MESSAGES = having(["messages"], ["prompt"], messages="array")
+_OF_SAMPLES = having(["samples"], ["prompt", *_OF_CHAT], samples="array")
+_LOGPROBS = "answer_token_logprobs"
+_OF_LOGPROBS = having([_LOGPROBS], ["prompt", *_OF_CHAT], **{_LOGPROBS: "array"})
 
 
 class Prompted(NullIsDefault):
