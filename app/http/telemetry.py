@@ -32,7 +32,7 @@ from app.http.metrics import (
     SCORE_NAMES,
     Row,
 )
-from app.keys.buckets import LIMITS, LimitName
+from app.keys.buckets import LIMITS
 from app.scoring.capabilities import Capability
 from app.scoring.observer import Observer
 from app.scoring.result import Result
@@ -101,9 +101,9 @@ class Telemetry(Observer):
             configured = str(bool(one.setting)).lower()
             self.gauges["capability"].labels(name, configured).set(not one.lacks)
 
-    def observe_one(self, counter: str, *labels: str) -> None:
+    def observe_one(self, counter: str, *labels: str, by: float = 1) -> None:
         counted = self.counters[counter]
-        (counted.labels(*labels) if labels else counted).inc()
+        (counted.labels(*labels) if labels else counted).inc(by)
 
     # HTTP
 
@@ -149,19 +149,6 @@ class Telemetry(Observer):
     def observe_shift(self, group: str, estimator: str, shift: float) -> None:
         self.gauges["calibration_shift_ratio"].labels(group, estimator).set(shift)
 
-    def observe_lookup(self, hit: bool) -> None:
-        self.counters["cache_lookups"].labels("hit" if hit else "miss").inc()
-
-    def observe_corrupt(self) -> None:
-        self.counters["cache_corrupt_entries"].inc()
-
-    def observe_joined(self) -> None:
-        self.counters["joined_requests"].inc()
-
-    def observe_pairs(self, asked: int, cached: int) -> None:
-        self.counters["pairs"].labels("asked").inc(asked)
-        self.counters["pairs"].labels("cached").inc(cached)
-
     # the cache
 
     def set_breaker(self, state: State) -> None:
@@ -193,22 +180,14 @@ class Telemetry(Observer):
 
     # keys
 
-    def set_keys(self, names: Sequence[str]) -> None:
+    def set_keys(self, names: Sequence[str], *, is_broken: bool) -> None:
+        self.gauges["keys_file_broken"].set(is_broken)
         self.gauges["keys"].set(len(names))
         for name in names:
             self.counters["key_requests"].labels(name)
             self.counters["key_tokens"].labels(name)
             for limit in LIMITS:
                 self.counters["key_refusals"].labels(name, limit)
-
-    def set_keys_broken(self, broken: bool) -> None:
-        self.gauges["keys_file_broken"].set(broken)
-
-    def observe_charge(self, name: str, tokens: int) -> None:
-        self.counters["key_tokens"].labels(name).inc(tokens)
-
-    def observe_refusal(self, name: str, limit: LimitName) -> None:
-        self.counters["key_refusals"].labels(name, limit).inc()
 
     def set_limits_breaker(self, state: State) -> None:
         """Told at each change of whether limits are shared."""
