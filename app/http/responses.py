@@ -12,8 +12,7 @@ from app.http.schemas import (
     Token,
 )
 from app.http.units import judged_units, units_of
-from app.scoring.explaining import groups_of, sentence, support_of
-from app.scoring.explaining_units import shaky_units
+from app.scoring.explaining import groups_of, sentence, shaky_units, support_of
 from app.scoring.result import Result
 from models.estimators import consistency_std_error
 from models.records import Generation, ProbeReading, Sequence
