@@ -41,7 +41,6 @@ from workers.hooks import Outcome
 from workers.protocol import Comparer, Generator
 
 logger = logging.getLogger(__name__)
-Write = Callable[[Any], bytes]
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 
@@ -85,7 +84,6 @@ class Telemetry(Observer):
         self._failures = Counter("cocoa_metric_failures", text, registry=self.registry)
         self._failed: set[str] = set()
         self._process = ProcessCollector(registry=self.registry)
-        self.exemplar: Callable[[], dict[str, str] | None] = lambda: None
 
     # the process
 
@@ -109,7 +107,7 @@ class Telemetry(Observer):
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         self.counters["requests"].labels(route, str(status)).inc()
-        self.histograms["request_seconds"].labels(route).observe(seconds, self.exemplar())
+        self.histograms["request_seconds"].labels(route).observe(seconds)
 
     def observe_first_token(self, route: str, seconds: float) -> None:
         self.histograms["first_token_seconds"].labels(route).observe(seconds)
@@ -200,8 +198,8 @@ class Telemetry(Observer):
         for name, owner in owners.items():
             self.gauges[name].set_function(owner)
 
-    def exposition(self, write: Write = generate_latest, *, shows_keys: bool = True) -> bytes:
-        """What Prometheus scrapes, of every metric that can be read, as `write` writes one.
+    def exposition(self, *, shows_keys: bool = True) -> bytes:
+        """What Prometheus scrapes, of every metric that can be read.
 
         What is counted by the names of keys is in it where it `shows_keys`.
         """
@@ -212,11 +210,10 @@ class Telemetry(Observer):
                 if metrics is self.counters and name.startswith("key_") and not shows_keys:
                     continue
                 try:
-                    texts.append(write(metric).removesuffix(b"# EOF\n"))
+                    texts.append(generate_latest(metric))
                 except Exception as error:
                     self.fail(f"cocoa_{name}", error)
-        texts.append(write(self._process).removesuffix(b"# EOF\n"))
-        return b"".join([*texts, write(self._failures)])
+        return b"".join([*texts, *map(generate_latest, (self._process, self._failures))])
 
     def fail(self, name: str, error: Exception) -> None:
         self._failures.inc()

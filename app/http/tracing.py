@@ -22,7 +22,6 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.middleware import OPERATION_PATHS
-from app.http.telemetry import Telemetry
 from app.scoring.ask import Ask
 from app.scoring.result import STAGES, Result
 from models.errors import CocoaError
@@ -51,10 +50,9 @@ class Tracing:
         self._tracer = self._spans.get_tracer(_NAME)
         self.tells_contents = tells_contents
 
-    def add_to(self, app: Starlette, telemetry: Telemetry) -> None:
-        """Trace an application's requests, and tell its log and its latencies of what trace."""
+    def add_to(self, app: Starlette) -> None:
+        """Trace an application's requests, and tell its log of what trace."""
         app.add_middleware(_TraceRequests, tracing=self)
-        telemetry.exemplar = _exemplar
         for handler in logging.getLogger().handlers:
             handler.addFilter(_TraceIds())
 
@@ -201,14 +199,6 @@ class _TraceIds(logging.Filter):
         if known.is_valid:
             record.trace_id = trace.format_trace_id(known.trace_id)
         return True
-
-
-def _exemplar() -> dict[str, str] | None:
-    """The trace that what is counted now belongs to, where it is kept."""
-    known = trace.get_current_span().get_span_context()
-    if not known.trace_flags.sampled:
-        return None
-    return {"trace_id": trace.format_trace_id(known.trace_id)}
 
 
 def _operation(ask: Ask) -> str:
