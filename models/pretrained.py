@@ -6,9 +6,11 @@ start, and 180 MB.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,8 +42,11 @@ def without_compiler() -> Iterator[None]:
         setattr(compiler, name, _unmarked)
     masking.__dict__["TransformGetItemToIndex"] = _masking_mode
     stand_ins = {_COMPILER: compiler, _MASKING: masking}
+    parts = _PartsFinder()
 
     def withdraw() -> None:
+        if parts in sys.meta_path:
+            sys.meta_path.remove(parts)
         for name, stand_in in stand_ins.items():
             if sys.modules.get(name) is stand_in:
                 del sys.modules[name]
@@ -53,11 +58,32 @@ def without_compiler() -> Iterator[None]:
         return getattr(import_module(_COMPILER), name)
 
     compiler.__dict__["__getattr__"] = fetch
+    parts.withdraw = withdraw
     sys.modules.update(stand_ins)
+    sys.meta_path.insert(0, parts)
     try:
         yield
     finally:
         withdraw()
+
+
+class _PartsFinder(MetaPathFinder, Loader):
+    """Fetches the whole compiler before one of its modules, as torchvision imports them."""
+
+    withdraw: Callable[[], None]
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if not fullname.startswith(f"{_COMPILER}."):
+            return None
+        self.withdraw()
+        import_module(fullname)
+        return ModuleSpec(fullname, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return sys.modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: it is imported."""
 
 
 def _is_never() -> bool:

@@ -139,3 +139,18 @@ print(type(_masking_mode()).__name__)
         "2.0",
         "TransformGetItemToIndex",
     ]
+
+
+def test_a_package_may_import_a_module_of_the_compiler_while_transformers_is_imported():
+    # as torchvision does
+    code = """
+import sys
+from models.pretrained import without_compiler
+
+with without_compiler():
+    from torch._dynamo.utils import is_compile_supported
+import torch._dynamo
+print(torch._dynamo.utils is sys.modules[is_compile_supported.__module__])
+print(torch._dynamo.disable.__module__)
+"""
+    assert in_a_fresh_process(code).splitlines() == ["True", "torch._dynamo.decorators"]
