@@ -30,7 +30,7 @@ PURE := tests/golden tests/unit/clients $(filter-out $(LOADING), \
 FLOORS := app/scoring:90 models:95 workers:90
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-doors test-real lint docs chart lock models benchmark clean
+.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-doors test-real test-gpu lint docs chart lock models benchmark clean
 
 help:  ## Say what there is to make
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ test-doors: $(VENV)/dev.stamp $(RAY_VENV)/ray.stamp $(LANGCHAIN_VENV)/langchain.
 test-real: $(VENV)/dev.stamp  ## Try the engine over models that people use, in COCOA_TEST_REAL_MODELS=FOLDER
 	: $${COCOA_TEST_REAL_MODELS:?names no folder: CONTRIBUTING.md says what it holds}
 	$(VENV)/bin/pytest tests/real --timeout 1800
+
+test-gpu: $(VENV)/dev.stamp  ## Hold models on a GPU to the same ones on a processor
+	$(VENV)/bin/pytest tests/gpu --timeout 600
 
 test-deploy: $(VENV)/dev.stamp  ## Render the chart, build the images, start them as pods and by compose (Debian, as root)
 	tests/deploy/set_up.sh

@@ -69,7 +69,7 @@ _SIZES = {
     "pad_token_id": 1,
     "max_position_embeddings": 512,
 }
-_LLAMA_LIKE = {
+LLAMA_LIKE = {
     **_SIZES,
     "hidden_size": 48,
     "intermediate_size": 96,
@@ -78,8 +78,8 @@ _LLAMA_LIKE = {
     "num_key_value_heads": 2,
 }
 CONFIGS: dict[str, PreTrainedConfig] = {
-    "llama": LlamaConfig(**_LLAMA_LIKE),
-    "long": LlamaConfig(**_LLAMA_LIKE | {"max_position_embeddings": 2048}),
+    "llama": LlamaConfig(**LLAMA_LIKE),
+    "long": LlamaConfig(**LLAMA_LIKE | {"max_position_embeddings": 2048}),
     "gpt2": GPT2Config(
         vocab_size=259,
         n_embd=48,
@@ -90,9 +90,9 @@ CONFIGS: dict[str, PreTrainedConfig] = {
         eos_token_id=1,
         pad_token_id=1,
     ),
-    "qwen2": Qwen2Config(**_LLAMA_LIKE),
-    "sliding": MistralConfig(**_LLAMA_LIKE, sliding_window=8),
-    "hybrid": Lfm2Config(**_LLAMA_LIKE, layer_types=["conv", "full_attention", "conv"]),
+    "qwen2": Qwen2Config(**LLAMA_LIKE),
+    "sliding": MistralConfig(**LLAMA_LIKE, sliding_window=8),
+    "hybrid": Lfm2Config(**LLAMA_LIKE, layer_types=["conv", "full_attention", "conv"]),
 }
 
 

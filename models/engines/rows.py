@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.engines.attention import SharedPrompts
+from models.engines.captured import CapturedSteps
 from models.engines.hidden import HiddenTap
 from models.engines.jobs import Prefix, Scored
 from models.engines.lean import LeanForward, is_llama_like
@@ -51,6 +52,11 @@ def is_mergeable(model: PreTrainedModel) -> bool:
     return set(layer_types) <= _MERGEABLE_LAYERS and not getattr(config, "num_kv_shared_layers", 0)
 
 
+def is_captured(model: PreTrainedModel) -> bool:
+    """Whether a model's decoding steps are captured, for which each row holds its own prompt."""
+    return model.device.type == "cuda"
+
+
 class RowCache:
     """Keys, values and next-token logits of the running rows.
 
@@ -71,9 +77,11 @@ class RowCache:
         self.pass_tokens = _pass_tokens(model)
         if not self.mergeable:
             self.pass_tokens = sys.maxsize
-        self._lean = None
+        self._lean = self._captured = None
         if is_llama_like(model):
             self._lean = LeanForward(model, self.tap.states)
+        if self._lean is not None and is_captured(model):
+            self._captured = CapturedSteps(self._lean)
         self.clear()
 
     def clear(self) -> None:
@@ -167,7 +175,8 @@ class RowCache:
         caches = []
         prompts = list(self._prompts)
         for prefix in prefixes:
-            if self._lean is None or prefix.length < _SHARED_FROM:
+            is_short = prefix.length < _SHARED_FROM
+            if self._lean is None or self._captured is not None or is_short:
                 prompts.append(None)
                 caches.append(prefix.cache)
                 self.lengths.append(prefix.length)
@@ -227,7 +236,10 @@ class RowCache:
         # Whoever has put a hook on the model would see nothing of a lean pass.
         is_hooked = self.model._forward_hooks or self.model._forward_pre_hooks
         lean = self._lean
+        captured = self._captured if cache is self.cache and not is_hooked else None
         try:
+            if captured is not None and captured.has_room(cache):
+                return captured(ids, cache, first)
             if lean is not None and (shared is not None or lean.is_alone or not is_hooked):
                 return lean(ids, cache, first, num_logits=num_logits, shared=shared)
             if first is not None:

@@ -4,6 +4,7 @@ Words are English, German, French, Spanish, Italian and Portuguese. One that als
 else ("once", "due") is no number.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -46,6 +47,17 @@ class Number:
 
     def _in_base_unit(self) -> tuple[Fraction, ...]:
         return tuple(self.factor * value for value in self.values)
+
+
+# Chinese characters of numbers: two or more, or one that counts something; 一 alone is an article.
+_HAN_DIGITS = dict(zip("零〇一二两三四五六七八九", (0, 0, 1, 2, 2, *range(3, 10)), strict=True))
+_HAN_FACTORS = {"亿": 10**8, "億": 10**8, "万": 10**4, "千": 1000, "百": 100, "十": 10}
+_HAN = re.compile(
+    "[一二两三四五六七八九十百千][零〇一二两三四五六七八九十百千万亿億]+"
+    "|(?<=第)[一二三四五六七八九十]"
+    "|[二两三四五六七八九十](?=[个個年月日人岁歳歲次度座名本])|一(?=[月日])"
+)
+_SCALED_BY_HAN = re.compile(r"(?<![\d.,])(\d{1,12}(?:\.\d{1,6})?)([百千万亿億]{1,2})(?!\d)")
 
 
 def listed(words: str) -> frozenset[str]:
@@ -259,3 +271,32 @@ def _sum(total: int | None, part: int | None) -> int | None:
     if is_french or (total >= 20 and total % 10 == 0 and part < 10):
         return total + part
     return None
+
+
+def with_han_in_digits(text: str) -> str:
+    """The text with the numbers that are written in Chinese characters in digits.
+
+    >>> with_han_in_digits("一九四五年, 三万二千人, 第十二, 一万二, 一个, 1.4亿")
+    '1945年, 32000人, 第12, 12000, 一个, 140000000'
+    """
+    text = _SCALED_BY_HAN.sub(_of_digits, text)
+    return _HAN.sub(lambda number: str(_of_han(number[0])), text)
+
+
+def _of_digits(match: re.Match[str]) -> str:
+    value = Fraction(match[1])
+    for sign in match[2]:
+        value *= _HAN_FACTORS[sign]
+    return str(value) if value.denominator == 1 else match[0]
+
+
+def _of_han(written: str) -> int:
+    for sign, factor in _HAN_FACTORS.items():
+        before, found, behind = written.rpartition(sign)
+        if not found:
+            continue
+        times = _of_han(before) if before else 1
+        if len(behind) == 1 and factor > 10:  # 1,200 is "a thousand two"
+            return times * factor + _of_han(behind) * factor // 10
+        return times * factor + (_of_han(behind) if behind else 0)
+    return int("".join(str(_HAN_DIGITS[digit]) for digit in written))

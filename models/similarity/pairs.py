@@ -92,7 +92,7 @@ class PairRules:
 
     def _reading(self, text: str) -> Reading:
         if text not in self._readings:
-            self._readings[text] = reading(text)
+            self._readings[text] = reading(text, is_whole=not self.cuts)
         return self._readings[text]
 
 

@@ -17,6 +17,7 @@ from models.similarity.numbers import (
     in_words,
     listed,
     scales_of,
+    with_han_in_digits,
 )
 
 
@@ -135,7 +136,7 @@ def _plain(text: str) -> str:
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_LINE)}", text)
-    return _MARKS.sub(r" \1\2 ", with_joined_initials(text))
+    return _MARKS.sub(r" \1\2 ", with_joined_initials(with_han_in_digits(text)))
 
 
 def with_joined_initials(text: str) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Literal
 
 from models.similarity.added import FUNCTION_WORDS
@@ -17,14 +18,14 @@ from models.similarity.reading import NUMBER, SIGNS, Item, read
 Relation = Literal["same", "different"]
 
 # Of these rules, in the names of what is remembered.
-VERSION = 4
+VERSION = 5
 # Of a text that they are for.
 MAX_CHARACTERS = 400
 
 _ARTICLES = listed(
     """
     a an the der die das den dem des ein eine einen einem einer le la les un une el los las una
-    il lo gli i o os as um uma
+    il lo gli i o os um uma
     """
 )
 _NEGATIONS = listed(
@@ -54,6 +55,15 @@ _OPPOSITES = """
     meno, prima dopo, mais menos, depois antes
 """
 _OPPOSED = frozenset(frozenset(pair.split()) for pair in _OPPOSITES.split(","))
+# Between two names that may change places: "Spain borders France", "Anna plays with Bert".
+_MUTUAL = listed(
+    """
+    as same similar different differs equal equals like unlike near next close opposite with versus
+    border borders bordered married marries met meets meet joins joined
+    mit wie gleich grenzt heiratete traf avec comme épousa rencontra con como com met og med
+    """
+)
+_MOST_WORDS_OF_NAME = 5
 # Before a word that it makes its opposite: "unsafe", "illegal".
 _UN = re.compile("(?:un|in|im|il|ir|dis|non)(?=.{4})")
 # Signs that may say the same: "3:1" and "3-1" are one score.
@@ -71,23 +81,35 @@ class Reading:
         numbers: in the order of the frame, those of one list in ascending order.
         affirmed: the frame without words that negate or affirm.
         is_negated: whether it has a word that negates.
+        names: of a whole text, words with a capital that do not begin it.
     """
 
     frame: tuple[str, ...]
     numbers: tuple[Number, ...]
     affirmed: tuple[str, ...]
     is_negated: bool
+    names: frozenset[str]
 
 
-def reading(text: str) -> Reading:
+def reading(text: str, *, is_whole: bool = True) -> Reading:
     """What the rules see of a text.
+
+    Args:
+        text: an answer or a part of one.
+        is_whole: whether it has all of its words; else names may change places, as in "Bert was
+            hired by Anna" without its function words.
 
     >>> reading("It isn't the C++ of 1998.").frame
     ('it', 'is', 'not', 'c++', 'of', '#')
     """
-    frame, numbers = _frame(read(text))
+    items = read(text)
+    frame, numbers = _frame(items)
     affirmed = tuple(word for word in frame if word not in _NEGATIONS | _AFFIRMATIONS)
-    return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(frame))
+    names = set[str]()
+    for item in items[1:]:
+        if is_whole and item.text[:1].isupper():
+            names |= {*_words(item, is_first=False, following=_END)}
+    return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(frame), frozenset(names))
 
 
 def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation | None:
@@ -116,13 +138,16 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
 
     - The same: equal up to case, articles, punctuation and the form of numbers.
     - Different: the same words around other numbers, labels ("Vitamin A"), signs or opposites, or
-      with a negation more; or one negates what the other says among other things.
+      with a negation more; or one negates what the other says among other things; or two names
+      have changed places ("Brazil beat Italy").
     """
     if not a.frame or not b.frame:
         return None
     if a.frame == b.frame:
         return _in_one_frame(a.numbers, b.numbers)
-    if len(a.frame) == len(b.frame) and all(map(_are_same_or_opposed, a.frame, b.frame)):
+    if len(a.frame) == len(b.frame) and (
+        all(map(_are_same_or_opposed, a.frame, b.frame)) or _are_exchanged(a, b)
+    ):
         return "different"
     if a.is_negated and not b.is_negated and _denies(a, b):
         return "different"
@@ -144,6 +169,28 @@ def _denies(negated: Reading, other: Reading) -> bool:
     if not denied - FUNCTION_WORDS or not denied <= frozenset(other.affirmed):
         return False
     return covers(other.numbers, negated.numbers)
+
+
+def _are_exchanged(a: Reading, b: Reading) -> bool:
+    """Whether two names have changed places around what one does to the other."""
+    ours, theirs = list(a.frame), list(b.frame)
+    while ours[0] == theirs[0]:
+        del ours[0], theirs[0]
+    while ours[-1] == theirs[-1]:
+        del ours[-1], theirs[-1]
+    if sorted(ours) != sorted(theirs):
+        return False
+    size, names = len(ours), a.names | b.names
+    lengths = range(1, min(size - 2, _MOST_WORDS_OF_NAME) + 1)
+    for first, second in product(lengths, lengths):
+        middle = ours[first : size - second]
+        if theirs != ours[size - second :] + middle + ours[:first]:
+            continue
+        ends = {ours[0], ours[first - 1], ours[size - second], ours[-1]}
+        does = [word for word in middle if word.isalpha() and word not in FUNCTION_WORDS]
+        if does and ends <= names and names.isdisjoint(middle) and _MUTUAL.isdisjoint(middle):
+            return True
+    return False
 
 
 def _are_same_or_opposed(word: str, other: str) -> bool:

@@ -4,15 +4,23 @@ import copy
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
 
 from models.engines import lean as lean_module
 from models.engines import rows
 from models.engines.jobs import Scored
 from models.engines.lean import is_llama_like
 from models.engines.rows import RowCache
+from tests import tiny_models
 from tests.tiny_models import CONFIGS, random_model
 
+_LIKE = tiny_models.LLAMA_LIKE
 _LLAMA = CONFIGS["llama"].to_dict()
 LLAMA_3 = LlamaConfig(
     **_LLAMA
@@ -30,14 +38,31 @@ LLAMA_3 = LlamaConfig(
         },
     }
 )
-MODELS = {"llama": CONFIGS["llama"], "qwen2": CONFIGS["qwen2"], "llama 3": LLAMA_3}
+MISTRAL = MistralConfig(**_LIKE, head_dim=16, sliding_window=None)
+QWEN3 = Qwen3Config(**_LIKE, head_dim=16)
+MODELS = {
+    "llama": CONFIGS["llama"],
+    "qwen2": CONFIGS["qwen2"],
+    "llama 3": LLAMA_3,
+    "mistral": MISTRAL,
+    "qwen3": QWEN3,
+}
 PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13] * 40]
+
+
+def model_of(config):
+    """One of random weights, those of norms among them."""
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    for name, weight in model.named_parameters():
+        if "norm" in name:
+            torch.nn.init.uniform_(weight, 0.5, 1.5)
+    return model
 
 
 def two_caches(config, dtype=torch.float32):
     """A cache that takes the lean pass, and one of the same weights that does not."""
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config).eval().to(dtype)
+    model = model_of(config).to(dtype)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rows, "is_llama_like", lambda _: False)
         plain = RowCache(copy.deepcopy(model))
