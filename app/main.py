@@ -130,7 +130,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     origins = Origins(settings.host, settings.allowed_hosts, settings.cors_origins)
     add_middleware(app, telemetry, settings.limits, access or origins, has_ops_port=has_ops_port)
     if tracing is not None:
-        tracing.add_to(app, telemetry)
+        tracing.add_to(app)
     if settings.cors_origins:
         # Outermost: a browser asks for leave without a key, and reads refusals, too.
         app.add_middleware(

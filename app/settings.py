@@ -41,7 +41,6 @@ _PREFIX = "COCOA_"
 # Variables of the test suite and of `cocoa ask`, which the service does not read.
 _FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
 _TRACES = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
-_EVENTS_EXPORTER = "OTEL_LOGS_EXPORTER"
 _TRACED_CONTENTS = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 # What Kubernetes sets in each pod for a Service named SERVICE: SERVICE_PORT=tcp://10.0.0.1:8000,
@@ -186,11 +185,6 @@ def traces_wanted() -> bool:
 def contents_wanted() -> bool:
     """Whether traces may have prompts and answers, by the variable that all of its tools read."""
     return os.environ.get(_TRACED_CONTENTS, "").lower() == "true"
-
-
-def events_wanted() -> bool:
-    """Whether scores go to the collector as events, too; not every one of those takes them."""
-    return os.environ.get(_EVENTS_EXPORTER, "").lower() != "none"
 
 
 def load_settings() -> Settings:

@@ -93,7 +93,7 @@ def create_worker_app(
     add_middleware(app, telemetry, limits)
     app.user_middleware.insert(-1, Middleware(HeadCheck, secrets=secrets))  # around `BodyLimit`
     if tracing is not None:
-        tracing.add_to(app, telemetry)
+        tracing.add_to(app)
     telemetry.read_gauges(ready=lambda: service.supervisor.state == "ready")
     if role == "generation":
         telemetry.read_gauges(waiting_requests=service.num_waiting)

@@ -61,7 +61,7 @@ class Binding(Exact):
         schema_use: of a JSON schema (`app.scoring.ask.Ask.schema_use`): "followed" where texts were
             held to it; of parts "compared" where it says only how their values are compared,
             "called" where they are of calls of tools; else "none".
-        distinct: as in `models.records.SamplingParams`; matters to scores that read samples.
+        distinct: always false; calibrators of draws that do not repeat are no more.
     """
 
     model_id: str
@@ -84,7 +84,7 @@ class Binding(Exact):
     reasoning: Mapping[str, int | str] = field(default_factory=dict)
     unit: str = "answer"
     schema_use: str = "none"
-    distinct: bool = False
+    distinct: Literal[False] = False
 
 
 @dataclass(frozen=True, slots=True)

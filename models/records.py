@@ -65,8 +65,6 @@ class SamplingParams(Exact):
         max_reasoning_tokens: between the tags of a reasoning; then the end tag is written for the
             model. None for as many as `max_new_tokens` leaves.
         max_sample_reasoning_tokens: the same for each sample; None for the answer's.
-        distinct: samples come in waves after the greedy answer, and none repeats it or a sample of
-            an earlier wave, as long as there are others.
     """
 
     num_samples: int = 10
@@ -79,7 +77,6 @@ class SamplingParams(Exact):
     stop_mass: float | None = None
     max_reasoning_tokens: int | None = None
     max_sample_reasoning_tokens: int | None = None
-    distinct: bool = False
 
     def most_thoughts(self, index: int) -> int | None:
         """`max_reasoning_tokens` of the answer, which is 0, or of the i-th sample."""

@@ -58,8 +58,6 @@ def num_further(
     most, stop_mass = request.num_samples, request.sampling.stop_mass
     num_drawn = request.num_drawn + len(samples)
     if stop_mass is None:
-        if request.sampling.distinct:
-            return wave_end(num_drawn, most) - num_drawn
         return most - num_drawn
     if samples and (request.num_drawn or ends_by_agreement(request, answer, samples)):
         return 0

@@ -1,10 +1,9 @@
-"""A collector of traces and events, over OTLP/HTTP, that keeps what it is sent."""
+"""A collector of traces, over OTLP/HTTP, that keeps what it is sent."""
 
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
@@ -12,13 +11,13 @@ class Received:
     """What has come, in its order.
 
     Attributes:
-        spans: of all requests; so are `events`.
+        spans: of all requests.
         resources: of the spans.
         requests: path and headers of each.
     """
 
     def __init__(self):
-        self.spans, self.events, self.resources, self.requests = [], [], [], []
+        self.spans, self.resources, self.requests = [], [], []
 
     def take_spans(self, content):
         for group in ExportTraceServiceRequest.FromString(content).resource_spans:
@@ -26,14 +25,9 @@ class Received:
             for scope in group.scope_spans:
                 self.spans += scope.spans
 
-    def take_events(self, content):
-        for group in ExportLogsServiceRequest.FromString(content).resource_logs:
-            for scope in group.scope_logs:
-                self.events += scope.log_records
-
 
 def attributes(told):
-    """The attributes of a span, an event or a resource as a dict."""
+    """The attributes of a span or a resource as a dict."""
     found = {}
     for one in told.attributes:
         kind = one.value.WhichOneof("value")
@@ -48,13 +42,12 @@ def attributes(told):
 def receiver():
     """A collector that listens, as what it has received and its URL."""
     received = Received()
-    takers = {"/v1/traces": received.take_spans, "/v1/logs": received.take_events}
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             content = self.rfile.read(int(self.headers["Content-Length"]))
             received.requests.append((self.path, self.headers))
-            takers[self.path[self.path.index("/v1/") :]](content)
+            received.take_spans(content)
             self.send_response(200)
             self.end_headers()
 

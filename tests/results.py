@@ -109,4 +109,4 @@ def a_result(written=None, *, statistics=None, answer_sample=None, truncated=Fal
 
 
 # A generator that does all that can be asked of one, for whatever is decided of other grounds.
-ABLE = {"no_grammar": "", "no_distinct": "", "no_reasoning_limit": "", "no_images": ""}
+ABLE = {"no_grammar": "", "no_reasoning_limit": "", "no_images": ""}

@@ -11,7 +11,7 @@ import httpx
 import typer
 from pydantic import JsonValue, ValidationError
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from app.cli.clients import client_of
@@ -82,60 +82,45 @@ async def _post(body: Mapping[str, object], url: str | None, key: str | None) ->
 
 
 def _print(response: GenerateResponse, console: Console) -> None:
-    text, provenance = "(held back)", response.provenance
+    text, provenance, usage = "(held back)", response.provenance, response.usage
     if response.refusal is not ABSENT:
         text = f"(refused) {response.refusal}"
     elif response.text is not None:
         text = response.text.strip() or "(empty)"
-    console.print(Text.assemble(("answer      ", "dim"), (text, "bold")))
-    console.print(
-        Text.assemble(
-            ("uncertainty ", "dim"), f"{_number(response.uncertainty)} nats ({response.estimator})"
-        )
-    )
+
+    def line(name: str, said: str, style: str = "") -> None:
+        console.print(Text.assemble((f"{name:12}", "dim"), (said, style)))
+
+    line("answer", text, "bold")
+    line("uncertainty", f"{_number(response.uncertainty)} nats ({response.estimator})")
     if response.confidence is not None:
-        console.print(
-            Text.assemble(
-                ("confidence  ", "dim"),
-                f"{100 * response.confidence:.0f} % right, by the calibrator "
-                f"{provenance.calibrator}",
-            )
-        )
+        share = f"{100 * response.confidence:.0f} % right"
+        line("confidence", f"{share}, by the calibrator {provenance.calibrator}")
     for warning in response.warnings:
-        console.print(Text(f"warning     {warning}", style="yellow"))
-    console.print(_scores(response))
+        line("warning", warning, "yellow")
+    scores = Table("score (higher: less sure)", Column("value", justify="right"))
+    for name, value in response.scores.items():
+        scores.add_row(_WORDS.get(name, name), response.reasons.get(name) or _number(value))
+    console.print(scores)
     if response.samples is not ABSENT:
         console.print(_samples(response))
     about = [provenance.model.id]
     if provenance.seed is not ABSENT:
         about.append(f"seed {provenance.seed}")
-    console.print(
-        Text(
-            f"{' · '.join(about)} · "
-            f"{response.usage.prompt_tokens} prompt, {response.usage.completion_tokens} answer, "
-            f"{response.usage.sample_tokens} sampled tokens · {response.timing_ms.total:.0f} ms",
-            style="dim",
-        )
+    about.append(
+        f"{usage.prompt_tokens} prompt, {usage.completion_tokens} answer, "
+        f"{usage.sample_tokens} sampled tokens"
     )
-
-
-def _scores(response: GenerateResponse) -> Table:
-    table = Table()
-    table.add_column("score (higher: less sure)")
-    table.add_column("value", justify="right")
-    for name, value in response.scores.items():
-        table.add_row(_WORDS.get(name, name), response.reasons.get(name) or _number(value))
-    return table
+    about.append(f"{response.timing_ms.total:.0f} ms")
+    console.print(Text(" · ".join(about), style="dim"))
 
 
 def _samples(response: GenerateResponse) -> Table:
     samples = response.samples or []
     counts = Counter(sample.text.strip() for sample in samples)
     similarity = {sample.text.strip(): sample.similarity for sample in samples}
-    table = Table()
-    table.add_column("samples", justify="right")
-    table.add_column("similarity", justify="right")
-    table.add_column(f"{len(counts)} distinct texts")
+    numbers = [Column(name, justify="right") for name in ("samples", "similarity")]
+    table = Table(*numbers, f"{len(counts)} distinct texts")
     for text, count in counts.most_common():
         table.add_row(str(count), _number(similarity[text]), Text(text or "(empty)"))
     return table

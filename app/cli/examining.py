@@ -4,10 +4,8 @@ The gateway's own clients ask here, with its settings, so that they meet what it
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -25,9 +23,6 @@ from workers.config import Role, WorkerConfig, variable
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 
-# Beyond it keys expire and labels are dated at other times than is meant; the date of a busy HTTP
-# server is some seconds old by itself.
-_MOST_SKEW_S = 5.0
 _AGAIN_S = 0.5
 _MEANS = {
     "ConnectError": "nobody listens there, the name is unknown or its certificate not trusted",
@@ -63,8 +58,7 @@ async def examine(
     for name in ("cache", "feedback"):
         config: RedisServer = getattr(settings, name)
         if whole_url := config.whole_url():
-            for finding in await _redis(name, config, whole_url):
-                yield finding
+            yield await _redis(name, config, whole_url)
 
 
 async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, Any]]:
@@ -116,10 +110,6 @@ async def _servers(
     if not workers:
         return found
     up = [one for one in workers[0].upstream.servers if not troubles.get(one.url)]
-    for server in up:
-        with suppress(httpx.HTTPError, KeyError, ValueError):
-            date = (await server.client.get("/livez")).headers["date"]
-            found.append(_clock(server.url, parsedate_to_datetime(date).timestamp()))
     await workers[0].close()
     if role == "generation":  # of others' servers what was found of them
         for name, value in workers[0].info.capabilities.items():
@@ -178,28 +168,18 @@ def _identities(
     return found
 
 
-async def _redis(name: str, config: RedisServer, url: str) -> list[Finding]:
-    """Whether a Redis takes what is written, and its clock."""
+async def _redis(name: str, config: RedisServer, url: str) -> Finding:
+    """Whether a Redis takes what is written."""
     connection = Connection(url, config.ca_file)
     try:
         key = f"{getattr(config, 'namespace', 'cocoa')}:probe"
         await connection.execute([("SET", key, b"", "EX", 1)], PATIENCE_S)
-        found = [Finding(True, "redis", f"{variable(f'{name}.url')} answers, and can be written")]
-        with suppress(RedisError, OSError):  # a user of Redis need not be let at its clock
-            [(seconds, microseconds)] = await connection.execute([("TIME",)], PATIENCE_S)
-            found.append(_clock("Redis", int(seconds) + int(microseconds) / 1e6))
+        return Finding(True, "redis", f"{variable(f'{name}.url')} answers, and can be written")
     except (RedisError, OSError) as error:
         words = f"{variable(f'{name}.url')}: {_meaning(kind_of_fault(error))}"
-        found = [Finding(False, "redis", words)]
+        return Finding(False, "redis", words)
     finally:
         await connection.close()
-    return found
-
-
-def _clock(whose: str, told_s: float) -> Finding:
-    skew_s = time.time() - told_s
-    words = f"{skew_s:+.1f} s from that of {whose}"
-    return Finding(abs(skew_s) <= _MOST_SKEW_S, "clock", words)
 
 
 def _meaning(reason: str) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -30,12 +29,8 @@ LabelOutcome = Literal["kept", "unknown", "refused", "failed"]
 _SECOND_LOOK_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class PartSaid:
-    """What is said of a part of an answer."""
-
-    named: str | tuple[int, int]
-    correct: bool
+# A part of an answer, by its path or span, and whether it is right.
+PartSaid = tuple[str | tuple[int, int], bool]
 
 
 class Feedback:
@@ -132,11 +127,10 @@ def part_labels(answer: Answer, parts: Sequence[PartSaid]) -> tuple[PartLabel, .
         if part.span is not None:
             place_of[part.span] = i
     found: dict[int, PartLabel] = {}
-    for number, said in enumerate(parts):
-        field = "path" if isinstance(said.named, str) else "span"
-        named = said.named
+    for number, (named, correct) in enumerate(parts):
+        field = "span"
         if isinstance(named, str):
-            named = part_name(named)
+            field, named = "path", part_name(named)
         place = place_of.get(named)
         if place is None:
             message = (
@@ -146,7 +140,7 @@ def part_labels(answer: Answer, parts: Sequence[PartSaid]) -> tuple[PartLabel, .
             raise InvalidRequest(message, field=f"units.{number}.{field}")
         if place in found:
             raise InvalidRequest("is named twice", field=f"units.{number}.{field}")
-        found[place] = PartLabel(place, said.correct)
+        found[place] = PartLabel(place, correct)
     return tuple(found.values())
 
 

@@ -32,7 +32,7 @@ class Access:
         self._telemetry = telemetry
         self._ring = KeyRing(Path(config.file), self._on_change)
         self._shared = _shared_limits(cache, telemetry)
-        self._limits = KeyLimits(self._shared, telemetry.observe_refusal)
+        self._limits = KeyLimits(self._shared, partial(telemetry.observe_one, "key_refusals"))
         self._by_name: dict[str, Key] = {}
         self._on_change(True)
 
@@ -78,7 +78,7 @@ class Access:
                 current_caller.reset(in_asks)
 
     def charge(self, key: Key, tokens: int) -> None:
-        self._telemetry.observe_charge(key.name, tokens)
+        self._telemetry.observe_one("key_tokens", key.name, by=tokens)
         if (now := self._by_name.get(key.name)) is not None:
             self._limits.charge(now, tokens=tokens)
 
@@ -87,9 +87,8 @@ class Access:
             self._limits.charge(key, requests=count)
 
     def _on_change(self, is_good: bool) -> None:
-        self._telemetry.set_keys_broken(not is_good)
         self._by_name = {key.name: key for key in self._ring.keys}
-        self._telemetry.set_keys(list(self._by_name))
+        self._telemetry.set_keys(list(self._by_name), is_broken=not is_good)
 
 
 def _shared_limits(cache: CacheConfig, telemetry: Telemetry) -> "SharedLimits | None":

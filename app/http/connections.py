@@ -9,11 +9,12 @@ import time
 import uuid
 from functools import partial
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, Literal, NoReturn
 
 import httptools
 from fastapi import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.http.errors import error_response
@@ -24,7 +25,7 @@ from models.errors import Overloaded
 
 # Connections beyond the limit, which answer health checks only.
 _NUM_RESERVED = 16
-_ANSWERED_ON_RESERVED = ("/livez", "/readyz", "/health", "/metrics")
+_HEALTH_CHECKS = ("/livez", "/readyz", "/health", "/metrics")
 # Connections that wait to be accepted; one turn of the event loop accepts all of them.
 BACKLOG = 100
 _SWEEP_S = 0.5
@@ -41,8 +42,7 @@ class ConnectionLimits:
         self.limits, self.telemetry = limits, telemetry
         self.protocol = partial(GuardedProtocol, self)
         self.open: dict[GuardedProtocol, None] = {}  # the oldest first
-        self._is_sweeping = self._has_waited = False
-        self._swept_at = 0.0
+        self._is_sweeping = False
         # At most half the files that the process may open: a burst is accepted as a whole, before
         # older connections are closed for it.
         num_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -56,42 +56,36 @@ class ConnectionLimits:
         Where all have a request under way, the new one is for health checks alone.
         """
         if len(self.open) >= self._max_open:
-            is_full = len(self.open) >= self._max_open + _NUM_RESERVED
-            others = (one for one in self.open if is_full or not one.is_reserved)
-            idle = next((one for one in others if one.awaits_client), None)
-            if idle is None and is_full:
-                connection.drop("refused")
-                return
-            connection.is_reserved = idle is None
+            oldest = islice(self.open, self._max_open)
+            idle = next((one for one in oldest if one.awaits_client), None)
             if idle is not None:
                 idle.drop("evicted")
+            elif len(self.open) >= self._max_open + _NUM_RESERVED:
+                connection.drop("refused")
+                return
+            else:
+                connection.app = _for_health_checks(connection.app)
         self.open[connection] = None
         if not self._is_sweeping:
             self._sweep()
 
     def _sweep(self) -> None:
         now = time.monotonic()
-        # After the whole process was stopped, what came meanwhile is read first. Not twice in
-        # succession: an event loop that is always late must not spare slow clients.
-        self._has_waited = now - self._swept_at > 2 * _SWEEP_S and not self._has_waited
-        for connection in [] if self._has_waited else list(self.open):
+        for connection in list(self.open):
             connection.check(now)
-        self._swept_at = now
         self._is_sweeping = bool(self.open)
         if self._is_sweeping:
-            asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+            # After the whole process was stopped, what came meanwhile is read first, in the turn
+            # between the two timers.
+            loop = asyncio.get_running_loop()
+            loop.call_later(_SWEEP_S, loop.call_later, 0, self._sweep)
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits, typed refusals, and no upgrades.
-
-    Attributes:
-        is_reserved: whether it answers health checks only.
-    """
+    """uvicorn's protocol with limits, typed refusals, and no upgrades."""
 
     def __init__(self, connections: ConnectionLimits, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
-        self.is_reserved = False
         self._all, self._limits = connections, connections.limits
         self._reading: Literal["head", "body", "nothing"] = "head"
         self._since = time.monotonic()
@@ -142,8 +136,6 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._all.add(self)
-        if self.is_reserved:
-            self.app = _for_health_checks(self.app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.open.pop(self, None)
@@ -244,16 +236,11 @@ def _response(status: int, code: str, message: str, path: str = "") -> Response:
 
 
 def _for_health_checks(app: ASGIApp) -> ASGIApp:
-    """The application on a connection that is reserved, and closed behind each answer."""
+    """The application on a connection that is reserved."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        async def closing(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
-            await send(message)
-
-        if scope["path"] in _ANSWERED_ON_RESERVED:
-            await app(scope, receive, closing)
+        if scope["path"] in _HEALTH_CHECKS:
+            await app(scope, receive, send)
             return
         message = "every connection has a request under way, the limit"
         response = _response(429, Overloaded.code, message, scope["path"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.http.logs import current_request_id
 from app.http.telemetry import Telemetry
 from app.scoring.ask import current_caller
-from app.settings import contents_wanted, events_wanted, traces_wanted
+from app.settings import contents_wanted, traces_wanted
 from workers.hooks import Hooks
 from workers.wire import REQUEST_ID_HEADER
 
@@ -27,7 +27,7 @@ def make_tracing() -> "Tracing | None":
         return None
     from app.http.tracing import Tracing
 
-    return Tracing(tells_contents=contents_wanted(), tells_events=events_wanted())
+    return Tracing(tells_contents=contents_wanted())
 
 
 def hooks_of(telemetry: Telemetry, tracing: "Tracing | None") -> Hooks:

@@ -12,8 +12,7 @@ from app.http.schemas import (
     Token,
 )
 from app.http.units import judged_units, units_of
-from app.scoring.explaining import groups_of, sentence, support_of
-from app.scoring.explaining_units import shaky_units
+from app.scoring.explaining import groups_of, sentence, shaky_units, support_of
 from app.scoring.result import Result
 from models.estimators import consistency_std_error
 from models.records import Generation, ProbeReading, Sequence
@@ -84,9 +83,7 @@ def scored(result: Result, **own: Any) -> dict[str, Any]:
             if name in own:
                 own[name], reasons[name] = None, why_held_back(result)
     own |= {"estimator": result.plan.primary, "confidence": judgement.confidence}
-    # Draws that do not repeat are no sample of what the model says.
-    support = None if result.ask.sampling.distinct else support_of(result.evidence)
-    if support is not None:
+    if (support := support_of(result.evidence)) is not None:
         own["support"] = support
     return own | {
         "scores": dict(result.scores),
@@ -254,10 +251,8 @@ def _of_samples(result: Result) -> dict[str, Any]:
         known["num_distinct_samples"] = result.num_distinct_samples
     if result.generation is not None and result.samples_source == "model":
         known["seed"] = result.generation.seed
-    if "similarity" in result.evidence.statistics and not result.ask.sampling.distinct:
-        known["consistency_std_error"] = consistency_std_error(
-            result.evidence.statistics["similarity"]
-        )
+    if (similarity := result.evidence.statistics.get("similarity")) is not None:
+        known["consistency_std_error"] = consistency_std_error(similarity)
     return known
 
 

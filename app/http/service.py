@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.feedback.collecting import Feedback, PartSaid
+from app.feedback.collecting import Feedback
 from app.http.access import Access
 from app.http.labels import to_answer
 from app.http.requests.feedback import FeedbackRequest
@@ -118,7 +118,7 @@ class Service:
             settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
             raise FeedbackDisabled(f"no labels are collected here: set {settings}")
         namespace = current_caller.get().namespace
-        parts = [PartSaid(one.named, one.correct) for one in body.units or ()]
+        parts = [(one.named, one.correct) for one in body.units or ()]
         await self.feedback.label(body.id, body.as_quality, body.task, namespace, parts)
         kept = FeedbackKept(id=body.id, quality=body.as_quality, task=body.task)
         if parts:

@@ -32,7 +32,7 @@ from app.http.metrics import (
     SCORE_NAMES,
     Row,
 )
-from app.keys.buckets import LIMITS, LimitName
+from app.keys.buckets import LIMITS
 from app.scoring.capabilities import Capability
 from app.scoring.observer import Observer
 from app.scoring.result import Result
@@ -41,7 +41,6 @@ from workers.hooks import Outcome
 from workers.protocol import Comparer, Generator
 
 logger = logging.getLogger(__name__)
-Write = Callable[[Any], bytes]
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 
@@ -85,7 +84,6 @@ class Telemetry(Observer):
         self._failures = Counter("cocoa_metric_failures", text, registry=self.registry)
         self._failed: set[str] = set()
         self._process = ProcessCollector(registry=self.registry)
-        self.exemplar: Callable[[], dict[str, str] | None] = lambda: None
 
     # the process
 
@@ -101,15 +99,15 @@ class Telemetry(Observer):
             configured = str(bool(one.setting)).lower()
             self.gauges["capability"].labels(name, configured).set(not one.lacks)
 
-    def observe_one(self, counter: str, *labels: str) -> None:
+    def observe_one(self, counter: str, *labels: str, by: float = 1) -> None:
         counted = self.counters[counter]
-        (counted.labels(*labels) if labels else counted).inc()
+        (counted.labels(*labels) if labels else counted).inc(by)
 
     # HTTP
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         self.counters["requests"].labels(route, str(status)).inc()
-        self.histograms["request_seconds"].labels(route).observe(seconds, self.exemplar())
+        self.histograms["request_seconds"].labels(route).observe(seconds)
 
     def observe_first_token(self, route: str, seconds: float) -> None:
         self.histograms["first_token_seconds"].labels(route).observe(seconds)
@@ -149,19 +147,6 @@ class Telemetry(Observer):
     def observe_shift(self, group: str, estimator: str, shift: float) -> None:
         self.gauges["calibration_shift_ratio"].labels(group, estimator).set(shift)
 
-    def observe_lookup(self, hit: bool) -> None:
-        self.counters["cache_lookups"].labels("hit" if hit else "miss").inc()
-
-    def observe_corrupt(self) -> None:
-        self.counters["cache_corrupt_entries"].inc()
-
-    def observe_joined(self) -> None:
-        self.counters["joined_requests"].inc()
-
-    def observe_pairs(self, asked: int, cached: int) -> None:
-        self.counters["pairs"].labels("asked").inc(asked)
-        self.counters["pairs"].labels("cached").inc(cached)
-
     # the cache
 
     def set_breaker(self, state: State) -> None:
@@ -193,22 +178,14 @@ class Telemetry(Observer):
 
     # keys
 
-    def set_keys(self, names: Sequence[str]) -> None:
+    def set_keys(self, names: Sequence[str], *, is_broken: bool) -> None:
+        self.gauges["keys_file_broken"].set(is_broken)
         self.gauges["keys"].set(len(names))
         for name in names:
             self.counters["key_requests"].labels(name)
             self.counters["key_tokens"].labels(name)
             for limit in LIMITS:
                 self.counters["key_refusals"].labels(name, limit)
-
-    def set_keys_broken(self, broken: bool) -> None:
-        self.gauges["keys_file_broken"].set(broken)
-
-    def observe_charge(self, name: str, tokens: int) -> None:
-        self.counters["key_tokens"].labels(name).inc(tokens)
-
-    def observe_refusal(self, name: str, limit: LimitName) -> None:
-        self.counters["key_refusals"].labels(name, limit).inc()
 
     def set_limits_breaker(self, state: State) -> None:
         """Told at each change of whether limits are shared."""
@@ -221,8 +198,8 @@ class Telemetry(Observer):
         for name, owner in owners.items():
             self.gauges[name].set_function(owner)
 
-    def exposition(self, write: Write = generate_latest, *, shows_keys: bool = True) -> bytes:
-        """What Prometheus scrapes, of every metric that can be read, as `write` writes one.
+    def exposition(self, *, shows_keys: bool = True) -> bytes:
+        """What Prometheus scrapes, of every metric that can be read.
 
         What is counted by the names of keys is in it where it `shows_keys`.
         """
@@ -233,11 +210,10 @@ class Telemetry(Observer):
                 if metrics is self.counters and name.startswith("key_") and not shows_keys:
                     continue
                 try:
-                    texts.append(write(metric).removesuffix(b"# EOF\n"))
+                    texts.append(generate_latest(metric))
                 except Exception as error:
                     self.fail(f"cocoa_{name}", error)
-        texts.append(write(self._process).removesuffix(b"# EOF\n"))
-        return b"".join([*texts, write(self._failures)])
+        return b"".join([*texts, *map(generate_latest, (self._process, self._failures))])
 
     def fail(self, name: str, error: Exception) -> None:
         self._failures.inc()

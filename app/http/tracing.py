@@ -1,4 +1,4 @@
-"""OpenTelemetry: a trace of each ask, and its scores as events. Imported where traces are wanted.
+"""OpenTelemetry: a trace of each ask, with its scores. Imported where traces are wanted.
 
 Names are those of the semantic conventions for generative AI. Prompts and answers are told only
 where the operator asks for it. The SDK sends in the background, samples as its environment or the
@@ -8,16 +8,11 @@ caller's `traceparent` say, and drops what nobody takes.
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from opentelemetry import context, trace
-from opentelemetry._logs import LogRecord as Event
-from opentelemetry._logs import SeverityNumber
-from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import Span, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -27,7 +22,6 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.middleware import OPERATION_PATHS
-from app.http.telemetry import Telemetry
 from app.scoring.ask import Ask
 from app.scoring.result import STAGES, Result
 from models.errors import CocoaError
@@ -37,7 +31,6 @@ _TRACE_HEADERS = (b"traceparent", b"tracestate")
 _NANOSECONDS = 1_000_000_000
 _FIRST_ERROR_STATUS = 500
 _CLOSING_S = 2.0
-_MAX_PARTS = 32  # of an answer that have an event
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
@@ -46,30 +39,20 @@ class Tracing:
 
     Attributes:
         tells_contents: whether spans have prompts and answers.
-
-    Args:
-        tells_contents: see above.
-        tells_events: whether scores are events, too; spans have them in any case.
     """
 
-    def __init__(self, *, tells_contents: bool, tells_events: bool) -> None:
+    def __init__(self, *, tells_contents: bool) -> None:
         resource = Resource.create()
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: "cocoa-serve"}))
         self._spans = TracerProvider(resource=resource)
         self._spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        self._logs = LoggerProvider(resource=resource)
-        if tells_events:
-            self._logs.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
         self._tracer = self._spans.get_tracer(_NAME)
-        self._events = self._logs.get_logger(_NAME)
         self.tells_contents = tells_contents
-        self._tells_events = tells_events
 
-    def add_to(self, app: Starlette, telemetry: Telemetry) -> None:
-        """Trace an application's requests, and tell its log and its latencies of what trace."""
+    def add_to(self, app: Starlette) -> None:
+        """Trace an application's requests, and tell its log of what trace."""
         app.add_middleware(_TraceRequests, tracing=self)
-        telemetry.exemplar = _exemplar
         for handler in logging.getLogger().handlers:
             handler.addFilter(_TraceIds())
 
@@ -81,13 +64,9 @@ class Tracing:
 
     def close(self) -> None:
         """Send what is left; whoever takes nothing within two seconds is not waited for."""
-        closing = threading.Thread(target=self._send_all, daemon=True)
+        closing = threading.Thread(target=self._spans.shutdown, daemon=True)
         closing.start()
         closing.join(_CLOSING_S)
-
-    def _send_all(self) -> None:
-        self._spans.shutdown()
-        self._logs.shutdown()
 
     def begin(self, scope: Scope) -> trace.Span:
         """The span of a request over HTTP, below that of its `traceparent` where it has one."""
@@ -128,20 +107,16 @@ class Tracing:
                 span.set_status(Status(StatusCode.ERROR))
                 raise
             if span.is_recording():
-                self._tell(span, ask, result, answer_id)
+                self._tell(span, ask, result)
             return result
 
-    def _tell(self, span: trace.Span, ask: Ask, result: Result, answer_id: str) -> None:
+    def _tell(self, span: trace.Span, ask: Ask, result: Result) -> None:
         found = _attributes(ask, result)
         if self.tells_contents:
             found |= _contents(ask, result)
         span.set_attributes(found)
         if isinstance(span, Span):
             self._tell_stages(span, result)
-        if not self._tells_events:
-            return
-        for attributes in _evaluations(result):
-            self._emit(attributes | {"gen_ai.response.id": answer_id})
 
     def _tell_stages(self, span: Span, result: Result) -> None:
         """Spans of the stages one behind the other, each as long as it was measured.
@@ -156,15 +131,6 @@ class Tracing:
                 ends = begins + int(seconds * _NANOSECONDS)
                 self._tracer.start_span(name, start_time=begins).end(ends)
                 begins = ends
-
-    def _emit(self, attributes: Mapping[str, Any]) -> None:
-        event = Event(
-            event_name="gen_ai.evaluation.result",
-            severity_number=SeverityNumber.INFO,
-            attributes=attributes,
-            context=context.get_current(),
-        )
-        self._events.emit(event)
 
 
 class _TraceRequests:
@@ -235,14 +201,6 @@ class _TraceIds(logging.Filter):
         return True
 
 
-def _exemplar() -> dict[str, str] | None:
-    """The trace that what is counted now belongs to, where it is kept."""
-    known = trace.get_current_span().get_span_context()
-    if not known.trace_flags.sampled:
-        return None
-    return {"trace_id": trace.format_trace_id(known.trace_id)}
-
-
 def _operation(ask: Ask) -> str:
     if ask.answer is not None:
         return "score"
@@ -291,36 +249,3 @@ def _contents(ask: Ask, result: Result) -> dict[str, str]:
 
 def _message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
-
-
-def _evaluations(result: Result) -> Iterator[dict[str, Any]]:
-    decision = result.judgement.decision
-    own: dict[str, str] = {}
-    if decision is not None:
-        own = _label(accept=decision.accept, why=decision.guarantee)
-    yield _evaluation(result.plan.primary, result.uncertainty) | own
-    if result.units is None or result.units_judgement is None:
-        return
-    parts = zip(result.units.units[1:], result.units_judgement.units, strict=True)
-    failed = [(one, judged) for one, judged in parts if judged.accept is False]
-    for one, judged in failed[:_MAX_PARTS]:
-        name = one.estimator or result.plan.primary
-        own = _label(accept=False, why=judged.reason or "")
-        own["cocoa.unit.kind"] = one.unit.kind
-        if one.unit.path is not None:
-            own["cocoa.unit.path"] = one.unit.path
-        yield _evaluation(name, one.uncertainty) | own
-
-
-def _evaluation(name: str, value: float | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"gen_ai.evaluation.name": name}
-    if value is not None:
-        found["gen_ai.evaluation.score.value"] = value
-    return found
-
-
-def _label(*, accept: bool, why: str) -> dict[str, str]:
-    label = "fail"
-    if accept:
-        label = "pass"
-    return {"gen_ai.evaluation.score.label": label, "gen_ai.evaluation.explanation": why}

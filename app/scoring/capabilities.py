@@ -37,7 +37,6 @@ def capabilities(
     found = {
         "entropies": Capability(no_entropies),
         "grammar": Capability(info.no_grammar),
-        "distinct_samples": Capability(info.no_distinct),
         "reasoning_limit": Capability(info.no_reasoning_limit),
         "images": Capability(info.no_images),
         "nli": Capability(no_nli),

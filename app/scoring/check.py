@@ -21,7 +21,7 @@ from models.errors import (
     ProbeMissing,
     StatisticUnavailable,
 )
-from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
+from models.estimators import FOUND_MASS_NEEDS, needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity.align import num_cells, sentences
@@ -209,8 +209,6 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
             yield field, f"is not heeded here: {no_limit}"
         if bound is not None and bound >= most:
             yield field, f"must be less than max_new_tokens, which is {most}"
-    if sampling.distinct:
-        yield from _of_distinct(plan, generator)
     if ask.grammar is not None:
         check_grammar(generator.no_grammar)
         if sampling.stop:
@@ -229,23 +227,6 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
     if any(ask.shown) and "sample_token_logprobs" not in generator.statistics:
         reason = generator.absent.get("sample_token_logprobs", "the model here tells none")
         yield "num_tops", f"are told of greedy answers alone, at temperature 0: {reason}"
-
-
-def _of_distinct(plan: Plan, generator: GeneratorInfo) -> Faults:
-    """Draws that do not repeat, where something would count them, or nobody draws them."""
-    ask, units = plan.ask, plan.ask.units
-    if generator.no_distinct:
-        yield "distinct", f"must be false here: {generator.no_distinct}"
-    why = "with distinct, whose samples are not drawn as often as the model would say them"
-    if plan.strategy != "greedy":
-        yield "strategy", f"must be greedy {why}"
-    for name in plan.estimators:
-        if ESTIMATORS[name].counts_samples:
-            yield _named_by(name, ask), f"{name} counts samples: it cannot be had {why}"
-    if ask.explain:
-        yield "explain", f"must be false {why}"
-    if units not in (None, "answer"):
-        yield "units", f"must be answer {why}"
 
 
 def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits | None) -> Faults:

@@ -28,8 +28,6 @@ LIGHT_ESTIMATORS = (
 )
 # Without samples, which were found to say little more of tool calls.
 TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
-# Where draws do not repeat: those of the first that do not count samples.
-DISTINCT_ESTIMATORS = ("rb_cocoa_root_sp", "sp", "ppl", "mte")
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
 PRIMARY = ("rb_cocoa_root_sp", "cocoa_root_sp", "rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 # Behind a reasoning, where the first of them has no meaning and the answer's own log-probs, once
@@ -50,8 +48,6 @@ def estimators_of(ask: Ask) -> tuple[str, ...]:
         names = ask.estimators
     elif ask.of_tokens and not ask.light:
         names = TOKEN_ESTIMATORS
-    elif ask.sampling.distinct:
-        names = DISTINCT_ESTIMATORS
     elif not ask.light:
         names = DEFAULT_ESTIMATORS
     else:

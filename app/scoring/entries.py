@@ -75,8 +75,6 @@ def statistics_name(plan: Plan, models: Models) -> str:
         if plan.is_sampled:
             names += _HOW_MANY
         parts["sampling"] = dict(zip(names, attrgetter(*names)(ask.sampling), strict=True))
-        if ask.sampling.distinct:
-            parts["sampling"]["distinct"] = True
     if plan.reads("similarity"):
         parts["similarity"] = [comparer.identity, RULES_VERSION]
     if "exact_match" in needed:

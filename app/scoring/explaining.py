@@ -1,4 +1,4 @@
-"""Pure: what the samples say, in groups by meaning, and in one sentence."""
+"""Pure: what the samples say, in groups by meaning, and in a sentence on them and on parts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,11 @@ import numpy as np
 
 from app.scoring.derive import Evidence
 from app.scoring.questions import Subject
+from app.scoring.units import ScoredUnits
 from models.records import Array
 from models.records import Sequence as TokenSequence
 from models.selection import Strategy, mbr
+from models.units.unit import denied_by, support
 
 # Two texts mean the same where the similarity function is rather for it than against it.
 SAME = 0.5
@@ -189,3 +191,31 @@ def short(text: str) -> str:
     if len(one_line) <= _MAX_CHARACTERS:
         return one_line
     return f"{one_line[:_MAX_CHARACTERS]}…"
+
+
+def shaky_units(units: ScoredUnits) -> str:
+    """One sentence: so many sentences or claims lack support, and the least supported ones."""
+    shaky: list[tuple[float, str]] = []
+    num_compared, kind = 0, "sentence"
+    for one in units.units[1:]:
+        kind, mean = one.unit.kind, support(one.unit)
+        if mean is None or one.unit.supports is None:
+            continue
+        num_compared += 1
+        if mean < SAME:
+            num_samples = len(one.unit.supports)
+            denied = f"support {mean:.2f}"
+            if one.unit.contradictions is not None:
+                denied = f"denied by {len(denied_by(one.unit))} of {num_samples} samples"
+            for said, share in list(one.unit.alternatives.items())[:1]:
+                denied += f': "{short(said or "")}" ({round(share * num_samples)})'
+            shaky.append((mean, f'"{short(one.unit.text)}" ({denied})'))
+    if not num_compared:
+        return f"No {kind} is compared with samples."
+    if not shaky:
+        return f"The samples support each {kind}."
+    shaky.sort(key=lambda one: one[0])
+    named = ", ".join(text for _, text in shaky[:_MAX_NAMED])
+    if len(shaky) > _MAX_NAMED:
+        named += f", and {len(shaky) - _MAX_NAMED} more"
+    return f"Shaky: {len(shaky)} of {num_compared} {kind}s, {named}."

@@ -61,13 +61,14 @@ class Memory:
             Exception: whatever `compute` raises, to all who wait for it.
         """
         [found] = await self.get_many([name], read)
-        self._observer.observe_lookup(found is not None)
         if found is not None:
+            self._observer.observe_one("cache_lookups", "hit")
             return found, "cache"
+        self._observer.observe_one("cache_lookups", "miss")
         key = name, wanted
         is_joining = key in self._under_way
         if is_joining:
-            self._observer.observe_joined()
+            self._observer.observe_one("joined_requests")
             shared = self._under_way[key]
         else:
             work = self._compute_claimed(name, read, compute)
@@ -94,7 +95,7 @@ class Memory:
                 try:
                     value = read(unseal(name, entry))
                 except _INVALID:
-                    self._observer.observe_corrupt()
+                    self._observer.observe_one("cache_corrupt_entries")
             values.append(value)
         return values
 
@@ -108,7 +109,7 @@ class Memory:
         """True where the cache has this very entry, which was found valid before."""
         has_it = await self.cache.get_many([name]) == [entry]
         if has_it:
-            self._observer.observe_lookup(True)
+            self._observer.observe_one("cache_lookups", "hit")
         return has_it
 
     def _begin(self, key: Hashable, work: Coroutine[Any, Any, tuple[Any, Source]]) -> _Shared:
@@ -138,13 +139,13 @@ class Memory:
             await asyncio.sleep(_POLL_S)
             [found] = await self.get_many([name], read)
             if found is not None:
-                self._observer.observe_joined()
+                self._observer.observe_one("joined_requests")
                 return found, "joined"
         if has_waited:  # who computed it may have been done just before the claim was free
             [found] = await self.get_many([name], read)
             if found is not None:
                 self.cache.release(name)
-                self._observer.observe_joined()
+                self._observer.observe_one("joined_requests")
                 return found, "joined"
         try:
             value, payload = await compute()

@@ -6,17 +6,8 @@ from app.scoring.result import Result
 class Observer:
     """Ignores everything; metrics override what they count."""
 
-    def observe_lookup(self, hit: bool) -> None:
-        """An ask's statistics were looked up in the cache."""
-
-    def observe_corrupt(self) -> None:
-        """An entry of the cache was not what was stored under its name."""
-
-    def observe_joined(self) -> None:
-        """An ask shares the work of an identical one under way."""
-
-    def observe_pairs(self, asked: int, cached: int) -> None:
-        """Distinct pairs of one ask were looked up, and that many were found."""
+    def observe_one(self, counter: str, *labels: str, by: float = 1) -> None:
+        """Something happened that a counter of `app.http.metrics` counts, once or so often."""
 
     def observe_failure(self, estimator: str, error: Exception) -> None:
         """An estimator failed on what it was given; its score is null, the others are served."""

@@ -98,7 +98,8 @@ class PairScores:
                 if score is not None:
                     self._known[pair] = score
             missing = self._take(list(names))
-            self._observer.observe_pairs(len(names), len(names) - len(missing))
+            self._observer.observe_one("pairs", "asked", by=len(names))
+            self._observer.observe_one("pairs", "cached", by=len(names) - len(missing))
         if missing:
             reply = await self._comparer.compare(missing)
             await self._charge(missing)

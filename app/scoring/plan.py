@@ -375,7 +375,6 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
             "temperature": (binding.temperature, sampling.temperature),
             "top_k": (binding.top_k, sampling.top_k),
             "top_p": (binding.top_p, sampling.top_p),
-            "distinct": (binding.distinct, sampling.distinct),
         }
     if read & supplied_by("similarity"):
         compared["similarity"] = (binding.similarity, plan.similarity)

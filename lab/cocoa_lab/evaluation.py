@@ -53,7 +53,6 @@ class EvaluationSpec:
         measure_names: name of the quality measure, by task.
         measures: measures by name, all of `measure_names` among them.
         rescore: score what the file holds; no language model is loaded.
-        distinct: whether samples do not repeat (`models.records.SamplingParams`).
     """
 
     dataset: str
@@ -67,7 +66,6 @@ class EvaluationSpec:
     measure_names: Mapping[str, str]
     measures: Mapping[str, Measure]
     rescore: bool
-    distinct: bool = False
 
     @property
     def measure_by_task(self) -> dict[str, Measure]:
@@ -135,8 +133,7 @@ def _generator_of(header: RecordingHeader) -> RecordedGenerator:
         dtype="",
         statistics=recorded_statistics(header),
         max_context_tokens=0,
-        no_distinct="",  # what was drawn so can be scored
-        no_grammar="",  # and what was held to a schema
+        no_grammar="",  # what was held to a schema can be scored
     )
     return RecordedGenerator(info)
 
@@ -253,10 +250,7 @@ def _default_draws(num_samples: int, statistics: frozenset[str]) -> list[Draw]:
 def _supplied_estimators(scorer: Scorer, ask: Ask, statistics: frozenset[str]) -> list[str]:
     """All that can be scored of recordings with these statistics, sampled as an ask says."""
     available = scorer.available_statistics(ask, statistics)
-    found = [name for name in ESTIMATORS if needs([name]) <= available]
-    if not ask.sampling.distinct:
-        return found
-    return [name for name in found if not ESTIMATORS[name].counts_samples]
+    return [name for name in ESTIMATORS if needs([name]) <= available]
 
 
 def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
@@ -267,9 +261,7 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(
-            max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW]), distinct=spec.distinct
-        ),
+        sampling=sampling_of(max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW])),
         # All of them whatever is wanted, so that other estimators can be scored later; P(True)
         # alone costs prefills.
         statistics=tuple(sorted(generator.statistics & _RECORDED)),

@@ -30,16 +30,12 @@ _CURVES = ("sp", "ppl", "consistency", "cocoa_sp", "cocoa_ppl", "semantic_entrop
 _MIN_RELIABILITY_PROMPTS = 20
 
 
-def settings_of(
-    dataset: str, seed: int, draws: Sequence[Draw] | None, *, distinct: bool = False
-) -> dict[str, Any]:
+def settings_of(dataset: str, seed: int, draws: Sequence[Draw] | None) -> dict[str, Any]:
     """What a run has in common with those that may replace its results, and is known first.
 
     draws: of samples; None where they are not known yet.
     """
     settings: dict[str, Any] = {"command": "evaluate", "dataset": dataset, "seed": seed}
-    if distinct:
-        settings["distinct"] = True
     if draws is not None:
         settings["num_samples"] = ",".join(draw.name for draw in draws)
     return settings
@@ -148,9 +144,7 @@ def _is_reliable(column: Column) -> bool:
 def _settings(run: Run) -> dict[str, Any]:
     header = run.header
     draws = dict.fromkeys(variant.draw for variant in run.variants)
-    distinct = header.sampling.get("distinct", False)
-    told = settings_of(header.dataset, header.seed, list(map(Draw.named, draws)), distinct=distinct)
-    return told | {
+    return settings_of(header.dataset, header.seed, list(map(Draw.named, draws))) | {
         "model": header.model,
         "revision": header.revision,
     }

@@ -273,7 +273,7 @@ def main(
 def _no_model(settings: Settings) -> RecordedGenerator:
     """The language model of the settings, which is asked for nothing."""
     name = settings.generation.model
-    return RecordedGenerator(GeneratorInfo("", name, "", "", frozenset(), 0, no_distinct=""))
+    return RecordedGenerator(GeneratorInfo("", name, "", "", frozenset(), 0))
 
 
 def _said(text: str) -> Sequence:

@@ -106,7 +106,7 @@ def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
     There is no header where there is no file, or not even that line was complete.
 
     Raises:
-        AnotherRun: the file is none of this kind.
+        AnotherRun: the file is none of this kind, or has draws that do not repeat.
     """
     if not path.exists():
         return None, {}
@@ -116,6 +116,8 @@ def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
         return None, {}
     if first.get("format") != _FORMAT:
         raise AnotherRun(f"{path.name} is no file of generations of format {_FORMAT}")
+    if first["sampling"].get("distinct"):
+        raise AnotherRun(f"{path.name} has draws that do not repeat, which are no more scored")
     header = RecordingHeader(**first | {"statistics": tuple(first["statistics"])})
     recordings = [_recording(_BOUNDS.sub(b"", line)) for line in lines]
     return header, {recording.id: recording for recording in recordings}

@@ -19,7 +19,6 @@ from operator import attrgetter
 import torch
 
 from models.engines.admitting import admitted, next_pass
-from models.engines.distinct import found_by
 from models.engines.hidden import MAX_KEPT, HiddenMean
 from models.engines.jobs import Prefix, Row, RowJob, Scored
 from models.engines.masks import follow, mask
@@ -322,8 +321,6 @@ class InflightBatch:
             answer, *samples = map(without_texts, job.finished)
             num_next = num_further(job.request, answer, samples)
         if num_next:
-            if job.request.sampling.distinct:
-                job.found = found_by(job.finished)
             job.num_opened += num_next
             self._waiting.appendleft(job)  # it came before all who have not begun
             return

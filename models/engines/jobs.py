@@ -43,7 +43,6 @@ class Row:
     Attributes:
         index: 0 is the answer, i the i-th sample.
         fields: of `models.records.Sequence`, that the request wants of this row.
-        chances: of each token under the law of samples, where the job's draws do not repeat.
         tops: of each token the likeliest ones in its place, where they are told.
         finish_reason: None while it has further tokens to decode.
         is_undecided: whether it may yet turn out to begin with a reasoning.
@@ -66,7 +65,6 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     tops: list[list[tuple[int, float]]] = field(default_factory=list)
-    chances: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     text: str = ""
     is_undecided: bool = False
@@ -129,7 +127,6 @@ class RowJob(Job):
         num_joined: rows that have joined the batch.
         told: what was reported of the streamed sequence.
         finished: rows that have ended.
-        found: by `models.engines.distinct`, what earlier waves have found.
     """
 
     prompt_ids: list[int]
@@ -153,7 +150,6 @@ class RowJob(Job):
     num_joined: int = 0
     told: Told = field(default_factory=Told)
     finished: list[Row] = field(default_factory=list)
-    found: Mapping[tuple[int, ...], Mapping[int, float]] = field(default_factory=dict)
 
     @property
     def num_unread(self) -> int:

@@ -19,8 +19,6 @@ OnStep = Callable[[int], None]
 NO_REASONING = "the model is not known to reason"
 NO_GRAMMAR = "no text can be held to a schema by this engine"
 NO_IMAGES = "the model in this process or in a worker reads texts alone"
-NO_DISTINCT = "draws that do not repeat need the model in this process or in a worker"
-REASONS_FIRST = "the model reasons before its answers, which may repeat after other reasonings"
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
@@ -78,7 +76,6 @@ class EngineInfo:
         no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
         max_tops: likeliest tokens that it can tell of each of a text's.
         no_grammar: why no text can be held to a grammar; "" where it can.
-        no_distinct: why its draws may repeat; "" where they need not.
         takes_turns: whether its chat template shows messages before the latest one, as far as that
             is known.
     """
@@ -95,7 +92,6 @@ class EngineInfo:
     no_reasoning_limit: str = NO_REASONING
     max_tops: int = 0
     no_grammar: str = NO_GRAMMAR
-    no_distinct: str = NO_DISTINCT
     takes_turns: bool = True
 
 

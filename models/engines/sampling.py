@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.engines.distinct import without_found
 from models.engines.jobs import Row
 from models.records import MAX_TOPS, Array
 
@@ -29,13 +28,11 @@ class Law:
         temperature: (R,) float32.
         top_p: (R,) float64.
         top_k: 0 keeps the whole vocabulary.
-        is_distinct: whether what the rows' jobs have found is left out.
     """
 
     temperature: Tensor
     top_p: Tensor
     top_k: int
-    is_distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +40,7 @@ class StepPlan:
     """Which rows need what. A plan holds until a row joins or leaves.
 
     Attributes:
-        laws: for each top_k among the samples, their law, their indices, and the rows themselves;
-            draws that do not repeat apart from the others, and with them their answers, of whose
-            tokens the chances count.
+        laws: for each top_k among the samples, their law, their indices, and the rows themselves.
         has_statistics: whether any row's request wants log-probs or entropies.
         entropies: indices of the rows whose requests want them.
         has_grammars: whether any row follows one.
@@ -67,15 +62,14 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
     has_statistics = False
     entropies: list[int] = []
     tops: list[tuple[int, Row]] = []
-    # By top_k and whether draws repeat: indices of the samples, their rows, temperatures and top_p.
-    by_law: dict[tuple[int, bool], tuple[list[int], list[Row], list[float], list[float]]] = {}
+    # By top_k: indices of the samples, their rows, temperatures and top_p.
+    by_law: dict[int, tuple[list[int], list[Row], list[float], list[float]]] = {}
     for i, row in enumerate(rows):
         sampling = row.job.request.sampling
         if row.index == 0:
             answers.append(i)
-        if row.index > 0 or (sampling.distinct and row.job.num_rows > 1):
-            of = sampling.top_k, sampling.distinct
-            group = by_law.setdefault(of, ([], [], [], []))
+        else:
+            group = by_law.setdefault(sampling.top_k, ([], [], [], []))
             members, drawn, temperatures, top_ps = group
             members.append(i)
             drawn.append(row)
@@ -87,11 +81,10 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
         if "token_entropies" in row.fields:
             entropies.append(i)
     laws = []
-    for (top_k, is_distinct), (members, drawn, temperatures, top_ps) in by_law.items():
+    for top_k, (members, drawn, temperatures, top_ps) in by_law.items():
         temperature = torch.tensor(temperatures, dtype=torch.float32, device=device)
         top_p = torch.tensor(top_ps, dtype=torch.float64, device=device)
-        law = Law(temperature, top_p, top_k, is_distinct)
-        laws.append((law, indices(members), drawn))
+        laws.append((Law(temperature, top_p, top_k), indices(members), drawn))
     return StepPlan(
         greedy=indices(answers),
         laws=laws,
@@ -145,22 +138,19 @@ def _drawn(logits: Tensor, law: Law, slot: Tensor, rows: Sequence[Row], *, is_on
 
     is_only: whether the slots of no other law are among the logits.
     """
-    uniforms = np.zeros(len(rows))  # by which an answer takes its best token
-    for i, row in enumerate(rows):
-        if row.index > 0:
-            uniforms[i] = row.job.uniforms[row.index - 1, len(row.token_ids)]
-    drawn = torch.tensor(uniforms, device=logits.device)
+    uniforms = [row.job.uniforms[row.index - 1, len(row.token_ids)] for row in rows]
+    drawn = torch.tensor(np.array(uniforms), device=logits.device)
     size = len(rows)
     if not (is_only and law.top_k):  # as wide as the vocabulary: order, law and its sums
         size = _rows_at_once((4 if law.top_k else 48) * logits.shape[-1])
     if is_only and len(rows) <= size:
-        return draw(logits, law, slot, drawn, rows)
+        return draw(logits, law, slot, drawn)
     parts = []
     for start in range(0, len(rows), size):
         part = slice(start, start + size)
         distinct, sources = torch.unique(slot[part], return_inverse=True)
         of = replace(law, temperature=law.temperature[part], top_p=law.top_p[part])
-        parts.append(draw(logits[distinct], of, sources, drawn[part], rows[part]))
+        parts.append(draw(logits[distinct], of, sources, drawn[part]))
     return torch.cat(parts)
 
 
@@ -197,9 +187,7 @@ def _rows_at_once(num_bytes: int) -> int:
     return max(1, _BLOCK_BYTES // num_bytes)
 
 
-def draw(
-    logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor, rows: Sequence[Row] = ()
-) -> Tensor:
+def draw(logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor) -> Tensor:
     """Drawn tokens (R,) by inverse transform.
 
     Temperature, top-k, top-p, then the token whose cumulative mass covers the row's uniform. One
@@ -208,7 +196,6 @@ def draw(
     logits: (S, V).
     sources: (R,) the row of logits that each draw is from; several may share one.
     uniforms: (R,) float64 in [0, 1).
-    rows: R, read where draws do not repeat; each is told the chance of its token.
     """
     k = min(law.top_k or logits.shape[-1], logits.shape[-1])
     values, tokens = logits.topk(k, dim=-1)  # (S, k), descending
@@ -216,16 +203,9 @@ def draw(
     mass = torch.softmax(values / law.temperature[:, None], dim=-1).double()
     before = mass.cumsum(-1) - mass
     mass = mass.masked_fill(before >= law.top_p[:, None], 0.0)
-    open_to_draws = mass
-    if law.is_distinct:
-        open_to_draws = without_found(mass, tokens, rows)
-    cdf = open_to_draws.cumsum(-1)
+    cdf = mass.cumsum(-1)
     target = (uniforms * cdf[:, -1])[:, None]
     chosen = torch.searchsorted(cdf, target, right=True).clamp(max=k - 1)
-    if law.is_distinct:
-        chances = mass.gather(1, chosen)[:, 0] / mass.sum(-1)
-        for row, chance in zip(rows, chances.tolist(), strict=True):
-            row.chances.append(chance)
     return tokens.gather(1, chosen)[:, 0]
 
 

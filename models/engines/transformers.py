@@ -22,7 +22,6 @@ from models.engines.grammars import Grammars
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import RowJob
 from models.engines.protocol import (
-    REASONS_FIRST,
     Engine,
     EngineConfig,
     EngineInfo,
@@ -115,7 +114,6 @@ class TransformersEngine:
             no_reasoning_limit=self._detokenizer.no_reasoning_limit,
             max_tops=MAX_TOPS,
             no_grammar=self._grammars.unavailable,
-            no_distinct="" if self._tags is None else REASONS_FIRST,
             takes_turns=takes_turns(tokenizer),
         )
 
@@ -186,10 +184,6 @@ class TransformersEngine:
         seed = request.sampling.seed
         if seed is None:
             seed = secrets.randbelow(2**53)  # a JSON number that every client reads exactly
-        # Draws that do not repeat wait for the answer, which they are not to repeat.
-        num_opened = 1
-        if not request.sampling.distinct:
-            num_opened += num_further(request, None, ())
         job = RowJob(
             request,
             streams,
@@ -198,7 +192,7 @@ class TransformersEngine:
             seed=seed,
             uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens)[num_drawn:],
             num_rows=1 + request.num_samples - num_drawn,
-            num_opened=num_opened,
+            num_opened=1 + num_further(request, None, ()),
             fields=(
                 fields_of(request.statistics, "answer"),
                 fields_of(request.statistics, "samples"),

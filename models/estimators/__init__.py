@@ -10,7 +10,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from models.estimators import (
@@ -77,8 +76,6 @@ class Estimator:
         function: of the statistics that its parameters name.
         family: what it is a kind of.
         base: the lack of confidence that it is made over; None for none.
-        counts_samples: how often a text was drawn counts, so that it has no meaning where draws do
-            not repeat; else samples weigh by their probability, or are not read.
         moves_with_samples: its values move with their number M, so that waves, which draw more
             where the model is unsure, spoil their order.
         takes_long: over long samples, as word overlap does; others take less than handing them to a
@@ -89,7 +86,6 @@ class Estimator:
     function: Callable[..., float]
     family: Family
     base: Base | None = None
-    counts_samples: bool = False
     moves_with_samples: bool = False
     takes_long: bool = False
     needs: frozenset[str] = frozenset()
@@ -124,16 +120,13 @@ def row(
     family: Family,
     base: Base | None = None,
     *,
-    counts: bool = False,
     moves: bool = False,
     slow: bool = False,
 ) -> Estimator:
     """The row of a function; see `Estimator` for what is said of it."""
     read = frozenset(inspect.signature(function).parameters)
-    return Estimator(function, family, base, counts, moves, slow, read)
+    return Estimator(function, family, base, moves, slow, read)
 
-
-_counting = partial(row, counts=True)
 
 _ROWS = (
     row(information.sp, "likelihood"),
@@ -141,26 +134,26 @@ _ROWS = (
     row(information.ppl, "likelihood"),
     row(information.mte, "likelihood"),
     row(information.reasoning_length, "reasoning"),
-    _counting(information.mcse, "likelihood", moves=True),
-    _counting(information.mcnse, "likelihood", moves=True),
-    _counting(cocoa.consistency, "consistency"),
-    _counting(cocoa.cocoa_sp, "cocoa", "sp"),
-    _counting(cocoa.cocoa_root_sp, "cocoa", "root_sp"),
-    _counting(cocoa.cocoa_ppl, "cocoa", "ppl"),
-    _counting(cocoa.cocoa_mte, "cocoa", "mte"),
+    row(information.mcse, "likelihood", moves=True),
+    row(information.mcnse, "likelihood", moves=True),
+    row(cocoa.consistency, "consistency"),
+    row(cocoa.cocoa_sp, "cocoa", "sp"),
+    row(cocoa.cocoa_root_sp, "cocoa", "root_sp"),
+    row(cocoa.cocoa_ppl, "cocoa", "ppl"),
+    row(cocoa.cocoa_mte, "cocoa", "mte"),
     row(light.consistency_light, "consistency"),
     row(light.cocoa_sp_light, "cocoa", "sp"),
     row(light.cocoa_ppl_light, "cocoa", "ppl"),
     row(light.cocoa_mte_light, "cocoa", "mte"),
     row(light.high_semantic_entropy_light, "semantic"),
-    _counting(cocoa.prob_cocoa_sp, "alternative", "sp"),
-    _counting(cocoa.prob_cocoa_ppl, "alternative", "ppl"),
-    _counting(cocoa.additive_cocoa_sp, "alternative", "sp"),
-    _counting(cocoa.additive_cocoa_ppl, "alternative", "ppl"),
-    _counting(cocoa.additive_cocoa_mte, "alternative", "mte"),
-    _counting(cocoa.full_sample_cocoa_sp, "alternative", "sp"),
-    _counting(cocoa.full_sample_cocoa_ppl, "alternative", "ppl"),
-    _counting(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
+    row(cocoa.prob_cocoa_sp, "alternative", "sp"),
+    row(cocoa.prob_cocoa_ppl, "alternative", "ppl"),
+    row(cocoa.additive_cocoa_sp, "alternative", "sp"),
+    row(cocoa.additive_cocoa_ppl, "alternative", "ppl"),
+    row(cocoa.additive_cocoa_mte, "alternative", "mte"),
+    row(cocoa.full_sample_cocoa_sp, "alternative", "sp"),
+    row(cocoa.full_sample_cocoa_ppl, "alternative", "ppl"),
+    row(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
     row(cocoa.rb_consistency, "rao_blackwell"),
     row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp"),
     row(cocoa.rb_cocoa_root_sp, "rao_blackwell", "root_sp"),
@@ -168,18 +161,18 @@ _ROWS = (
     row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
     row(unseen.unseen_rb_consistency, "unseen"),
     row(unseen.unseen_rb_cocoa_sp, "unseen", "sp"),
-    _counting(semantic.degmat, "semantic"),
-    _counting(semantic.ce_degmat, "semantic"),
-    _counting(semantic.eigv, "semantic"),
-    _counting(semantic.num_sem_sets, "semantic"),
-    _counting(semantic.semantic_entropy, "semantic", moves=True),
-    _counting(semantic.lexical_similarity, "semantic", moves=True, slow=True),
-    _counting(semantic.semantic_density, "semantic"),
+    row(semantic.degmat, "semantic"),
+    row(semantic.ce_degmat, "semantic"),
+    row(semantic.eigv, "semantic"),
+    row(semantic.num_sem_sets, "semantic"),
+    row(semantic.semantic_entropy, "semantic", moves=True),
+    row(semantic.lexical_similarity, "semantic", moves=True, slow=True),
+    row(semantic.semantic_density, "semantic"),
     row(relevance.token_sar, "relevance"),
-    _counting(relevance.sentence_sar, "relevance", moves=True),
-    _counting(relevance.sar, "relevance", moves=True),
+    row(relevance.sentence_sar, "relevance", moves=True),
+    row(relevance.sar, "relevance", moves=True),
     row(reflection.p_true, "reflection"),
-    _counting(reflection.bsdetector, "reflection"),
+    row(reflection.bsdetector, "reflection"),
 )
 ESTIMATORS: dict[str, Estimator] = {one.function.__name__: one for one in _ROWS}
 

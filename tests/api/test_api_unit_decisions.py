@@ -9,7 +9,6 @@ from tests.api.openai_calls import CHAT, TEXT, answered, post, uncertainty_of
 from tests.conftest import serving
 from tests.fakes import engine
 from tests.made_calibrators import calibrator, with_fields
-from tests.otlp_receiver import attributes, receiver
 
 pytestmark = pytest.mark.anyio
 
@@ -339,24 +338,3 @@ async def test_openais_door_names_the_field_as_its_clients_send_it(judging):
 
     assert response.status_code == 422
     assert response.json()["error"]["param"] == "uncertainty.on_unit_reject"
-
-
-async def test_each_field_that_does_not_pass_is_an_event_of_the_trace(judging, monkeypatch):
-    with receiver() as (received, url):
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
-        async with await judging() as service:
-            threshold = between(await asked(service))
-        async with await judging(threshold) as service:
-            body = await asked(service, target_error=0.1)
-    of_fields = []
-    for told in map(attributes, received.events):
-        if told["gen_ai.response.id"] == body["id"] and "cocoa.unit.path" in told:
-            of_fields.append(told)
-    fields = fields_of(body)
-    failed = {path for path, unit in fields.items() if not unit["decision"]["accept"]}
-    assert {told["cocoa.unit.path"] for told in of_fields} == failed
-    for told in of_fields:
-        unit = fields[told["cocoa.unit.path"]]
-        assert told["gen_ai.evaluation.score.label"] == "fail"
-        assert told["gen_ai.evaluation.score.value"] == unit["uncertainty"]
-        assert told["gen_ai.evaluation.explanation"] == unit["decision"]["reason"]

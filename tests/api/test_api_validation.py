@@ -48,12 +48,6 @@ REFUSED = {
         "num_samples",
         'integer from 1 to 64, or "auto"',
     ),
-    "distinct on an engine that may repeat": ({"distinct": True}, "distinct", "must be false here"),
-    "distinct in light mode": (
-        {"mode": "light", "distinct": True},
-        "distinct",
-        "must be left out in light mode",
-    ),
     "max_samples without waves": ({"max_samples": 5}, "max_samples", 'num_samples "auto" only'),
     "stop_mass without waves": (
         {"num_samples": 5, "stop_mass": 0.5},

@@ -10,7 +10,6 @@ import orjson
 from app.http.calls import call_info
 from app.http.openai.errors import openai_error
 from app.http.openai.logprobs import (
-    BLANK,
     Known,
     chat_logprobs,
     known_of,
@@ -23,6 +22,7 @@ from app.http.openai.responses import (
     Wanted,
     all_said,
     fingerprint_of,
+    message_of,
     openai_usage,
     uncertainty_of,
 )
@@ -102,7 +102,7 @@ class Chunks:
         chunks += self._opening()
         fingerprint = fingerprint_of(result)
         for said in others:
-            chunks += self._whole(said, fingerprint)
+            chunks += self._whole(said, result)
         last = self._choice("", None, answer.finish_reason)
         last["uncertainty"] = uncertainty_of(result).model_dump()
         if answer.refusal is not None:
@@ -150,27 +150,22 @@ class Chunks:
             chunks += self._chunk([choice])
         return chunks
 
-    def _whole(self, said: Said, fingerprint: str | None) -> bytes:
+    def _whole(self, said: Said, result: Result) -> bytes:
         """The chunk of a choice behind the first, which is told as one."""
-        text, logprobs = said.text or "", None
-        known = known_of(said.tokens) if said.tokens is not None else []
+        known, logprobs = known_of(said.tokens) if said.tokens is not None else [], None
         if self._kind.is_chat:
-            text, known = text.removeprefix(BLANK), without_blank(known)
+            known = without_blank(known)
         if self._wanted.logprobs:
             logprobs = self._kind.logprobs(known, 0).model_dump()
-        choice = self._choice(text, logprobs, said.finish_reason, said.index)
+        choice = self._choice(said.text or "", logprobs, said.finish_reason, said.index)
         if self._kind.is_chat:
-            choice["delta"]["role"] = "assistant"
-        if said.refusal is not None:
-            self._piece_of(choice)["refusal"] = said.refusal
-        if said.calls:
-            told = []
-            for index, call in enumerate(said.calls):
-                told.append({"index": index, **call_info(call).model_dump()})
-            choice["delta"]["tool_calls"] = told
-        if said.reasoning is not None and self._kind.thoughts is not None:
-            choice["delta"] |= self._kind.thoughts(said.reasoning)["delta"]
-        return self._chunk([choice], fingerprint)
+            told = message_of(said, result).model_dump()
+            choice["delta"] = {name: value for name, value in told.items() if value}
+            for index, call in enumerate(choice["delta"].get("tool_calls", ())):
+                call["index"] = index
+        elif said.refusal is not None:
+            choice["refusal"] = said.refusal
+        return self._chunk([choice], fingerprint_of(result))
 
     def _opening(self) -> bytes:
         if self._is_open or self._kind.opening is None:

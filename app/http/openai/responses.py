@@ -114,21 +114,26 @@ def _with_calls(said: Said, names: Sequence[str]) -> Said:
 def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
     choices = []
     for said in all_said(result, wanted.n):
-        message = AssistantMessage(
-            content=said.text,
-            refusal=refusal_of(said, result),
-            reasoning=said.reasoning,
-            reasoning_content=said.reasoning,
-        )
-        if said.text is not None:
-            message.content = said.text.removeprefix(BLANK)
-        if said.calls:
-            message.tool_calls = list(map(call_info, said.calls))
         logprobs = None
         if wanted.logprobs and said.tokens is not None:
             logprobs = chat_logprobs(without_blank(known_of(said.tokens)))
+        message = message_of(said, result)
         choices.append(ChatChoice(message=message, logprobs=logprobs, **_choice(said, result)))
     return ChatCompletion(**_head(result, wanted), choices=choices)
+
+
+def message_of(said: Said, result: Result) -> AssistantMessage:
+    message = AssistantMessage(
+        content=said.text,
+        refusal=refusal_of(said, result),
+        reasoning=said.reasoning,
+        reasoning_content=said.reasoning,
+    )
+    if said.text is not None:
+        message.content = said.text.removeprefix(BLANK)
+    if said.calls:
+        message.tool_calls = list(map(call_info, said.calls))
+    return message
 
 
 def refusal_of(said: Said, result: Result) -> str | None:

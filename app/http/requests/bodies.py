@@ -1,15 +1,12 @@
 """Bodies of `POST /generate-with-uncertainty` and `POST /score`, and the `Ask` of each."""
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
-from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.fields import (
-    NULL,
     AnswerStrategy,
     Body,
     NewTokens,
@@ -23,6 +20,7 @@ from app.http.requests.fields import (
     TokenLogprobs,
     check_light,
     encodable,
+    having,
     refuse_if,
     template_variables,
 )
@@ -45,33 +43,14 @@ _OTHER_NAMES = {
 }
 
 # `_check_input` as JSON schemas: one input, and what its template reads with messages only.
-_NO_MESSAGES: JsonDict = {"messages": NULL, "chat_template_kwargs": NULL, "reasoning_effort": NULL}
-_OF_PROMPT: JsonDict = {
-    "required": ["prompt"],
-    "properties": {"prompt": {"type": "string"}, **_NO_MESSAGES},
-}
+_OF_CHAT = ["messages", "chat_template_kwargs", "reasoning_effort"]
+_OF_PROMPT = having(["prompt"], _OF_CHAT, prompt="string")
 # Raw text shows a model no tools.
-_OF_PROMPT_ALONE: JsonDict = {
-    "required": ["prompt"],
-    "properties": {"prompt": {"type": "string"}, **_NO_MESSAGES, "tools": {"maxItems": 0}},
-}
-_OF_MESSAGES: JsonDict = {
-    "required": ["messages"],
-    "properties": {"messages": {"type": "array"}, "prompt": NULL},
-}
-_WITHOUT_PROMPT: JsonDict = {"prompt": NULL, **_NO_MESSAGES}
-_OF_SAMPLES: JsonDict = {
-    "required": ["samples"],
-    "properties": {**_WITHOUT_PROMPT, "samples": {"type": "array"}},
-}
-_OF_LOGPROBS: JsonDict = {
-    "required": ["answer_token_logprobs"],
-    "properties": {**_WITHOUT_PROMPT, "answer_token_logprobs": {"type": "array"}},
-}
-
-
-# What only a prompt to be answered says of how texts are drawn.
-_OF_DRAWING = (*ReasoningBounds.model_fields, "distinct")
+_OF_PROMPT_ALONE = having(["prompt"], _OF_CHAT, prompt="string", tools={"maxItems": 0})
+_OF_MESSAGES = having(["messages"], ["prompt"], messages="array")
+_OF_SAMPLES = having(["samples"], ["prompt", *_OF_CHAT], samples="array")
+_LOGPROBS = "answer_token_logprobs"
+_OF_LOGPROBS = having([_LOGPROBS], ["prompt", *_OF_CHAT], **{_LOGPROBS: "array"})
 
 
 class Prompted(NullIsDefault):
@@ -136,10 +115,6 @@ class GenerateRequest(ScoringRequest, ReasoningBounds, ToolsWanted):
     show. It takes no field of samples."""
     strategy: AnswerStrategy = "greedy"
     """Which answer is scored: the greedy one, or one of the samples."""
-    distinct: bool = False
-    """No sample repeats the answer or one of an earlier wave: they are drawn after the answer, in
-    waves of 2, 3 and then 5, from what was not found yet. For scores that weigh each text by its
-    probability (`rb_`); with those that count samples it is refused."""
     stream: bool = False
     """Server-sent events: `token` as they are written, then `result` or `error`. With `strategy`
     greedy or sample, and `on_reject` answer."""
@@ -247,7 +222,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             check_light(body)
         own |= {"strategy": body.strategy, "light": light}
         own |= tools_asked(body, body, strategy=body.strategy, light=light)
-        drawn = dict(zip(_OF_DRAWING, attrgetter(*_OF_DRAWING)(body), strict=True))
+        drawn = {name: getattr(body, name) for name in ReasoningBounds.model_fields}
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:

@@ -8,7 +8,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.feedback.protocol import CONTROL, MAX_PARTS
-from app.http.requests.fields import NULL, Body, Whole, encodable, refuse_if
+from app.http.requests.fields import Body, Whole, encodable, having, refuse_if
 from models.calibration import ALL
 
 
@@ -26,26 +26,11 @@ def _not_all(task: str | None) -> str | None:
 
 _OF_TASK: JsonDict = {"not": {"const": ALL}, "pattern": f"^[^{CONTROL}]*$"}
 # `_one_label` as JSON schemas.
-_OF_CORRECT: JsonDict = {
-    "required": ["correct"],
-    "properties": {"correct": {"type": "boolean"}, "quality": NULL},
-}
-_OF_QUALITY: JsonDict = {
-    "required": ["quality"],
-    "properties": {"quality": {"type": "number"}, "correct": NULL},
-}
-_OF_UNITS: JsonDict = {
-    "required": ["units"],
-    "properties": {"units": {"type": "array"}, "quality": NULL, "correct": NULL},
-}
-_BY_PATH: JsonDict = {
-    "required": ["path"],
-    "properties": {"path": {"type": "string"}, "span": NULL},
-}
-_BY_SPAN: JsonDict = {
-    "required": ["span"],
-    "properties": {"span": {"type": "array"}, "path": NULL},
-}
+_OF_CORRECT = having(["correct"], ["quality"], correct="boolean")
+_OF_QUALITY = having(["quality"], ["correct"], quality="number")
+_OF_UNITS = having(["units"], ["quality", "correct"], units="array")
+_BY_PATH = having(["path"], ["span"], path="string")
+_BY_SPAN = having(["span"], ["path"], span="array")
 
 
 class UnitFeedback(Body):

@@ -136,6 +136,17 @@ Seed = Annotated[
 NULL: JsonDict = {"type": "null"}  # a schema
 
 
+def having(required: list[str], absent: list[str], **schemas: JsonDict | str) -> JsonDict:
+    """The JSON schema of bodies in which some fields are required, and others null or absent.
+
+    schemas: of fields, or their types.
+    """
+    properties: JsonDict = dict.fromkeys(absent, NULL)
+    for name, schema in schemas.items():
+        properties[name] = {"type": schema} if isinstance(schema, str) else schema
+    return {"required": [*required], "properties": properties}
+
+
 def template_variables(
     given: dict[str, JsonValue] | None, effort: ReasoningEffort | None
 ) -> dict[str, JsonValue]:
@@ -232,7 +243,6 @@ _OF_SAMPLES = (
     "top_p",
     "similarity",
     "max_sample_reasoning_tokens",
-    "distinct",
 )
 
 

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import NULL, NullIsDefault, encodable, few_values, refuse_if
+from app.http.requests.fields import NullIsDefault, encodable, few_values, having, refuse_if
 from app.http.requests.neutral import EmptyList, NoFunctions, NoSound, Platform
 from app.http.requests.tools import ToolName
 from models.images import PARTS
@@ -154,35 +154,18 @@ class ToolCalled(NullIsDefault):
 
 # `_check_role` as JSON schemas: what a message says, and whose.
 _SOME: JsonDict = {"type": ["string", "array"]}
-_OF_CONTENT: JsonDict = {
-    "required": ["content"],
-    "properties": {"content": _SOME, "tool_calls": NULL, "tool_call_id": NULL, "refusal": NULL},
-}
-_OF_TOOL: JsonDict = {
-    "required": ["content"],
-    "properties": {
-        "role": {"const": "tool"},
-        "content": _SOME,
-        "tool_calls": NULL,
-        "refusal": NULL,
-    },
-}
-_OF_CALLS: JsonDict = {
-    "required": ["tool_calls"],
-    "properties": {
-        "role": {"const": "assistant"},
-        "tool_calls": {"type": "array", "minItems": 1},
-        "tool_call_id": NULL,
-    },
-}
-_OF_REFUSAL: JsonDict = {
-    "required": ["refusal"],
-    "properties": {
-        "role": {"const": "assistant"},
-        "refusal": {"type": "string", "minLength": 1},
-        "tool_call_id": NULL,
-    },
-}
+_BY_ASSISTANT: JsonDict = {"const": "assistant"}
+_OF_CONTENT = having(["content"], ["tool_calls", "tool_call_id", "refusal"], content=_SOME)
+_OF_TOOL = having(["content"], ["tool_calls", "refusal"], role={"const": "tool"}, content=_SOME)
+_OF_CALLS = having(
+    ["tool_calls"],
+    ["tool_call_id"],
+    role=_BY_ASSISTANT,
+    tool_calls={"type": "array", "minItems": 1},
+)
+_OF_REFUSAL = having(
+    ["refusal"], ["tool_call_id"], role=_BY_ASSISTANT, refusal={"type": "string", "minLength": 1}
+)
 
 
 class ChatMessage(NullIsDefault):

@@ -4,8 +4,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.http.middleware import OPS_PORT
 from app.http.ops_schemas import (
@@ -19,7 +18,6 @@ from app.http.ops_schemas import (
 )
 from app.http.responses import model_info, split_of
 from app.http.service import Service
-from app.http.telemetry import Write
 from app.scoring.ask import Ask
 from app.scoring.calibrators import compares_prompts
 from app.scoring.capabilities import unmet
@@ -171,13 +169,8 @@ async def metrics(request: Request) -> Response:
     service: Service = request.app.state.service
     shows_keys = service.access is None or OPS_PORT in request.scope
     service.tell_served()
-    write: Write = generate_latest
-    media_type = CONTENT_TYPE_LATEST
-    accepted = request.headers.get("accept", "")
-    if service.tracing is not None and "application/openmetrics-text" in accepted:
-        write, media_type = openmetrics.generate_latest, openmetrics.CONTENT_TYPE_LATEST
-    text = service.telemetry.exposition(write, shows_keys=shows_keys)
-    return Response(text, media_type=media_type)
+    text = service.telemetry.exposition(shows_keys=shows_keys)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> EstimatorInfo:

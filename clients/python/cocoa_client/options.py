@@ -282,8 +282,6 @@ class GenerateOptions(TypedDict, total=False):
     """`light` draws no samples: a probe on the model's hidden states predicts what they would show. It takes no field of samples."""
     strategy: Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"] | None
     """Which answer is scored: the greedy one, or one of the samples."""
-    distinct: bool | None
-    """No sample repeats the answer or one of an earlier wave: they are drawn after the answer, in waves of 2, 3 and then 5, from what was not found yet. For scores that weigh each text by its probability (`rb_`); with those that count samples it is refused."""
 
 
 class ScoreOptions(TypedDict, total=False):

@@ -86,8 +86,6 @@ def way_of(binding: Binding) -> str:
     draw = str(binding.num_samples)
     if binding.stop_mass is not None:
         draw = "auto"
-    if binding.distinct:
-        draw += ", distinct"
     way = f"{binding.input}, {binding.strategy}, {binding.similarity}, num_samples {draw}"
     if binding.unit != "answer":
         way = f"{binding.unit}s, {way}"

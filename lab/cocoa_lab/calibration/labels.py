@@ -204,6 +204,8 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
     if schema_use is None:
         raise CannotCalibrate("some prompts have a JSON schema, and others have none")
     sampling, draw = header["sampling"], Draw.named(variant.draw)
+    if sampling.get("distinct"):
+        raise CannotCalibrate("draws that do not repeat are no more calibrated")
     binding = Binding(
         model_id=header["model"],
         revision=header["revision"],
@@ -223,8 +225,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         nli=origin["nli"],
         probes={},
         schema_use=schema_use,
-        distinct=sampling.get("distinct", False),
     )
-    if variant.strategy != "greedy" or origin["stop"] or binding.distinct:
+    if variant.strategy != "greedy" or origin["stop"]:
         return (binding,)
     return binding, replace(binding, strategy="given")

@@ -49,9 +49,6 @@ def evaluate(
             "there to be scored again."
         ),
     ] = None,
-    distinct: Annotated[
-        bool, typer.Option("--distinct", help="Samples that do not repeat; greedy answers only.")
-    ] = False,
     estimators: Annotated[
         str | None, typer.Option(help="Names with commas between; all by default.")
     ] = None,
@@ -111,8 +108,8 @@ def evaluate(
         message = "is for --quality judge, and for --units sentences or claims"
         raise typer.BadParameter(message, param_hint="--judge-url")
     if units is not None:
-        if answers != _ANSWERS or quality is not None or rescore or distinct:
-            message = "takes neither --answers, --quality, --rescore nor --distinct"
+        if answers != _ANSWERS or quality is not None or rescore:
+            message = "takes neither --answers, --quality nor --rescore"
             raise typer.BadParameter(message, param_hint="--units")
         evaluate_units(
             dataset,
@@ -129,8 +126,6 @@ def evaluate(
             force=force,
         )
         return
-    if distinct and answers == _ANSWERS:
-        answers = "greedy"
     measure = None
     if quality is not None:
         measure = _known(quality, _MEASURES, "--quality")[0]
@@ -161,10 +156,9 @@ def evaluate(
         measure_names=quality_names(examples, measure),
         measures=measures,
         rescore=rescore,
-        distinct=distinct,
     )
     if not force:
-        told = outputs.settings_of(dataset, seed, draws, distinct=distinct)
+        told = outputs.settings_of(dataset, seed, draws)
         check_replaceable(out, told, len(examples))
     out.mkdir(parents=True, exist_ok=True)
     run = _with_progress(spec, settings)

@@ -255,43 +255,6 @@ def test_only_what_reads_samples_is_compared_under_further_draws(tmp_path):
     ]
 
 
-@pytest.fixture
-def _unrepeated(monkeypatch):
-    """Fake engines that say that their draws need not repeat."""
-    load = FakeEngine.load.__func__
-
-    def loaded(cls, config):
-        engine = load(cls, config)
-        engine.info = replace(engine.info, no_distinct="")
-        return engine
-
-    monkeypatch.setattr(FakeEngine, "load", classmethod(loaded))
-
-
-@pytest.mark.usefixtures("_unrepeated")
-def test_draws_that_do_not_repeat_are_recorded_as_such_and_scored_again(tmp_path, calls):
-    draws = [Draw(5), Draw.named("auto-5")]
-    wanted = spec(tmp_path, strategies=["greedy"], draws=draws, distinct=True)
-    run = evaluate(wanted)
-    assert run.header.sampling["distinct"] is True
-    assert [variant.draw for variant in run.variants] == ["5", "auto-5"]
-    scored = run.prompts[0].answers[0].scores
-    assert "rb_cocoa_sp" in scored
-    assert not scored.keys() & {"cocoa_sp", "consistency", "lexical_similarity"}
-    again = evaluate(replace(wanted, rescore=True))
-    assert scores(again) == scores(run)
-    with pytest.raises(AnotherRun, match="sampling"):
-        evaluate(replace(wanted, distinct=False))
-    with pytest.raises(InvalidRequest, match="must be greedy with distinct"):
-        evaluate(spec(tmp_path, distinct=True))
-
-
-def test_a_model_whose_draws_repeat_is_not_asked_for_others(tmp_path, calls):
-    with pytest.raises(InvalidRequest, match="must be false here"):
-        evaluate(spec(tmp_path, strategies=["greedy"], distinct=True))
-    assert not calls["generate"]
-
-
 @pytest.mark.parametrize("name", ["5", "auto", "auto-5"])
 def test_a_draw_is_found_by_its_name(name):
     assert Draw.named(name).name == name

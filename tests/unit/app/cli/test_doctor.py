@@ -1,7 +1,6 @@
 """`cocoa doctor` against services that live, and against broken parts of them."""
 
 import asyncio
-import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from typer.testing import CliRunner
 from app.cache.protocol import CacheConfig
 from app.cli import app
 from app.cli.doctor import own_url
-from app.cli.examining import _clock, examine
+from app.cli.examining import examine
 from app.scoring.capabilities import Capability
 from app.settings import Settings
 from tests.chaos.listening import listening
@@ -45,7 +44,7 @@ async def test_a_deployment_that_is_well_is_told_arrow_by_arrow():
         found = [one async for one in examine(settings, url, None, 5)]
     assert all(one.is_well for one in found), found
     told = {one.what for one in found}
-    assert told >= {"service", "version", "generation", "similarity", "identity", "clock"}
+    assert told >= {"service", "version", "generation", "similarity", "identity"}
 
 
 async def test_the_exit_code_and_the_lines_say_whether_something_is_wrong():
@@ -119,12 +118,6 @@ async def test_a_redis_is_told_before_and_after_it_goes(tmp_path):
     assert told == {
         "redis": "COCOA_CACHE__URL: unreachable (nobody listens there, or the name is unknown)"
     }
-
-
-async def test_a_clock_that_is_off_is_told_by_how_much():
-    found = _clock("Redis", time.time() - 60)
-    assert (found.is_well, found.words) == (False, "+60.0 s from that of Redis")
-    assert _clock("Redis", time.time() + 1).is_well
 
 
 async def test_the_service_is_asked_where_operation_is():

@@ -10,7 +10,7 @@ from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
 from app.scoring.questions import subject_of
-from models.records import GivenAnswer, SamplingParams
+from models.records import GivenAnswer
 from tests.results import a_plan, a_result, generation, sequence
 
 
@@ -31,15 +31,6 @@ def test_texts_alone_name_no_model_and_cost_no_tokens():
     assert (about.strategy, about.retokenized) == ("given", False)
     assert not about.model_fields_set & {"model", "seed", "answer_form"}
     assert body.usage.model_dump() == dict.fromkeys(body.usage.model_dump(), 0)
-
-
-def test_draws_that_do_not_repeat_have_no_standard_error():
-    known = {"similarity": np.array([0.5, 1.0])}
-    unrepeated = Ask(prompt="Where?", sampling=SamplingParams(distinct=True))
-
-    assert about_of(a_result(statistics=known)).consistency_std_error == pytest.approx(0.25)
-    about = about_of(a_result(statistics=known, ask=unrepeated))
-    assert "consistency_std_error" not in about.model_fields_set
 
 
 def test_the_mass_found_is_that_of_the_answer_and_its_distinct_samples_or_absent():

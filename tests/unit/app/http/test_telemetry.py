@@ -82,7 +82,7 @@ def test_the_names_are_those_that_dashboards_know():
 
 def test_the_labels_are_those_that_dashboards_know():
     telemetry = Telemetry()
-    telemetry.set_keys(["a"])
+    telemetry.set_keys(["a"], is_broken=False)
     telemetry.observe_request("/score", 200, 0.5)
     telemetry.observe_first_token("/score", 0.5)
     telemetry.observe_one("errors", "overloaded")
@@ -249,10 +249,11 @@ def test_every_estimator_with_a_histogram_exists_and_all_of_cocoa_have_one():
 
 def test_lookups_pairs_samples_and_probes_count_by_kind():
     telemetry = Telemetry()
-    for hit in (True, False, True):
-        telemetry.observe_lookup(hit)
-    telemetry.observe_joined()
-    telemetry.observe_pairs(asked=5, cached=2)
+    for result in ("hit", "miss", "hit"):
+        telemetry.observe_one("cache_lookups", result)
+    telemetry.observe_one("joined_requests")
+    telemetry.observe_one("pairs", "asked", by=5)
+    telemetry.observe_one("pairs", "cached", by=2)
     telemetry.observe_batch(3)
     reading = ProbeReading(0.5, 100.0, out_of_domain=True)
     written = generation(probe_readings={"predicted_dissimilarity": reading})

@@ -9,7 +9,7 @@ from app.scoring.check import check
 from app.scoring.plan import make_plan
 from models.errors import InvalidRequest
 from models.images import PARTS
-from models.records import GivenAnswer, SamplingParams
+from models.records import SamplingParams
 from models.statistics import supplied_by
 from tests.made_calibrators import calibration, calibrator
 from tests.results import a_deployment
@@ -47,34 +47,6 @@ def test_a_bound_that_bounds_nothing_is_refused_by_name(name, new_tokens, bound,
 def test_a_bound_that_leaves_room_is_taken_and_none_is_always_taken():
     checked(asked(max_new_tokens=64, max_reasoning_tokens=63), no_reasoning_limit="")
     checked(asked(), no_reasoning_limit="the model is not known to reason")
-
-
-def unrepeated(**wanted):
-    wanted = {"estimators": RB} | wanted
-    return Ask(prompt="Hi", sampling=SamplingParams(distinct=True), **wanted)
-
-
-def test_draws_that_do_not_repeat_are_for_scores_that_weigh_by_probability():
-    checked(unrepeated(), no_distinct="")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "no_distinct", "field", "why"),
-    [
-        ({}, "of another server", "distinct", "must be false here: of another server"),
-        ({"strategy": "mbr"}, "", "strategy", "must be greedy with distinct"),
-        ({"answer": GivenAnswer("Rome")}, "", "strategy", "must be greedy"),
-        ({"estimators": ("cocoa_sp",)}, "", "estimators", "cocoa_sp counts samples"),
-        ({"primary": "mcse"}, "", "primary", "mcse counts samples"),
-        ({"explain": True}, "", "explain", "must be false with distinct"),
-        ({"units": "fields"}, "", "units", "must be answer with distinct"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_counts_samples_is_refused_where_they_do_not_repeat(wanted, no_distinct, field, why):
-    with pytest.raises(InvalidRequest, match=why) as refused:
-        checked(unrepeated(**wanted), no_distinct=no_distinct)
-    assert refused.value.field == field
 
 
 IMAGE = {

@@ -89,11 +89,6 @@ def test_what_is_applied_on_the_way_out_does_not(change):
     assert key(BASE | change) == key(BASE)
 
 
-def test_draws_that_do_not_repeat_have_a_name_of_their_own():
-    wanted = BASE | {"estimators": ["rb_cocoa_sp"]}
-    assert key(wanted | {"distinct": True}) != key(wanted) == key(wanted | {"distinct": False})
-
-
 def test_how_many_samples_there_are_counts_where_one_of_them_is_the_answer():
     chosen = BASE | {"strategy": "most_probable"}
     names = {

@@ -70,11 +70,6 @@ OTHER = {
     ),
     "top_k": (sampled(top_k=0), PLAN, "for top_k 0: ask with top_k 50,"),
     "top_p": (sampled(top_p=0.5), PLAN, "for top_p 0.5: ask with top_p 1.0,"),
-    "draws that do not repeat": (
-        sampled(distinct=True),
-        PLAN,
-        "for distinct True: ask with distinct False,",
-    ),
     "a stop string": (sampled(stop=(".",)), PLAN, "for stop ['.']: ask with stop [],"),
     "a smaller limit": (
         sampled(max_new_tokens=8),
@@ -123,13 +118,6 @@ def test_a_bound_of_reasonings_is_the_one_that_was_calibrated():
         "for max_reasoning_tokens not set: ask with max_reasoning_tokens 8,"
         in judge(ASK, PLAN, bound, 0.5).reason
     )
-
-
-def test_draws_that_do_not_repeat_are_calibrated_by_such_draws_alone():
-    unrepeated = calibrator(distinct=True)
-    assert judge(sampled(distinct=True), PLAN, unrepeated, 0.5).confidence is not None
-    said = judge(ASK, PLAN, unrepeated, 0.5)
-    assert "for distinct False: ask with distinct True," in said.reason
 
 
 def test_without_a_limit_of_ones_own_the_default_limit_is_compared():

@@ -7,27 +7,10 @@ import pytest
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
 from app.scoring.memory import Memory
-from app.scoring.observer import Observer
 from tests.conftest import until
+from tests.observers import Told
 
 pytestmark = pytest.mark.anyio
-
-
-class Told(Observer):
-    """Counts what it is told."""
-
-    def __init__(self):
-        self.num_corrupt = self.num_joined = 0
-        self.lookups = []
-
-    def observe_corrupt(self):
-        self.num_corrupt += 1
-
-    def observe_joined(self):
-        self.num_joined += 1
-
-    def observe_lookup(self, hit):
-        self.lookups.append(hit)
 
 
 def made():

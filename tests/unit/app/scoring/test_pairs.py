@@ -13,6 +13,7 @@ from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
 from models.errors import SimilarityUnavailable
+from tests.observers import Told
 from tests.results import comparer_info
 from workers.protocol import PairReply
 
@@ -34,20 +35,6 @@ class Comparer:
         self.asked.append(list(pairs))
         scores = {pair: ((self.value,), pair == ("cut", "cut")) for pair in pairs}
         return PairReply(scores, self.speaks_as or self.info.identity)
-
-
-class Told(Observer):
-    """Remembers how many pairs were looked up and found, and counts invalid entries."""
-
-    def __init__(self):
-        self.pairs = []
-        self.num_corrupt = 0
-
-    def observe_pairs(self, asked, cached):
-        self.pairs.append((asked, cached))
-
-    def observe_corrupt(self):
-        self.num_corrupt += 1
 
 
 class Kept:

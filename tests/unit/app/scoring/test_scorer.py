@@ -12,7 +12,6 @@ from app.cache.protocol import CacheConfig
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.computation import Recorded
 from app.scoring.memory import Memory
-from app.scoring.observer import Observer
 from app.scoring.scorer import Policy, Scorer
 from models.errors import Overloaded, StatisticUnavailable
 from models.estimators import ESTIMATORS
@@ -20,6 +19,7 @@ from models.records import GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig
 from models.statistics import supplied_by
 from tests.made_calibrators import calibrator
+from tests.observers import Told
 from tests.results import generation, sequence
 from workers.admission import Admission
 from workers.build import build_workers
@@ -34,29 +34,6 @@ CONFIG = WorkerConfig(
     nli=NliConfig(name="fake_nli", model="fake"),
 )
 ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(4, 16, seed=1))
-
-
-class Told(Observer):
-    """Remembers what it was told."""
-
-    def __init__(self):
-        self.lookups, self.results, self.failures = [], [], []
-        self.num_joined = self.num_corrupt = 0
-
-    def observe_lookup(self, hit):
-        self.lookups.append(hit)
-
-    def observe_corrupt(self):
-        self.num_corrupt += 1
-
-    def observe_joined(self):
-        self.num_joined += 1
-
-    def observe_failure(self, estimator, error):
-        self.failures.append((estimator, str(error)))
-
-    def observe_result(self, result):
-        self.results.append(result)
 
 
 @asynccontextmanager

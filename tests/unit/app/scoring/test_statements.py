@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.scoring.ask import Ask, GivenClaim
 from app.scoring.derive import Evidence, token_statistics
-from app.scoring.explaining_units import shaky_units
+from app.scoring.explaining import shaky_units
 from app.scoring.questions import Subject
 from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
 from app.scoring.units import scored as scored_by

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from cocoa_lab.calibration.calibrating import calibrate, to_json, way_of
+from cocoa_lab.calibration.calibrating import calibrate, to_json
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.labels import Labelled, Labels, read_labels
 from cocoa_lab.overwriting import RESULTS
@@ -150,15 +150,9 @@ def test_answers_that_a_stop_string_ended_say_nothing_of_given_ones(tmp_path):
     assert [part.bindings for part in parts] == [(replace(BINDING, stop=(".",)),)]
 
 
-def test_draws_that_do_not_repeat_are_a_way_of_their_own_and_say_nothing_of_given_answers(tmp_path):
-    parts, _ = read_labels(a_run(tmp_path, distinct=True), strategy="greedy", draw="10")
-    unrepeated = replace(BINDING, distinct=True)
-    assert [part.bindings for part in parts] == [(unrepeated,)]
-    assert way_of(unrepeated) == "prompt, greedy, fake, num_samples 10, distinct"
-    made = to_json(calibrate({"made": [labelled(300, unrepeated)]}).calibrator)
-    path = tmp_path / "made.json"
-    path.write_text(made)
-    assert Calibrator.load(path).parts[0].binding == unrepeated
+def test_draws_that_do_not_repeat_are_refused(tmp_path):
+    with pytest.raises(CannotCalibrate, match="do not repeat"):
+        read_labels(a_run(tmp_path, distinct=True), strategy="greedy", draw="10")
 
 
 def test_a_run_over_parts_has_labels_for_each_draw_of_scores_that_read_samples(tmp_path):
