@@ -137,7 +137,9 @@ class LeanForward:
                 attend = Whole(mask_of(columns[-num_logits:], width, first), is_causal=False)
                 wanted = num_logits
             states = self._layer(block, states, cache, number - 1, cos, sin, attend, wanted)
-            self._watch(number, states)
+            if number in self.watched:
+                # a view would keep a whole prefill alive
+                self.watched[number] = states[:, -1].clone()
         return self.head(self._norm(states))
 
     def step(
@@ -165,12 +167,10 @@ class LeanForward:
             values.index_copy_(2, column, new[1])
             attended = attend(queries, keys, values, number - 1).reshape(len(ids), 1, -1)
             states = _after_attention(block, states, attended)
-            self._watch(number, states)
+            if number in self.watched:
+                # a view would keep a whole prefill alive
+                self.watched[number] = states[:, -1].clone()
         return self._norm(states)
-
-    def _watch(self, number: int, states: Tensor) -> None:
-        if number in self.watched:
-            self.watched[number] = states[:, -1].clone()  # a view would keep a whole prefill alive
 
     def _layer(
         self,

@@ -322,28 +322,19 @@ def _summed(items: Sequence[Item]) -> Iterator[Item]:
     """Items with measures of larger and smaller units as one: "1 h 30 min", "5 ft 3 in"."""
     before: Item | None = None
     for item in items:
-        if before and _is_rest(before, item):
+        if before and before.frame == item.frame == NUMBER:
             [larger], [smaller] = before.numbers, item.numbers
-            value = larger.values[0] + smaller.values[0] * smaller.factor / larger.factor
-            before = Item(f"{before.text} {item.text}", NUMBER, (replace(larger, values=(value,)),))
-            continue
+            rest = smaller.values[0] * smaller.factor / larger.factor
+            is_measure = larger.dimension in ("length", "mass", "time")
+            if is_measure and larger.dimension == smaller.dimension and 0 < rest < 1:
+                whole = replace(larger, values=(larger.values[0] + rest,))
+                before = Item(f"{before.text} {item.text}", NUMBER, (whole,))
+                continue
         if before:
             yield before
         before = item
     if before:
         yield before
-
-
-def _is_rest(before: Item, item: Item) -> bool:
-    """Whether a measure goes on in a smaller unit, of less than one of the larger."""
-    if before.frame != NUMBER or item.frame != NUMBER:
-        return False
-    [larger], [smaller] = before.numbers, item.numbers
-    return (
-        larger.dimension == smaller.dimension
-        and larger.dimension in ("length", "mass", "time")
-        and 0 < smaller.values[0] * smaller.factor < larger.factor
-    )
 
 
 def _signed(items: Sequence[Item]) -> Iterator[Item]:
