@@ -43,6 +43,15 @@ _OR = listed("or oder ou o или eller lub")
 _REFUSES = listed("than als not nicht pas no non não не")
 # What says how the numbers beside it are related.
 _OF_NUMBERS = listed("to bis a à al até or oder ou o of von de di by in")
+# What wants a yes or a no, and nothing that denies it already.
+_WANTS_YES_OR_NO = re.compile(
+    r"""(?:^|[\n.:!?]\s*)\W*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|may
+    |ist|sind|war|waren|hat|haben|kann|können|wird|est-ce\sque|es|son|fue|puede|tiene|hay|é|è|sono)
+    \s(?:(?!\b(?:not?|never|nicht|kein\w*|pas|non|não)\b|n't)[^\n?])*\?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_YES = listed("yes yeah yep ja oui sí sì sim")
+_NO = listed("no not nein nicht non pas não не нет")
 # Endings of Korean nouns, and what Turkish and English nouns have behind an apostrophe.
 _ENDING = re.compile(
     "(?<=[\uac00-\ud7a3])(?:입니다|이다|예요|에서|으로|은|는|이|가|을|를|의|에|로|와|과)$"
@@ -63,10 +72,12 @@ class Asked:
     Attributes:
         words: of the question.
         offered: those of them that it lets one choose from.
+        to_affirm: where it wants a yes or a no, its words in their order; else nothing.
     """
 
     words: frozenset[str] = frozenset()
     offered: frozenset[str] = frozenset()
+    to_affirm: tuple[str, ...] = ()
 
 
 def asked_in(question: str) -> Asked:
@@ -80,7 +91,10 @@ def asked_in(question: str) -> Asked:
     for before, item, behind in zip(items, items[1:], items[2:], strict=False):
         if item.word in _OR:
             offered |= {*_keys(before), *_keys(behind)}
-    return Asked(word_set(question), frozenset(offered))
+    to_affirm: tuple[str, ...] = ()
+    if _WANTS_YES_OR_NO.search(question) and offered <= _YES | _NO:
+        to_affirm = tuple(chain.from_iterable(map(_keys, read(question))))
+    return Asked(word_set(question), frozenset(offered), to_affirm)
 
 
 def added(text: str, asked: Asked) -> str:
@@ -96,6 +110,8 @@ def added(text: str, asked: Asked) -> str:
 
     >>> added("The capital of Peru is Lima.", asked_in("What is the capital of Peru?"))
     'Lima'
+    >>> [added(text, asked_in("Is it safe?")) for text in ("It is safe.", "It isn't.", "Yes!")]
+    ['yes', 'no', 'yes']
     """
     every, said = read(text), dict[int, Item]()
     for i, item in enumerate(every):
@@ -115,7 +131,24 @@ def added(text: str, asked: Asked) -> str:
                 new[i] = item
         if item.word in _REFUSES:
             refused.append(i)
-    return _text(new) or _text(said) or text
+    return _yes_or_no(every, said, asked) or _text(new) or _text(said) or text
+
+
+def _yes_or_no(every: Sequence[Item], said: Mapping[int, Item], asked: Asked) -> str:
+    """What a text says that adds no more to such a question; "" of another text.
+
+    It repeats the question in its order: "Is Rome larger than Paris?" is not affirmed by "Paris is
+    larger than Rome."
+    """
+    told = {item.word for item in (*every, *said.values())} & (_YES | _NO)
+    repeated = [item for item in said.values() if item.word not in told]
+    if not asked.to_affirm or not (told or repeated):
+        return ""
+    following = iter(asked.to_affirm)
+    for item in repeated:
+        if not any(key in following for key in _keys(item)):
+            return ""
+    return "no" if told & _NO else "yes"
 
 
 def _says_nothing(item: Item) -> bool:
