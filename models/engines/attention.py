@@ -43,21 +43,6 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """Attention of one token a row to buffers that are not full.
-
-    Attributes:
-        mask: (rows, 1, 1, columns) of what each row may read.
-    """
-
-    mask: Tensor
-
-    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
-        by_head, scores = _scored(queries, keys, self.mask)
-        return _with_prompt(None, layer, by_head, scores, values).reshape(queries.shape)
-
-
-@dataclass(frozen=True, slots=True)
 class Beside:
     """Attention of one token a row to its prompt, which it shares with others, and to its own rest.
 
@@ -69,8 +54,11 @@ class Beside:
     mask: Tensor | None
 
     def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
-        shape = queries.shape
-        queries, own = _scored(queries, keys, self.mask)
+        rows, num_heads, _, size = queries.shape
+        queries = (queries * size**-0.5).view(rows, keys.shape[1], -1, size)  # by key-value head
+        own = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, width)
+        if self.mask is not None:
+            own = own.masked_fill(~self.mask, -torch.inf)
         if len(self.shared.groups) == 1:
             attended = _with_prompt(self.shared.groups[0][0], layer, queries, own, values)
         else:
@@ -78,23 +66,10 @@ class Beside:
             for prompt, members in self.shared.groups:
                 of = queries[members], own[members], values[members]
                 attended[members] = _with_prompt(prompt, layer, *of)
-        return attended.reshape(shape)
+        return attended.reshape(rows, num_heads, 1, size)
 
 
-Attend = Whole | Filled | Beside
-
-
-def _scored(queries: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Queries (rows, key-value heads, queries of each, head size), and their scores of the keys.
-
-    queries: one token a row, (rows, heads, 1, head size).
-    """
-    rows, _, _, size = queries.shape
-    queries = (queries * size**-0.5).view(rows, keys.shape[1], -1, size)
-    scores = queries @ keys.transpose(2, 3)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return queries, scores
+Attend = Whole | Beside
 
 
 def _with_prompt(

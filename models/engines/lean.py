@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.engines.attention import Attend, Beside, Filled, SharedPrompts, Whole, mask_of
+from models.engines.attention import Attend, Beside, SharedPrompts, Whole, mask_of
 from models.engines.products import Product, keeps_both, may_pack, product_of
 from models.pretrained import PreTrainedModel, is_one_of
 
@@ -158,7 +158,8 @@ class LeanForward:
         size = layers[0][0].shape[2]
         columns = torch.arange(size, device=ids.device)
         is_read = (columns >= first[:, None]) & (columns <= column)  # (rows, columns)
-        attend = Filled(is_read[:, None, None])
+        without_prompts = SharedPrompts([(None, first)], first, 0)
+        attend = Beside(without_prompts, is_read[:, None, None])
         cos, sin = self._rotated((column - first)[:, None], size)
         states = F.embedding(ids, self._embedding)
         for number, (block, (keys, values)) in enumerate(zip(self._blocks, layers, strict=True), 1):
