@@ -43,13 +43,16 @@ _OR = listed("or oder ou o или eller lub")
 _REFUSES = listed("than als not nicht pas no non não не")
 # What says how the numbers beside it are related.
 _OF_NUMBERS = listed("to bis a à al até or oder ou o of von de di by in")
-# What wants a yes or a no, and nothing that denies it already.
+# A question at the end of a prompt that wants a yes or a no, and denies nothing itself.
 _WANTS_YES_OR_NO = re.compile(
-    r"""(?:^|[\n.:!?]\s*)\W*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|may
+    r"""(?:^|[\n.:!?])\W{0,8}
+    ((?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|may
     |ist|sind|war|waren|hat|haben|kann|können|wird|est-ce\sque|es|son|fue|puede|tiene|hay|é|è|sono)
-    \s(?:(?!\b(?:not?|never|nicht|kein\w*|pas|non|não)\b|n't)[^\n?])*\?""",
+    \s(?:(?!\b(?:not?|never|nicht|kein\w*|pas|non|não)\b|n't)[^\n.?]){1,400}\?)
+    \W{0,8}(?:yes\ or\ no\W{0,8})?(?:\w{1,40}:\s{0,8})?$""",
     re.IGNORECASE | re.VERBOSE,
 )
+_LONGEST = 500
 _YES = listed("yes yeah yep ja oui sí sì sim")
 _NO = listed("no not nein nicht non pas não не нет")
 # Endings of Korean nouns, and what Turkish and English nouns have behind an apostrophe.
@@ -72,7 +75,7 @@ class Asked:
     Attributes:
         words: of the question.
         offered: those of them that it lets one choose from.
-        to_affirm: where it wants a yes or a no, its words in their order; else nothing.
+        to_affirm: the words in their order of what it wants a yes or a no to, if it ends in that.
     """
 
     words: frozenset[str] = frozenset()
@@ -92,8 +95,10 @@ def asked_in(question: str) -> Asked:
         if item.word in _OR:
             offered |= {*_keys(before), *_keys(behind)}
     to_affirm: tuple[str, ...] = ()
-    if _WANTS_YES_OR_NO.search(question) and offered <= _YES | _NO:
-        to_affirm = tuple(chain.from_iterable(map(_keys, read(question))))
+    if (found := _WANTS_YES_OR_NO.search(question[-_LONGEST:])) and _OR.isdisjoint(
+        found[1].split()
+    ):
+        to_affirm = tuple(chain.from_iterable(map(_keys, read(found[1]))))
     return Asked(word_set(question), frozenset(offered), to_affirm)
 
 

@@ -30,6 +30,8 @@ CAPITAL = "What is the capital of Peru?"
         ("Is Rome larger than Bari?", "Rome is larger than Bari.", "yes"),
         ("Is Rome larger than Bari?", "Bari is larger than Rome.", "Bari larger than Rome"),
         ("Is 7 prime?", "7 is prime.", "yes"),
+        ("Lima is old. Is it safe? Nobody knows. Which city is old?", "Lima", "Lima"),
+        ("Q: Is it safe?\nA: Yes.\nQ: Is it a city?\nA:", "It is a city.", "yes"),
         ("Ist das wahr?", "Ja.", "yes"),
         ("Is there no risk?", "There is no risk.", "no risk"),
         ("", "The author is Leo Tolstoy.", "author Leo Tolstoy"),
