@@ -95,9 +95,8 @@ def asked_in(question: str) -> Asked:
         if item.word in _OR:
             offered |= {*_keys(before), *_keys(behind)}
     to_affirm: tuple[str, ...] = ()
-    if (found := _WANTS_YES_OR_NO.search(question[-_LONGEST:])) and _OR.isdisjoint(
-        found[1].split()
-    ):
+    found = _WANTS_YES_OR_NO.search(question[-_LONGEST:])
+    if found and _OR.isdisjoint(found[1].split()):
         to_affirm = tuple(chain.from_iterable(map(_keys, read(found[1]))))
     return Asked(word_set(question), frozenset(offered), to_affirm)
 
