@@ -38,8 +38,8 @@ _SAYING_NOTHING = {signal.SIGKILL, signal.SIGALRM}
 # Bytes that a trial may take: beside the vocabulary, and of stack. A thread of the process that
 # compiles the grammar later has more of both.
 _MEMORY, _STACK = 256 << 20, 1 << 20
-# Wall seconds for each second of a processor, which others want, too.
-_PATIENCE = 10
+# Wall seconds in any case, and for each second of a processor, which others want, too.
+_LEAST_WALL_S, _PATIENCE = 5, 10
 _STATM = Path("/proc/self/statm")
 
 
@@ -136,7 +136,7 @@ class Trials:
 
 def _limit(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    signal.setitimer(signal.ITIMER_REAL, 1 + seconds * _PATIENCE)
+    signal.setitimer(signal.ITIMER_REAL, _LEAST_WALL_S + seconds * _PATIENCE)
     resource.setrlimit(
         resource.RLIMIT_STACK, (_STACK, resource.getrlimit(resource.RLIMIT_STACK)[1])
     )
