@@ -70,11 +70,11 @@ def test_steps_in_buffers_are_those_of_a_cache_that_grows(name, first_tokens, mo
 @torch.inference_mode()
 def test_what_is_not_finite_stays_in_its_row(monkeypatch):
     ours, theirs = two_caches(monkeypatch, random_model("llama"))
-    (poisoned,) = ours.prefill([[5, 6, 7]])
+    (poisoned,) = ours.prefill([[5] * 20])  # longer than what comes after it
     for layer in poisoned.cache.layers:
         layer.values.fill_(torch.nan)
-    ours.join([Prefix(poisoned.cache, 3, poisoned.logits)] * 3)
-    ours.forward([8, 8, 8])
+    ours.join([Prefix(poisoned.cache, 20, poisoned.logits)] * 2)
+    ours.forward([8, 8])
     assert ours.logits.isnan().all()
     ours.clear()
 
