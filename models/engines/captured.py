@@ -73,7 +73,7 @@ class CapturedSteps:
         keys: Tensor = cache.layers[0].keys
         rows, heads, columns, width = keys.shape
         num_bytes = 2 * self._lean.num_layers * heads * width * keys.itemsize
-        num_bytes *= next_size(rows) * next_size(columns + 1)
+        num_bytes *= max(next_size(rows) * next_size(columns + 1), _FIRST_TOKENS)
         return rows <= _MOST_ROWS and num_bytes <= self._most_bytes
 
     def __call__(self, ids: Tensor, cache: Any, first: Tensor | None) -> Tensor:

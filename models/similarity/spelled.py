@@ -7,7 +7,7 @@ from fractions import Fraction
 _HAN_DIGITS = dict(zip("零〇一二两三四五六七八九", (0, 0, 1, 2, 2, *range(3, 10)), strict=True))
 _HAN_FACTORS = {"亿": 10**8, "億": 10**8, "万": 10**4, "千": 1000, "百": 100, "十": 10}
 _HAN = re.compile(
-    "[一二两三四五六七八九十百千][零〇一二两三四五六七八九十百千万亿億]+"
+    "[一二两三四五六七八九十百千][零〇一二两三四五六七八九十百千万亿億]{1,20}"
     "|(?<=第)[一二三四五六七八九十]"
     "|[二两三四五六七八九十](?=[个個年月日人岁歳歲次度座名本])|一(?=[月日])"
 )
@@ -98,4 +98,4 @@ def _clock(match: re.Match[str]) -> str:
     part, side, hour = map(str.lower, match.groups())
     minutes = 60 * (_HOURS.index(hour) + 1 if hour in _HOURS else int(hour))
     minutes += {"half": 30, "quarter": 15}[part] * (1 if side == "past" else -1)
-    return f"{minutes // 60}:{minutes % 60:02}"
+    return f"{minutes // 60 or 12}:{minutes % 60:02}"

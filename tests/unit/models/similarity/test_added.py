@@ -153,3 +153,9 @@ def test_containment_is_symmetric_and_within_its_bounds(a, b):
     assert containment(a, b) == containment(b, a)
     assert 0 <= containment(a, b) <= 1
     assert containment(a, a) == 1
+
+
+@pytest.mark.parametrize("text", ["十" * 5000, "一" * 5000, "千万亿" * 3000, "1.5" + "亿" * 5000])
+def test_a_run_of_numerals_that_is_no_number_is_read_all_the_same(text):
+    assert word_set(text)
+    assert added(text, asked_in(text))

@@ -14,6 +14,7 @@ from models.similarity.sameness import reading, relation
 SAME = [
     ("quarter past three", "3:15"),
     ("half past four", "4:30"),
+    ("quarter to one", "12:45"),
     ("at noon", "at 12:00"),
     ("10 Uhr", "10:00"),
     ("15h30", "15:30"),
