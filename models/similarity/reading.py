@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from models.similarity.numbers import (
     DEGREES,
@@ -54,6 +55,8 @@ _BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
 _MINUS = frozenset(("minus", "moins", "menos", "meno"))
 # Of a number; Python reads no more of them than some thousands.
 _MAX_DIGITS = 400
+# Characters of a text whose items are remembered for a while.
+_LONGEST_REMEMBERED = 2_000
 
 # Scripts without blanks, what stands between words there, and what negates.
 _NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -66,27 +69,8 @@ _LETTER = rf"(?:(?![{_NO_BLANKS}])[^\W\d_]|[{_VOWELS}])"
 PREFIXES = frozenset("±<>\u2264\u2265\u221a\u00ac!")
 _SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
 _SPELLED |= {"==": "=", "===": "=", "!=": "\u2260", "<=": "\u2264", ">=": "\u2265", "->": "\u2192"}
-SIGNS = frozenset(
-    [
-        "+",
-        "-",
-        "*",
-        "/",
-        ":",
-        "^",
-        "=",
-        "<",
-        ">",
-        "&&",
-        "||",
-        "+=",
-        "-=",
-        "*=",
-        "/=",
-        *PREFIXES,
-    ]
-    + [chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))]
-)
+SIGNS = PREFIXES | listed("+ - * / : ^ = < > && || += -= *= /=")
+SIGNS |= {chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))}
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
 _TOKEN = re.compile(
     rf"""
@@ -132,12 +116,16 @@ _ENDS, _BEGINS = re.compile(r"[\w)\]}%][\"'`*]*\s?\Z"), re.compile(r"\s?[\"'`*]*
 _TERM_BEFORE, _TERM_BEHIND = re.compile(r"(?<!\w)\d*[^\W\d_]?\Z"), re.compile(r"\d*[^\W\d_]?(?!\w)")
 
 
-def read(text: str) -> list[Item]:
+def read(text: str) -> tuple[Item, ...]:
     """What a text says, in its order.
 
     >>> [item.text for item in read("Take 15mg of C++ -- twenty one times, 東京.")]
     ['Take', '15 mg', 'of', 'C++', 'twenty one', 'times', '東京']
     """
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _read(text)
+
+
+def _read(text: str) -> tuple[Item, ...]:
     text, items = _plain(text), list[Item]()
     for match in _TOKEN.finditer(text):
         word = match[0]
@@ -146,7 +134,11 @@ def read(text: str) -> list[Item]:
         else:
             items += _items(match, items)
     summed = list(_summed(list(_joined(items))))
-    return list(_prefixed(list(_with_months(list(_signed(summed))))))
+    return tuple(_prefixed(list(_with_months(list(_signed(summed))))))
+
+
+# The rules read a text several times: what it adds, whole, and against each other one.
+_remembered = lru_cache(maxsize=128)(_read)
 
 
 def _plain(text: str) -> str:
