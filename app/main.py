@@ -15,7 +15,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
-from app.cache.making import make_cache
+from app.cache.memory import make_cache
 from app.cache.protocol import Cache
 from app.feedback.collecting import make_feedback
 from app.http.access import make_access

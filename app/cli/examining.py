@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
 from app.cache.protocol import RedisServer
 from app.cli.clients import client_of
-from app.http.responses import model_info
+from app.http.responses import weights_of
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.build import connect_comparers, connect_generator
@@ -157,12 +157,12 @@ def _identities(
     told = [served.get("model"), *served.get("similarity_models", {}).values()]
     if not any(told):  # the service could not be asked
         return found
-    models = {worker.info.model_id: model_info(worker.info) for worker in workers}
+    models = {worker.info.model_id: weights_of(worker.info) for worker in workers}
     for model in models.values():
-        if model.revision is None:  # a function of two texts
+        if model["revision"] is None:  # a function of two texts
             continue
-        words, is_served = f"{role}: {model.id}, revision {model.revision}", True
-        if model.model_dump() not in told:
+        words, is_served = f"{role}: {model['id']}, revision {model['revision']}", True
+        if model not in told:
             words, is_served = f"{words}, and the service serves another one", False
         found.append(Finding(is_served, "identity", words))
     return found

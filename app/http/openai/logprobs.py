@@ -1,9 +1,8 @@
 """Log-probs of consecutive tokens as OpenAI's bodies have them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from app.http.openai.schemas import ChatLogprobs, TextLogprobs, TokenLogprob, TopLogprob
 from app.http.responses import tokens_of
 from models import records
 from models.records import bytes_spelt
@@ -32,27 +31,27 @@ def known_of(said: records.Sequence) -> list[Known]:
         tops: records.TokenTops = ()
         if said.token_tops is not None:
             tops = said.token_tops[i]
-        found.append(Known(token.text, token.logprob, tops))
+        found.append(Known(token["text"], token["logprob"], tops))
     return found
 
 
-def chat_logprobs(known: Sequence[Known], start: int = 0) -> ChatLogprobs:
-    """Log-probs of consecutive tokens, with the likeliest in their places; no `start` counts."""
+def chat_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
+    """`ChatLogprobs` of consecutive tokens; in a chat nothing counts from `start`."""
     content = []
     for text, logprob, tops, begins in known:
         if logprob is None:
             continue
-        one = TokenLogprob(token=text, logprob=logprob, bytes=list(text.encode()))
+        told = []
         for other, value in tops:
             shown = other.removeprefix(BLANK) if begins else other
-            told = TopLogprob(token=shown, logprob=value, bytes=list(bytes_spelt(other)))
-            one.top_logprobs.append(told)
-        content.append(one)
-    return ChatLogprobs(content=content)
+            told.append({"token": shown, "logprob": value, "bytes": list(bytes_spelt(other))})
+        one = {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+        content.append({**one, "top_logprobs": told})
+    return {"content": content, "refusal": None}
 
 
-def text_logprobs(known: Sequence[Known], start: int = 0) -> TextLogprobs:
-    """Log-probs of consecutive tokens, the first of which begins at the character `start`."""
+def text_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
+    """`TextLogprobs` of consecutive tokens; the first of them begins at the character `start`."""
     texts, logprobs, offsets, likeliest = [], [], [], []
     for text, logprob, tops, _ in known:
         if logprob is not None:
@@ -61,10 +60,12 @@ def text_logprobs(known: Sequence[Known], start: int = 0) -> TextLogprobs:
             offsets.append(start)
             likeliest.append(dict(tops))
         start += len(text)
-    told = TextLogprobs(tokens=texts, token_logprobs=logprobs, text_offset=offsets)
-    if any(likeliest):
-        told.top_logprobs = likeliest
-    return told
+    return {
+        "tokens": texts,
+        "token_logprobs": logprobs,
+        "top_logprobs": likeliest if any(likeliest) else None,
+        "text_offset": offsets,
+    }
 
 
 def without_blank(known: Sequence[Known]) -> list[Known]:
