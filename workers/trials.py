@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 from models.errors import EngineError, NotReady
 from models.grammar_rules import TOO_LONG, refusal
-from workers.turns import Turns
+from workers.admission import Turns
 
 logger = logging.getLogger(__name__)
 

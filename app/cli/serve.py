@@ -26,7 +26,7 @@ def serve(host: Host = None, port: Port = None) -> None:
 
     with lasting():
         from app.cli.running import run
-        from app.http.origins import is_loopback
+        from app.http.access import is_loopback
         from app.main import create_app
 
     settings = settings_or_exit()

@@ -12,10 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.access import Access
+from app.http.access import Access, Origins
 from app.http.errors import answer_to
 from app.http.logs import current_request_id
-from app.http.origins import Origins
 from app.http.telemetry import Telemetry
 from app.settings import Limits
 from models.errors import NotReady

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from app.http.openai.logprobs import BLANK, Known, known_of, without_blank
-from app.http.openai.responses import Said, Wanted
+from app.http.openai.responses import BLANK, Known, Said, Wanted, known_of, without_blank
 from app.scoring.result import Result
 from models.records import Token
 from models.units.tool_calls import Call, num_settled, segments
