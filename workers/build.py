@@ -48,8 +48,7 @@ from workers.config import (
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
-from workers.protocol import Comparer, Generator, NliComparer, Workers
-from workers.server import Served
+from workers.protocol import Comparer, Generator, NliComparer, Served, Workers
 from workers.similarity import AlignWorker, NliWorker, SimilarityWorker
 
 logger = logging.getLogger(__name__)
@@ -100,7 +99,13 @@ async def build_workers(
     given = default
     if config.similarity.name == "auto" and comparers[default].info.model_id == EMBEDDED:
         given = "added"  # what came with a request no embedded language model has said
-    return Workers(generator, comparers, default, nli, similarity_of_given=given)
+    return Workers(
+        generator=generator,
+        comparers=comparers,
+        nli=nli,
+        default_similarity=default,
+        similarity_of_given=given,
+    )
 
 
 def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:

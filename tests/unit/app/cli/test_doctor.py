@@ -19,7 +19,7 @@ from tests.chaos.redis_server import free_port, running_redis
 from tests.worker_servers import listening as worker_listening
 from tests.worker_servers import make_app
 from workers.config import GeneratorConfig
-from workers.server import Served
+from workers.protocol import Served
 
 pytestmark = pytest.mark.anyio
 
