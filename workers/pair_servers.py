@@ -278,13 +278,7 @@ Reply = TypeVar("Reply")
 
 
 class PairServerComparer(RemoteWorker[PairServer]):
-    """A `Comparer` over servers that all hold the same cross-encoder; to be connected first.
-
-    Args:
-        servers: where they are, and what counts as known without them.
-        hooks: what it is tied to.
-        language_model: whose answers it compares.
-    """
+    """A `Comparer` over servers that all hold the same cross-encoder; to be connected first."""
 
     def __init__(
         self, servers: ComparerConfig, hooks: Hooks, language_model: LanguageModel

@@ -178,10 +178,7 @@ class Trials:
             self._process.end()
 
     async def check(self, source: str) -> Verdict:
-        """Whether texts can follow a grammar.
-
-        Args:
-            source: as `Engine.grammar_source` has it.
+        """Whether texts can follow a grammar, whose source `Engine.grammar_source` makes.
 
         Raises:
             EngineError: the process ended time and again.

@@ -22,12 +22,7 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """Makes pieces of tokens.
-
-    Args:
-        wanted: of the response.
-        is_message: whether the answer begins without its leading blank.
-    """
+    """Makes pieces of tokens; those of a message begin without the answer's leading blank."""
 
     def __init__(self, wanted: Wanted, *, is_message: bool) -> None:
         self._with_logprobs = wanted.logprobs
