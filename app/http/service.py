@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.http.tracing import Tracing
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Service:
     """One deployment.
 

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from app.cache.protocol import CacheConfig
 from app.cli import app
-from app.cli.doctor import own_url
-from app.cli.examining import examine
+from app.cli.doctor import examine, own_url
 from app.scoring.capabilities import Capability
 from app.settings import Settings
 from tests.chaos.listening import listening
