@@ -4,11 +4,14 @@ import asyncio
 import math
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from models.errors import Overloaded
 from workers.turns import Turns
+
+# Waits until a request may run, and gives the seconds waited.
+Turn = Callable[[], AbstractAsyncContextManager[float]]
 
 _RECENT = 64
 _MAX_RETRY_AFTER_S = 60
