@@ -2,19 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import orjson
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.requests.faults import faults_of
 
@@ -27,33 +24,6 @@ _LARGE_BYTES = 32_768
 _MAX_CONTAINERS = 20_000
 # An answer from the cache is there sooner, and is spared the price of watching its client.
 _UNWATCHED_S = 0.005
-
-
-class JsonCalls:
-    """Has each POST answered by its endpoint, which it finds by the path alone.
-
-    These endpoints read the request and write the response by themselves. FastAPI documents them;
-    its own way to one, through routers, handlers of errors and a solver of dependencies, would be a
-    tenth of what a request costs beside the models.
-    """
-
-    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:
-        self._app = app
-        self._posts: dict[str, APIRoute] = {}
-        for route in routes:
-            if isinstance(route, APIRoute) and route.methods == {"POST"}:
-                self._posts[route.path] = route
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = None
-        if scope["type"] == "http" and scope["method"] == "POST":
-            route = self._posts.get(scope["path"])
-        if route is None:
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = route
-        response: Response = await route.endpoint(Request(scope, receive, send))
-        await response(scope, receive, send)
 
 
 def takes(*names: str) -> dict[str, Any]:

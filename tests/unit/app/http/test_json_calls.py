@@ -7,8 +7,8 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from app.http.json_calls import JsonCalls, json_response, read_body, unless_gone
-from app.http.middleware import add_middleware
+from app.http.json_calls import json_response, read_body, unless_gone
+from app.http.middleware import JsonCalls, add_middleware
 from app.http.telemetry import Telemetry
 from app.settings import Limits
 
