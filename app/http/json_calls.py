@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import orjson
@@ -59,14 +60,14 @@ def is_in_background(request: Request) -> bool:
     return request.headers.get("priority", "").strip().startswith("u=7")
 
 
-async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
-    """Result of `work`, which is cancelled as soon as the client disconnects.
+@asynccontextmanager
+async def unless_gone(request: Request) -> AsyncIterator[None]:
+    """What is awaited within is cancelled as soon as the client disconnects.
 
     FastAPI would let the work of a client that has gone run on.
 
     Raises:
         ClientDisconnect: the client went first.
-        Exception: whatever `work` raises.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     watching: asyncio.Task[None] | None = None
@@ -86,7 +87,7 @@ async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
 
     timer = loop.call_later(_UNWATCHED_S, begin)
     try:
-        return await work
+        yield
     except asyncio.CancelledError:
         if has_gone:
             raise ClientDisconnect from None
