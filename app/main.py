@@ -22,8 +22,7 @@ from app.http.access import Origins, make_access
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of, make_tracing
-from app.http.json_calls import JsonCalls
-from app.http.middleware import add_middleware
+from app.http.middleware import JsonCalls, add_middleware
 from app.http.repeats import Repeats
 from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service

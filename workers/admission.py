@@ -5,7 +5,7 @@ import math
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
 from models.errors import Overloaded
@@ -86,6 +86,9 @@ class Turns:
                     line.running_rows += rows
                     begun.set_result(None)
 
+
+# Waits until a request may run, and gives the seconds waited.
+Turn = Callable[[], AbstractAsyncContextManager[float]]
 
 _RECENT = 64
 _MAX_RETRY_AFTER_S = 60

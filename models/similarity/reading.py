@@ -4,6 +4,7 @@ Digits are read as people write them. Marks of LaTeX and of Markdown say nothing
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -72,6 +73,8 @@ _SPELLED |= {"==": "=", "===": "=", "!=": "\u2260", "<=": "\u2264", ">=": "\u226
 SIGNS = PREFIXES | listed("+ - * / : ^ = < > && || += -= *= /=")
 SIGNS |= {chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))}
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
+_TERM = "[A-Za-z0-9\u0370-\u03ff\u221a+*/^.,!\u00b7\\s-]"
+_ARGUMENT = rf"(?:(?![A-Za-z]{{5}})(?:{_TERM}|\({_TERM}{{1,30}}\)))"
 _TOKEN = re.compile(
     rf"""
     (?P<run>[{_NO_BLANKS}]+)
@@ -90,7 +93,8 @@ _TOKEN = re.compile(
       | (?P<plain>\d+(?:[.,]\d+)?|(?<![\w.)\]])\.\d+)
         (?:\s?[\u00d7x*\u00b7]\s?10\^\{{?(?P<tens>{_EXPONENT})\}}?|[eE](?P<e>{_EXPONENT})(?!\w))?
     )(?P<ordinal>(?:st|nd|rd|th|er|ère|ème|e)\b)?
-    | (?P<word>°\s?[CF]\b|(?:km|mi?)/[hs]\b
+    | (?P<call>(?<![\w.])(?![A-Z]{{2}})[A-Za-z\u0398\u03a9]{{1,3}}\((?!s\)){_ARGUMENT}{{1,60}}\))
+    | (?P<word>(?<![\w-])-[A-Za-z](?![\w-])|°\s?[CF]\b|(?:km|mi?)/[hs]\b
         |{_LETTER}+(?:\d+(?:\.\d+)*[^\W_]*|(?:['\u2019.,:-]{_LETTER}+)*)
          (?:[+#]+(?!\w)|(?<=[A-Z])[-\u2212](?!\w))?)
     | (?P<mark>[%$€£¥₹]|&(?!&))
@@ -109,7 +113,15 @@ _FRACTION = re.compile(r"\\[dt]?frac\{(\w+)\}\{(\w+)\}")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
 _LINE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _WRITTEN = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3"}
-_WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\sqrt": "√", r"\pm": "±", r"\%": "%"}
+_WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\pm": "±", r"\%": "%", r"\log": "log"}
+_ROOT = re.compile(r"\\sqrt(?:\{(\w+)\})?")
+_GREEK = re.compile(
+    r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|pi|rho|sigma|tau|phi|omega)(?![a-z])", re.I
+)
+# "(3, -4)", where order counts, and "{1,2}", whose comma begins no decimals.
+_SOME_NUMBER = r"\s*[-\u2212]?\d+(?:\.\d+)?\s*"
+_GROUPED = r"\d{1,3},\d{3}\W"
+_TUPLE = re.compile(rf"(?<=[(\[{{])(?!{_GROUPED})(?:{_SOME_NUMBER}[,;])+{_SOME_NUMBER}(?=[)\]}}])")
 # What a sign stands between; brackets and marks may be around it.
 _ENDS, _BEGINS = re.compile(r"[\w)\]}%][\"'`*]*\s?\Z"), re.compile(r"\s?[\"'`*]*[\w(\[{\u221a-]")
 # What may stand beside a minus sign between blanks: a number, a letter, or both.
@@ -144,10 +156,21 @@ _remembered = lru_cache(maxsize=128)(_read)
 def _plain(text: str) -> str:
     """The text without marks of LaTeX; raised digits behind ^, and fractions with a slash."""
     text = _FRACTION.sub(r"\1/\2", _MIXED.sub(" ", text))
+    text = _ROOT.sub(r"√\1", _GREEK.sub(_greek, _TUPLE.sub(_with_signs, text)))
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_LINE)}", text)
     return _MARKS.sub(r" \1\2 ", with_joined_initials(in_digits(text)))
+
+
+def _greek(letter: re.Match[str]) -> str:
+    size = "SMALL" if letter[1].islower() else "CAPITAL"
+    return unicodedata.lookup(f"GREEK {size} LETTER {letter[1].upper()}")
+
+
+def _with_signs(numbers: re.Match[str]) -> str:
+    is_set = numbers.string[numbers.start() - 1] == "{"
+    return re.sub(r"\s*[,;]\s*", ", " if is_set else " \u2218 ", numbers[0])
 
 
 def with_joined_initials(text: str) -> str:
@@ -164,6 +187,8 @@ def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
     match match.lastgroup, match[0]:
         case "word", word:
             return [_word(word, match, before)]
+        case "call", call:
+            return [_with_digits(_canonical(call))]
         case "run", run:
             return [Item(word, (word,)) for word in _pairs(run)]
         case "stop", _:
@@ -183,11 +208,27 @@ def _word(word: str, match: re.Match[str], before: Sequence[Item]) -> Item:
     if word in _ROMAN and before and _is_numeral(word, before[-1], behind):
         return Item(word, NUMBER, (Number((Fraction(_ROMAN[word]),)),))
     lower = word.casefold().replace("\u2019", "'").replace("° ", "°")
-    if digits := re.findall(r"\d+", lower):
-        numbers = tuple(Number((_exact(one),)) for one in digits)
-        return Item(word, (re.sub(r"\d+", "#", lower),), numbers)
     parts = lower.split("-")
-    return Item(word, tuple(parts) if all(parts) else (lower,))
+    if any(map(str.isdigit, lower)) or not all(parts):
+        return _with_digits(word)
+    return Item(word, tuple(parts))
+
+
+def _with_digits(word: str) -> Item:
+    lower = word.casefold().replace("\u2019", "'").replace("° ", "°")
+    numbers = tuple(Number((_exact(one),)) for one in re.findall(r"\d+", lower))
+    return Item(word, (re.sub(r"\d+", "#", lower),), numbers)
+
+
+def _canonical(call: str) -> str:
+    """A call of a function, "O(n log n)", as one word; its sums in one order.
+
+    >>> _canonical("O(n + m)"), _canonical("O(n*log(n))")
+    ('O(m+n)', 'O(nlogn)')
+    """
+    name, _, arguments = call.partition("(")
+    terms = re.sub(r"[\s*\u00b7()]", "", arguments).split("+")
+    return f"{name}({'+'.join(sorted(terms))})"
 
 
 def _pairs(run: str) -> Iterator[str]:

@@ -136,7 +136,8 @@ async def _respond(request: Request, door: _Door) -> Response:
     if body.stream:
         return EventStream(run, door.events(wanted), service.telemetry)
 
-    result = await unless_gone(request, run())
+    async with unless_gone(request):
+        result = await run()
     return json_response(repeats.keep(seen, result, door.whole(result, wanted), door.renew))
 
 
