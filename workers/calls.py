@@ -100,16 +100,12 @@ class Calls:
         Rejected, Failed: see there.
         Overloaded: it asks for more patience than the deadline has.
 
+    Where no request waits for them (`is_trial`), each raises `Hung` after `TRIAL_S`; else they have
+    time until the monotonic second of the deadline. `on_open` is told where a new connection was
+    needed: another server may answer there by now.
+
     Attributes:
         num_posts: calls that were sent.
-
-    Args:
-        client: of the server.
-        model: its name there, sent with every body; "" for none.
-        until: monotonic second of the request's deadline; None where there is none.
-        on_open: told where a new connection was needed: another one may answer there by now.
-        headers: of every call, beside those of the client.
-        is_trial: whether nobody's request waits for them: each raises `Hung` after `TRIAL_S`.
     """
 
     def __init__(

@@ -43,12 +43,7 @@ class Client:
     connection has an `httpx.AsyncClient` of its own.
 
     It asks for replies as they are: a few of their bytes, compressed, may stand for gigabytes.
-
-    Args:
-        url: of the server.
-        named: url by whose host the server knows itself, where `url` has an address.
-        headers: further ones.
-        **options: as in httpx.
+    Where its url has an address, the server knows itself by the host of the url `named`.
     """
 
     def __init__(

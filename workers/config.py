@@ -36,24 +36,36 @@ Url = Annotated[str, AfterValidator(_without_user)]
 
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
-class Servers:
-    """Where a model is that another process holds, and how one gets in there.
+class Credentials:
+    """What one end of a connection shows, and whom it believes.
 
     Attributes:
-        url: of the server, or of several that hold the same model, separated by commas; "" where
-            the model is in this process.
-        api_key: sent as a bearer token; the secret of our own workers, or a server's API key.
+        api_key: bearer token: the secret of our own workers, or a server's API key. A worker takes
+            each of several with commas between; "" lets everybody in.
         api_key_file: file that holds it, in place of `api_key`.
-        tls_ca_file: authority of an `https://` server; the system's without it.
-        tls_cert_file, tls_key_file: what this process shows for itself (mutual TLS).
+        tls_ca_file: authority of the other end. Without it a client believes the system's, and a
+            worker asks for no certificate.
+        tls_cert_file, tls_key_file: what this process shows for itself; a worker without them
+            speaks plain HTTP.
     """
 
-    url: Url = ""
     api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
     api_key_file: str = ""
     tls_ca_file: str = ""
     tls_cert_file: str = ""
     tls_key_file: str = ""
+
+
+@dataclass(frozen=True)
+class Servers(Credentials):
+    """Where a model is that another process holds, and how one gets in there.
+
+    Attributes:
+        url: of the server, or of several that hold the same model, separated by commas; "" where
+            the model is in this process.
+    """
+
+    url: Url = ""
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
@@ -148,28 +160,18 @@ class EscalationConfig:
     timeout_s: Annotated[float, Gt(0)] = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
+@dataclass(frozen=True)
+class ServerConfig(Credentials):
     """How `cocoa worker` lets gateways in.
 
     Attributes:
-        api_key: bearer token that every caller must show, or several with commas between, of which
-            it shows one; "" lets everybody in.
-        api_key_file: file that holds it, in place of `api_key`.
-        tls_cert_file, tls_key_file: what the worker shows for itself; "" speaks plain HTTP.
-        tls_ca_file: authority of the certificates that callers must show; "" asks for none.
         max_body_bytes: of a call; gateways split what is larger.
     """
 
-    api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
-    api_key_file: str = ""
-    tls_cert_file: str = ""
-    tls_key_file: str = ""
-    tls_ca_file: str = ""
     max_body_bytes: Annotated[int, Ge(1_000_000)] = 67_108_864
 
 
-def api_keys(config: Servers | ServerConfig, group: Role | Literal["worker"]) -> tuple[str, ...]:
+def api_keys(config: Credentials, group: Role | Literal["worker"]) -> tuple[str, ...]:
     """The keys themselves, from where the settings say; none where there is none.
 
     A bearer token has no comma (RFC 6750). Callers show the first, and workers take each, so that

@@ -144,9 +144,7 @@ class _Lane:
 class Trials:
     """Verdicts on grammars; each is found once while it is remembered.
 
-    Args:
-        vocabulary: of the texts, as the process reads it; called on a thread.
-        caller: on whose behalf is asked.
+    The vocabulary of the texts, as the process reads it, is asked for on a thread.
     """
 
     def __init__(self, vocabulary: Callable[[], str], caller: Callable[[], str]) -> None:

@@ -48,10 +48,7 @@ class Lane(Generic[Item, Reply]):
     ) -> "asyncio.Future[Reply]":
         """The reply, some time later; it need not be waited for, and may be cancelled.
 
-        Args:
-            item: for `handle`.
-            size: of the item.
-            limit_s: the longest that the reply may take; from then on it is a `TimeoutError`.
+        One that takes longer than `limit_s` is a `TimeoutError`.
 
         Raises:
             Dropped: too much waits already.

@@ -64,14 +64,9 @@ class Feedback:
         namespace: str = "",
         parts: Sequence[PartSaid] = (),
     ) -> None:
-        """Keep what an application says of an answer; durable on return.
+        """Keep what an application says of an answer, its quality in [0, 1]; durable on return.
 
-        Args:
-            answer_id: of the answer.
-            quality: in [0, 1]; None where nothing is said of the whole.
-            task: what kind of question it was.
-            namespace: of whoever says it, which must be the answer's.
-            parts: what is said of parts of it.
+        The namespace of whoever says it must be the answer's.
 
         Raises:
             UnknownAnswer: no answer of this id can be labelled.

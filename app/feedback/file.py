@@ -41,10 +41,7 @@ class _Served:
 class FileStore:
     """A `FeedbackStore`: answers in this process, labels in a file that only it writes to.
 
-    Args:
-        config: with a path.
-        on_lost: told of each answer that makes room for another one.
-        clock: Unix seconds.
+    `on_lost` is told of each answer that makes room for another one.
     """
 
     def __init__(

@@ -57,11 +57,7 @@ class LogWriter(QueueHandler):
     Attributes:
         on_lost: called for each line that is not written, because too many wait already or writing
             failed. Once a line can be written again, another one says how many were lost.
-        num_lost: lines so far.
-
-    Args:
-        stream: None loses every line.
-        max_lines: that wait.
+        num_lost: lines so far; without a stream it is every line.
     """
 
     def __init__(self, stream: TextIO | None, max_lines: int = _MAX_LINES) -> None:

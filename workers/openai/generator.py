@@ -53,14 +53,7 @@ _NO_LARK = (
 
 
 class OpenAIGenerator(RemoteWorker[OpenAIServer]):
-    """To be connected before anything else.
-
-    Args:
-        servers: where they are, and which of their models is asked.
-        probes: that this deployment knows, by the statistic that each predicts.
-        hooks: what it is tied to.
-        resolve: finds the addresses of a name, with `routing` by them.
-    """
+    """To be connected before anything else; knows probes by the statistic that each predicts."""
 
     def __init__(
         self,

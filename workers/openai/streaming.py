@@ -146,11 +146,7 @@ def _add_calls(calls: list[dict[str, Any]], pieces: Sequence[Mapping[str, Any]])
 class Teller:
     """Hears the events of a stream, and tells the tokens of one of its choices.
 
-    Args:
-        request: says what is wanted of each token.
-        index: of the choice.
-        listener: told each of its tokens.
-        opened: whether the prompt ended in the tag that begins a reasoning.
+    `opened` is as in `behind_reasoning`.
     """
 
     def __init__(

@@ -41,15 +41,11 @@ class TopLogprob(Described):
     """of `token` in UTF-8, each 0 to 255"""
 
 
-class TokenLogprob(Described):
+class TokenLogprob(TopLogprob):
     """One token of the answer, the terminating one included."""
 
     token: str
     """its share of the answer's text"""
-    logprob: float
-    """in nats, ≤ 0, under the raw distribution"""
-    bytes: list[int] | None
-    """of `token` in UTF-8, each 0 to 255"""
     top_logprobs: list[TopLogprob] = []  # noqa: RUF012 - pydantic copies it
     """as many of the likeliest tokens in its place as were asked for, the likeliest first"""
 

@@ -52,16 +52,10 @@ async def score(request: Request) -> Response:
     service: Service = request.app.state.service
     request_id, in_background = request.state.request_id, is_in_background(request)
     async with unless_gone(request):
-        results = await _results(service, body, request_id, in_background=in_background)
-    return json_response(results)
-
-
-async def _results(
-    service: Service, body: ScoreRequest | ScoreBatch, request_id: str, *, in_background: bool
-) -> Any:
-    if isinstance(body, ScoreBatch):
-        return await _score_all(service, body.items, request_id)
-    return await _score(service, body, request_id, in_background=in_background)
+        if isinstance(body, ScoreBatch):
+            return json_response(await _score_all(service, body.items, request_id))
+        result = await _score(service, body, request_id, in_background=in_background)
+        return json_response(result)
 
 
 async def _score(
@@ -71,7 +65,7 @@ async def _score(
     return to_response(await service.run(ask, request_id), request_id)
 
 
-async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> Any:
+async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> dict[str, Any]:
     admission, caller = service.ready_scorer().admission, current_caller.get()
     if service.access is not None:
         service.access.charge_requests(caller, len(items) - 1)
