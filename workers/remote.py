@@ -80,11 +80,7 @@ _error, _refusal = reader(_Error), reader(_Refusal)
 
 
 def decode_error(content: bytes) -> CocoaError:
-    """The error of this code.
-
-    Raises:
-        Garbled: it is none.
-    """
+    """The error of this code; raises `Garbled` where it is none."""
     with wire.garbled("no error"):
         return _as_ours(_error(content))
 

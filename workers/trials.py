@@ -96,11 +96,7 @@ class _Process:
             logger.warning("the process that tries grammars ended with %s", self.popen.returncode)
 
     async def ask(self, source: str, seconds: float) -> dict[str, Any]:
-        """The verdict on a grammar.
-
-        Raises:
-            _Lost: there is none.
-        """
+        """The verdict on a grammar; raises `_Lost` where there is none."""
         try:
             async with asyncio.timeout(_HANGS_AFTER_S):
                 await self._is_there.wait()

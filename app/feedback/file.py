@@ -61,11 +61,7 @@ class FileStore:
         self._is_whole = True
 
     async def start(self) -> None:
-        """Open the file and take it; a half-written last line, acknowledged to nobody, goes.
-
-        Raises:
-            OSError: it cannot be written to, or is another gateway's.
-        """
+        """Open the file and take it; a half-written last line, acknowledged to nobody, goes."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
 
     async def close(self) -> None:
@@ -95,11 +91,7 @@ class FileStore:
         return served.answer
 
     async def put(self, label: Label) -> None:
-        """Return after fsync, one for all labels that wait; a repeated label is no further line.
-
-        Raises:
-            InvalidRequest: the label of this answer has changed too often.
-        """
+        """Return after fsync, one for all labels that wait; a repeated label is no further line."""
         served = self._answers.get(label.answer.name) or _Served(label.answer)
         said, written = (label.quality, label.task, label.parts), served.written
         if written is None or said != served.said:

@@ -144,11 +144,7 @@ class LoggedStream:
         return False
 
     def fileno(self) -> int:
-        """That of the process, for libraries that write to the file itself.
-
-        Raises:
-            OSError: it has none.
-        """
+        """That of the process, for libraries that write to the file itself."""
         if sys.__stderr__ is None:
             raise OSError("the process has no stderr")
         return sys.__stderr__.fileno()

@@ -6,11 +6,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from app.keys.buckets import LIMITS, LimitName, Refusal, level_after, wait_s
 from app.keys.records import Key, Place
 from models.errors import RateLimited
+
+if TYPE_CHECKING:
+    from app.keys.shared import SharedLimits  # imports Redis
 
 # Another gateway may be a moment behind with what has ended.
 _SECOND_LOOK_S = 0.1
@@ -30,19 +33,6 @@ class _Usage:
     num_running: int = 0
 
 
-class Shared(Protocol):
-    """What all gateways together have let in: `app.keys.shared`, which imports Redis."""
-
-    async def enter(self, place: Place) -> Refusal | None:
-        """Count a request, or say why it may not be let in."""
-
-    def leave(self, place: Place) -> None:
-        """Count a request that has ended no longer."""
-
-    def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
-        """Charge what was used besides."""
-
-
 class KeyLimits:
     """What each key may use.
 
@@ -52,7 +42,7 @@ class KeyLimits:
 
     def __init__(
         self,
-        shared: Shared | None,
+        shared: "SharedLimits | None",
         on_refusal: Callable[[str, LimitName], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -93,7 +83,7 @@ class KeyLimits:
         if self._shared is not None:
             self._shared.charge(key, requests=requests, tokens=tokens)
 
-    async def _enter(self, shared: Shared, place: Place) -> Refusal | None:
+    async def _enter(self, shared: "SharedLimits", place: Place) -> Refusal | None:
         refusal = await shared.enter(place)
         if refusal is not None and refusal.limit == "max_concurrent":
             await asyncio.sleep(_SECOND_LOOK_S)

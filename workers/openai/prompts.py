@@ -112,11 +112,7 @@ class ModelCalls(Calls):
 
 
 def token_ids(reply: Any) -> tuple[int, ...]:
-    """What `/tokenize` answers.
-
-    Raises:
-        Unreachable: it is something else.
-    """
+    """What `/tokenize` answers, if it is that."""
     return tuple(read(_TOKENS, reply, "its token ids")["tokens"])
 
 
@@ -218,11 +214,7 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
 
 
 async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
-    """Refuse tools where the template shows none, or writes calls so that nobody reads them.
-
-    Raises:
-        InvalidRequest: it does.
-    """
+    """Refuse tools where the template shows none, or writes calls so that nobody reads them."""
     name = f"f{secrets.token_hex(4)}"
     chat = tuple(example(name))
     called = replace(request, messages=chat)
@@ -242,11 +234,7 @@ async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
 
 
 async def _check_shows_all(calls: Calls, request: GenerationRequest) -> None:
-    """Refuse messages of which the template drops one in silence.
-
-    Raises:
-        ChatTemplateError: it does; names the first one.
-    """
+    """Refuse messages of which the template drops one in silence; names the first one."""
     if (drawn := stand_ins(request)) is None:
         return
     stood_in, words = drawn
@@ -260,11 +248,7 @@ async def _check_shows_all(calls: Calls, request: GenerationRequest) -> None:
 async def _check_template_reads_effort(
     calls: Calls, request: GenerationRequest, ids: tuple[int, ...]
 ) -> None:
-    """Refuse an effort that changes nothing of the prompt: with another one it is the same.
-
-    Raises:
-        InvalidRequest: it is.
-    """
+    """Refuse an effort that changes nothing of the prompt: with another one it is the same."""
     other = "low"
     if request.chat_template_kwargs[EFFORT] == other:
         other = "high"

@@ -85,11 +85,7 @@ def _parted(choice: Choice, *, opened: bool) -> Reasoning:
 
 
 def merged(events: Sequence[Any]) -> dict[str, Any]:
-    """One reply of all events of a stream, as if it had come at once.
-
-    Raises:
-        Unreachable: they make no sense.
-    """
+    """One reply of all events of a stream, as if it had come at once."""
     choices: dict[int, dict[str, Any]] = {}
     rest: dict[str, Any] = {}
     try:

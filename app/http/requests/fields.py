@@ -47,11 +47,7 @@ def _known_estimator(name: str) -> str:
 
 
 def refuse_if(applies: object, field: str, why: LiteralString) -> None:
-    """Refuse a field that does not go with others.
-
-    Raises:
-        PydanticCustomError: it does not, as `applies` says; names the field.
-    """
+    """Refuse a field, by its name, that does not go with others."""
     if applies:
         raise PydanticCustomError("one_of", why, {"field": field})
 
@@ -252,11 +248,7 @@ _OF_SAMPLES = (
 
 
 def check_light(body: BaseModel, prefix: str = "") -> None:
-    """Refuse what a light request says of samples.
-
-    Raises:
-        InvalidRequest: names the field.
-    """
+    """Refuse what a light request says of samples, by the name of the field."""
     for name in _OF_SAMPLES:
         if name in body.model_fields_set:
             message = "must be left out in light mode, which draws no samples"
