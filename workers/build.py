@@ -320,11 +320,7 @@ def _load_nli(config: NliConfig, language_model: LanguageModel) -> NliPairModel 
 
 @contextmanager
 def _loading(setting: str, model: str) -> Iterator[None]:
-    """Whatever goes wrong within is one line with the variable, the model and the reason.
-
-    Raises:
-        ModelNotLoaded: anything was raised.
-    """
+    """Whatever goes wrong within is one line with the variable, the model and the reason."""
     name = public_name(model)
     try:
         with lasting():

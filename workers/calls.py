@@ -262,11 +262,7 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
 
 
 def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
-    """A reply, or a part of it, as the structure that it should have.
-
-    Raises:
-        Unreachable: it has another one; says `what` it should be.
-    """
+    """A reply, or a part of it, as the structure that it should have; `what` it is is told."""
     try:
         return structure.validate_python(reply)
     except ValueError:

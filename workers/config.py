@@ -246,11 +246,7 @@ def variable(setting: str) -> str:
 
 
 def refuse_changes(group: str, config: ProbeConfig | NliConfig, role: Role) -> None:
-    """Refuse settings of a group that belongs to the process that loads the model of this role.
-
-    Raises:
-        ModelNotLoaded: one of them is set.
-    """
+    """Refuse settings of a group that belongs to the process that loads the model of this role."""
     for name in _changed(config):
         raise ModelNotLoaded(f"{variable(f'{group}.{name}')} {_elsewhere(role)}")
 
@@ -260,11 +256,7 @@ def _check_heeded(
     config: GeneratorConfig | ComparerConfig,
     here: type[EngineConfig | SimilarityConfig],
 ) -> None:
-    """Refuse settings that nobody heeds; `here` has those of a model that this process loads.
-
-    Raises:
-        ModelNotLoaded: there is one, or the url is none.
-    """
+    """Refuse settings that nobody heeds; `here` has those of a model that this process loads."""
     for url in config.urls:
         if not url.startswith(("http://", "https://")):
             message = "must begin with http:// or https://"

@@ -345,11 +345,7 @@ class OpenAIRequest:
 
 
 def check_followed(request: GenerationRequest, text: records.Sequence, *, is_call: bool) -> None:
-    """Refuse a finished text that cannot have followed its schema, or has not called a tool.
-
-    Raises:
-        EngineError: it is no JSON, or no call where that had to come.
-    """
+    """Refuse a finished text that cannot have followed its schema, or has not called a tool."""
     if request.grammar is None or text.is_withheld or text.finish_reason != "stop":
         return
     if is_call:

@@ -174,11 +174,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
 
 def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
-    """Refuse what a server does not heed.
-
-    Raises:
-        InvalidRequest: names the field, and why.
-    """
+    """Refuse what a server does not heed, by the name of the field."""
     if request.grammar is not None and not can.holds_calls(request):
         reason = can.profile.no_grammar or ""
         if request.grammar.kind == "lark":
@@ -192,11 +188,7 @@ def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
 async def connect_generator(
     servers: GeneratorConfig, hooks: Hooks, probes: ProbeConfig
 ) -> OpenAIGenerator:
-    """The generator at its url, once one of its servers has been tried out.
-
-    Raises:
-        ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
-    """
+    """The generator at its url, once one of its servers has been tried out."""
     generator = OpenAIGenerator(servers, probes=probe_infos(probes), hooks=hooks)
     await generator.upstream.connect()
     return generator

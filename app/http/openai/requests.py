@@ -335,11 +335,7 @@ def served_names(generator: GeneratorInfo) -> list[str]:
 
 
 def is_light(name: str, generator: GeneratorInfo) -> bool:
-    """Whether a model's name asks for light mode.
-
-    Raises:
-        UnknownModel: this deployment does not serve it.
-    """
+    """Whether the name of a model that is served here asks for light mode."""
     names = (generator.model_id, ALIAS)
     if name in names:
         return False
