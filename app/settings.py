@@ -7,13 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    field_validator,
-)
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,

@@ -21,15 +21,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from models.errors import Overloaded
-from workers.client import (
-    MAX_REPLY_BYTES,
-    POOL_S,
-    Client,
-    Refused,
-    Unreachable,
-    body_of,
-    lines,
-)
+from workers.client import MAX_REPLY_BYTES, POOL_S, Client, Refused, Unreachable, body_of, lines
 
 logger = logging.getLogger(__name__)
 

@@ -12,15 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from app.cli.batch_files import (
-    Answers,
-    BadFile,
-    BadLine,
-    Line,
-    Unwritten,
-    count_lines,
-    read_lines,
-)
+from app.cli.batch_files import Answers, BadFile, BadLine, Line, Unwritten, count_lines, read_lines
 from app.cli.clients import client_of
 from app.cli.environment import ApiKey, Url
 from workers.calling import together

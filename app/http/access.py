@@ -105,12 +105,6 @@ def _shared_limits(cache: CacheConfig, telemetry: Telemetry) -> "SharedLimits | 
     return SharedLimits(url, cache, telemetry.set_limits_breaker)
 
 
-def make_access(config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> Access | None:
-    if not config.file:
-        return None
-    return Access(config, cache, telemetry)
-
-
 class Origins:
     """Whose pages and names a service without keys answers: any page a person visits can reach it.
 

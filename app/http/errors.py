@@ -1,7 +1,9 @@
 """The one shape of every error response."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -147,3 +149,21 @@ def _field(error: Mapping[str, Any]) -> str | None:
     if isinstance(named, str):
         parts.append(named)
     return ".".join(parts)[:_MAX_FIELD_CHARACTERS] or None
+
+
+@contextmanager
+def named(names: Mapping[str, str]) -> Iterator[None]:
+    """Rename these fields of an `Ask` in errors, as the bodies of a door call them.
+
+    Raises:
+        CocoaError: a copy of what the block raised, since the error itself may be another request's
+            too, where both share the work.
+    """
+    try:
+        yield
+    except errors.CocoaError as error:
+        if error.field is None or error.field not in names:
+            raise
+        renamed = copy(error)
+        renamed.field = names[error.field]
+        raise renamed from error

@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -87,23 +87,22 @@ class ModelCalls(Calls):
         """The response once the server is spoken to as it wants; raises its first refusal."""
         known = at_first = self.can.profile
         first: Exception | None = None
-        async with AsyncExitStack() as stack:
-            while True:
-                spoken = known.spoken(body)
-                posted = super()._posted(self._at(path), spoken, may_be_rejected=may_be_rejected)
-                try:
-                    response = await stack.enter_async_context(posted)
-                    break
-                except (Rejected, Denied) as refusal:
-                    first = first or refusal
-                    rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
-                    if (taught := known.taught(rejected, body)) is None:
-                        raise first from None
-                    known = taught
-            if known is at_first:
-                known = self.can.profile  # others may have learnt something meanwhile
-            self.can.profile = known.after(body)
-            yield response
+        while True:
+            spoken = known.spoken(body)
+            posted = super()._posted(self._at(path), spoken, may_be_rejected=may_be_rejected)
+            try:
+                async with posted as response:
+                    if known is at_first:
+                        known = self.can.profile  # others may have learnt something meanwhile
+                    self.can.profile = known.after(body)
+                    yield response
+                    return
+            except (Rejected, Denied) as refusal:  # of its head: what is read raises neither
+                first = first or refusal
+                rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
+                if (taught := known.taught(rejected, body)) is None:
+                    raise first from None
+                known = taught
 
     def _at(self, path: str) -> str:
         if path.startswith("/v1/"):

@@ -90,38 +90,34 @@ class AssistantMessage(Described):
     """the same, by the name that older clients read"""
 
 
-class ChatChoice(Described):
-    """One choice: the scored answer, or another sample."""
-
+class _Choice(Described):
     index: int = 0
     """≥ 0; 0 for the scored answer"""
-    message: AssistantMessage
-    """the answer"""
-    logprobs: ChatLogprobs | None
-    """null unless asked for"""
     finish_reason: FinishReason
-    """what ended the answer: `stop`, `length`, `tool_calls`, `content_filter`, or another word of
-    the model's server"""
+    """what ended the answer: `stop`, `length`, `content_filter`, of a chat `tool_calls`, or another
+    word of the model's server"""
     uncertainty: Uncertainty | None
     """how sure the model is of it; null for choices behind the first, which nothing scores"""
 
 
-class TextChoice(Described):
+class ChatChoice(_Choice):
     """One choice: the scored answer, or another sample."""
 
-    index: int = 0
-    """≥ 0; 0 for the scored answer"""
+    message: AssistantMessage
+    """the answer"""
+    logprobs: ChatLogprobs | None
+    """null unless asked for"""
+
+
+class TextChoice(_Choice):
+    """One choice: the scored answer, or another sample."""
+
     text: str
     """the answer; empty where it was refused, or did not pass and was to be held back"""
     refusal: str = ABSENT
     """what the model's server says in place of an answer; absent where it gives one"""
     logprobs: TextLogprobs | None
     """null unless asked for"""
-    finish_reason: FinishReason
-    """what ended the answer: `stop`, `length`, `content_filter`, or another word of the model's
-    server"""
-    uncertainty: Uncertainty | None
-    """how sure the model is of it; null for choices behind the first, which nothing scores"""
 
 
 class CompletionTokensDetails(Described):

@@ -5,8 +5,8 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
+from app.http.errors import named
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
-from app.http.named import named
 from app.http.repeats import Repeats
 from app.http.requests.bodies import GenerateRequest, ask_of
 from app.http.responses import renew, to_response
