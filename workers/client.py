@@ -95,7 +95,8 @@ class Client:
             await self._close(client)
             raise
         self._resting.append((time.monotonic(), client))
-        await self._close_expired()
+        while time.monotonic() - self._resting[0][0] > _KEEPALIVE_S:  # it has just gained one
+            await self._close(self._resting.popleft()[1])
 
     async def get(self, path: str) -> httpx.Response:
         async with self.stream("GET", path) as response:
@@ -105,10 +106,6 @@ class Client:
     async def aclose(self) -> None:
         self._resting.clear()
         await asyncio.gather(*map(self._close, list(self._all)))
-
-    async def _close_expired(self) -> None:
-        while self._resting and time.monotonic() - self._resting[0][0] > _KEEPALIVE_S:
-            await self._close(self._resting.popleft()[1])
 
     async def _close(self, client: httpx.AsyncClient) -> None:
         self._all.discard(client)

@@ -41,12 +41,16 @@ ApiKey = Annotated[
 ]
 
 
-def settings_or_exit() -> "Settings":
-    """Settings from the environment; where they are invalid the command ends and says which."""
+def settings_or_exit(**said: object) -> "Settings":
+    """Settings from the environment; where they are invalid the command ends and says which.
+
+    What a command says goes first, but for None.
+    """
     from app.settings import load_settings
 
+    update = {name: value for name, value in said.items() if value is not None}
     try:
-        return load_settings()
+        return load_settings().model_copy(update=update)
     except ValueError as error:  # pydantic's ValidationError is one
         typer.echo(f"invalid settings: {error}", err=True)
         raise typer.Exit(2) from None

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -99,14 +100,14 @@ def run_batch(
         raise typer.Exit(_FAILED)
 
 
+@dataclass(slots=True)
 class _Batch:
     """One run over the lines that are not answered yet."""
 
-    def __init__(
-        self, answers: Answers, patience_s: float, on_outcome: Callable[[str], None]
-    ) -> None:
-        self._answers, self._patience_s, self._on_outcome = answers, patience_s, on_outcome
-        self._answered_at = 0.0
+    answers: Answers
+    patience_s: float
+    on_outcome: Callable[[str], None]
+    _answered_at: float = 0.0
 
     async def run(
         self, lines: Iterator[Line], url: str | None, key: str | None, concurrency: int
@@ -125,27 +126,27 @@ class _Batch:
         """Take one line after another; others do the same beside it."""
         for line in lines:
             if line.fault is not None:
-                self._answers.write(line, error=line.fault)
-                self._on_outcome("not sent")
+                self.answers.write(line, error=line.fault)
+                self.on_outcome("not sent")
                 continue
             response = await self._response(line, client)
             try:
                 body = orjson.loads(response.content)
             except orjson.JSONDecodeError:
                 message = f"status {response.status_code} without JSON"
-                self._answers.write(line, error=BadLine("unexpected_response", message))
-                self._on_outcome("not understood")
+                self.answers.write(line, error=BadLine("unexpected_response", message))
+                self.on_outcome("not understood")
                 continue
             told = {
                 "status_code": response.status_code,
                 "request_id": response.headers.get("x-request-id"),
                 "body": body,
             }
-            self._answers.write(line, response=told)
+            self.answers.write(line, response=told)
             outcome = "refused"
             if response.is_success:
                 outcome = "answered"
-            self._on_outcome(outcome)
+            self.on_outcome(outcome)
 
     async def _response(self, line: Line, client: httpx.AsyncClient) -> httpx.Response:
         """What the service says of a line; asked again where it was busy or away."""
@@ -168,8 +169,8 @@ class _Batch:
                     self._answered_at = now()
                     return response
                 trouble, asked_s = f"status {status}", _seconds(response)
-            if now() - self._answered_at > self._patience_s:
-                raise GivenUp(f"no answer for {self._patience_s:g} s ({trouble})")
+            if now() - self._answered_at > self.patience_s:
+                raise GivenUp(f"no answer for {self.patience_s:g} s ({trouble})")
             await asyncio.sleep(max(asked_s, wait_s))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 

@@ -23,11 +23,9 @@ def worker(
     port: Port = None,
 ) -> None:
     """Serve one model of this deployment to gateways (docs/workers.md)."""
-    settings = settings_or_exit()
+    settings = settings_or_exit(host=host, port=port)
     _check_files(settings)
-    running.run(
-        partial(create_worker_app, role, settings), settings, host, port, **_options(settings)
-    )
+    running.run(partial(create_worker_app, role, settings), settings, **_options(settings))
 
 
 def _check_files(settings: Settings) -> None:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
 from traceback import walk_tb
-from types import FrameType
 from typing import Any, TextIO
 
 import orjson
@@ -194,7 +193,10 @@ def places_of(error: BaseException) -> list[str]:
     for number, (frame, line) in enumerate(frames, start=1):
         is_ours = frame.f_globals.get("__name__", "").startswith(_OUR_PACKAGES)
         if is_ours or number == len(frames):
-            places.append(f"{_short_path(frame)}:{line}")
+            # From the top package on, which hides where the project is installed.
+            package = f"/{frame.f_globals.get('__name__', '').partition('.')[0]}/"
+            path = frame.f_code.co_filename
+            places.append(f"{path[path.rfind(package) + 1 :]}:{line}")
     return places
 
 
@@ -232,9 +234,3 @@ def _exceptions(error: BaseException | None) -> list[dict[str, Any]]:
             cause = error.__context__
         error = cause
     return told
-
-
-def _short_path(frame: FrameType) -> str:
-    """A frame's file from its top package on, which hides where the project is installed."""
-    path, package = frame.f_code.co_filename, frame.f_globals.get("__name__", "").partition(".")[0]
-    return path[path.rfind(f"/{package}/") + 1 :]

@@ -224,8 +224,8 @@ class Teller:
         elif found.text is not None:
             if not any(tags.inner):
                 self._tell_thoughts(_certain(found.text))
-        elif text.strip() and not _may_reason(text.lstrip()):
-            self._begin(0, text)
+        elif text.strip() and not any(one.start.startswith(text.lstrip()) for one in KNOWN_TAGS):
+            self._begin(0, text)  # with which no start tag begins
 
     def _begin(self, first: int, text: str) -> None:
         """Tell the tokens held from the answer's first one on, which have its text."""
@@ -244,11 +244,6 @@ class Teller:
         """Tell what is new of a reasoning, of which this much is certain."""
         if new := thoughts[self._listener.num_thoughts :]:
             self._listener.tell(Token("", reasoning=new))
-
-
-def _may_reason(text: str) -> bool:
-    """Whether a text that has no start tag yet may begin with one."""
-    return any(one.start.startswith(text) for one in KNOWN_TAGS)
 
 
 def _certain(thoughts: str) -> str:

@@ -84,13 +84,6 @@ def few_values(value: Any) -> Any:
     return value
 
 
-def _as_list(value: Any) -> Any:
-    """A single string as a list of one; anything else as it is."""
-    if isinstance(value, str):
-        return [value]
-    return value
-
-
 def _number_or_auto(value: Any) -> Any:
     """Checked in one step: pydantic's union would report a wrong value twice."""
     if isinstance(value, float) and value.is_integer():
@@ -117,7 +110,11 @@ Whole = BeforeValidator(
 SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole]
 _StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
 StopStrings = Annotated[
-    _StopStrings, BeforeValidator(_as_list, json_schema_input_type=StopString | _StopStrings)
+    _StopStrings,
+    BeforeValidator(
+        lambda value: [value] if isinstance(value, str) else value,
+        json_schema_input_type=StopString | _StopStrings,
+    ),
 ]
 TemplateVariables = Annotated[
     dict[str, JsonValue],
