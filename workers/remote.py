@@ -206,17 +206,11 @@ class _OurWorker(RemoteWorker[Known]):
         listener: Listener = _NOBODY,
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> Decoded:
-        """What a process answers to a call.
+        """What a process, chosen by a key, answers to a call; its tokens come before the result.
 
-        Args:
-            path: of the call.
-            body: of the call.
-            decode: its result.
-            until: monotonic second of the deadline; None where there is none.
-            key: what the process is chosen by.
-            listener: told the tokens that come before the result.
-            is_of: whether an answer is of the weights that are known; else its process is asked
-                anew what it is, and where that fails, what it said before holds.
+        Where an answer is not `is_of` the weights that are known, its process is asked anew what it
+        is, and where that fails, what it said before holds. `until` is the monotonic second of the
+        deadline.
 
         Raises:
             CocoaError: none answered, or what the worker raised.
@@ -318,12 +312,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
 class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
     """A `Comparer` of a similarity worker, or of several that hold the same models.
 
-    Args:
-        upstream: the workers; at least one has this comparer.
-        hooks: what it is tied to.
-        language_model: whose answers it compares.
-        name: of the similarity function; None for the NLI model.
-        info: what the worker says of it now.
+    Its name is that of the similarity function; None for the NLI model.
     """
 
     def __init__(

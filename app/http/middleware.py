@@ -16,10 +16,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.access import Access
+from app.http.access import Access, Origins
 from app.http.errors import answer_to
 from app.http.logs import current_request_id
-from app.http.origins import Origins
 from app.http.telemetry import Telemetry
 from app.settings import Limits
 from models.errors import NotReady

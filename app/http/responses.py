@@ -256,10 +256,8 @@ def _units(
 ) -> dict[str, Any]:
     """The fields of a response that tell of units: the answer first, then its parts in order.
 
-    Args:
-        units: of a result.
-        answer_sample: index of the answer among the samples; None where it is none of them.
-        reasons: gains why there is neither a mean nor a greatest uncertainty.
+    The reasons gain why there is neither a mean nor a greatest uncertainty. `answer_sample` is the
+    index of the answer among the samples; None where it is none of them.
     """
     told = [_unit(one, answer_sample) for one in units.units]
     if missing := units.parts.missing:
@@ -272,12 +270,9 @@ def _units(
 def _judged_units(
     result: Result, told: list[dict[str, Any]], reasons: dict[str, str]
 ) -> dict[str, Any]:
-    """What the uncertainties of parts mean; each part gains its own.
+    """What the uncertainties of parts mean; each of its units that are told gains its own.
 
-    Args:
-        result: whose parts are judged.
-        told: its units.
-        reasons: gains why there are no confidences, and no refined text.
+    The reasons gain why there are no confidences, and no refined text.
     """
     judgement, known = result.units_judgement, dict[str, Any]()
     if judgement is None:

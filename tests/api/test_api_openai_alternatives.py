@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from app.http.openai.logprobs import Known, chat_logprobs, without_blank
+from app.http.openai.responses import Known, chat_logprobs, without_blank
 from tests.api.openai_calls import (
     CHAT,
     TEXT,

@@ -6,16 +6,19 @@ from typing import Any
 
 from app.http.json_calls import json_of
 from app.http.openai.errors import openai_error
-from app.http.openai.logprobs import chat_logprobs, known_of, text_logprobs, without_blank
 from app.http.openai.pieces import Piece, Pieces
 from app.http.openai.responses import (
     Said,
     Wanted,
     all_said,
+    chat_logprobs,
     fingerprint_of,
+    known_of,
     message_of,
     openai_usage,
+    text_logprobs,
     uncertainty_of,
+    without_blank,
 )
 from app.http.responses import call_info
 from app.http.schemas import ErrorBody

@@ -7,16 +7,19 @@ from typing import Any
 
 from app.http.json_calls import json_of
 from app.http.openai.errors import openai_error
-from app.http.openai.logprobs import BLANK, chat_logprobs, known_of, without_blank
 from app.http.openai.pieces import Piece, Pieces
 from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.responses import (
+    BLANK,
     Said,
     Wanted,
     all_said,
+    chat_logprobs,
+    known_of,
     openai_usage,
     refusal_of,
     uncertainty_of,
+    without_blank,
 )
 from app.http.openai.schemas import Cut
 from app.http.responses import call_info, timing_of

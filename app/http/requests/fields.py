@@ -67,6 +67,11 @@ def encodable(value: Value) -> Value:
     return value
 
 
+def named_in(given: Any, name: str = "type") -> Any:
+    """What a part of a body, read or not yet, has of this name; None for nothing."""
+    return given.get(name) if isinstance(given, dict) else getattr(given, name, None)
+
+
 def few_values(value: Any) -> Any:
     """The value, unless it holds so many values that checking and rendering it takes long."""
     pending, num_values = [value], 0

@@ -13,8 +13,14 @@ from app.http.json_calls import is_in_background, json_response, read_body, take
 from app.http.named import named
 from app.http.openai.chunks import Chunks
 from app.http.openai.errors import named_by_params
-from app.http.openai.names import is_light, served_names, unknown_model
-from app.http.openai.requests import ChatRequest, CompletionRequest, ask_of
+from app.http.openai.requests import (
+    ChatRequest,
+    CompletionRequest,
+    ask_of,
+    is_light,
+    served_names,
+    unknown_model,
+)
 from app.http.openai.response_replies import (
     ResponseEvents,
     renew_response,
