@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -42,6 +42,8 @@ from models.waves import num_taken
 from workers.admission import Turn
 from workers.protocol import PairScore, Workers
 
+# Of all texts: to find what these add takes ten milliseconds.
+_LONG_CHARACTERS = 4_000
 # What is charged for texts that came with an ask, which no model reads.
 _CHARACTERS_A_TOKEN = 4
 
@@ -88,7 +90,7 @@ class Computation:
         if memory is not None:
             self.name = statistics_name(plan, models)
         self.is_recorded = recorded is not None
-        self._recorded = recorded
+        self._recorded, self._thread = recorded, thread
         self._limits = limits
         self._generator = workers.generator
         self._identity = models.generator.identity
@@ -184,6 +186,7 @@ class Computation:
         began_at = time.monotonic()
         plan, rules = self.plan, self._similarity.rules
         subject = subject_of(plan.ask, generation)
+        await self._read([subject.answer.compared_text, *subject.texts])
         matrix: PairTable | None = None
         if plan.strategy == "mbr":
             matrix = await self._similarity.table(matrix_pairs(subject.texts, rules))
@@ -195,7 +198,8 @@ class Computation:
             followed = [(question, "".join(texts)) for texts in by_token]
             contexts = await self._comparer.fit_contexts(followed)
             check_relevance(contexts, by_token, self._limits)
-        asked = questions(plan, subject, contexts, rules)
+        nli_rules = rules if self._nli is None else self._nli.rules
+        asked = questions(plan, subject, contexts, rules, nli_rules)
         # Pairs of parts go in one batch with the others; by their words none is asked.
         pairs = {"similarity": list(asked.similarity), "nli": list(asked.nli), "words": []}
         if self.parts is not None and plan.parts_compared_by is not None:
@@ -254,6 +258,7 @@ class Computation:
         began_at = time.monotonic()
         subject, strategy = subject_of(self.plan.ask, generation), self.plan.strategy
         rules, texts = self._similarity.rules, subject.texts
+        await self._read([subject.answer.compared_text, *texts])
         statistics: dict[str, Array] = {}
         if strategy == "mbr":
             table = await self._similarity.table(matrix_pairs(texts, rules))
@@ -268,6 +273,12 @@ class Computation:
         self._compared_s += time.monotonic() - began_at
         self._has_unnamed |= not statistics.keys() <= self.plan.statistics
         return all_agree(strategy, subject, statistics, len(subject.samples))
+
+    async def _read(self, texts: Sequence[str]) -> None:
+        """Have long texts read for their comparison, beside the event loop."""
+        if sum(map(len, texts)) > _LONG_CHARACTERS:
+            compared, loop = self._similarity.rules.compared, asyncio.get_running_loop()
+            await loop.run_in_executor(self._thread, lambda: list(map(compared, texts)))
 
     async def _true_false(self, question: GenerationRequest, answer: str) -> TrueFalse:
         """The model's opinion of its own answer."""

@@ -102,11 +102,15 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
     assert result["uncertainty"] == result["scores"]["consistency"]
 
 
+@pytest.mark.parametrize("similarity", ["fake", "added", "align", "jaccard", "nli", "rouge_l"])
 @pytest.mark.parametrize("with_logprobs", [False, True], ids=["texts", "texts and log-probs"])
-async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(service, with_logprobs):
+async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(
+    service, with_logprobs, similarity
+):
     logprobs = {"token_logprobs": [-0.5, -0.1]} if with_logprobs else {}
     samples = [sample | logprobs for sample in SAMPLES]
-    result = await scored(service, answer="Paris", samples=samples, estimators=list(ESTIMATORS))
+    asked = {"samples": samples, "estimators": list(ESTIMATORS), "similarity": similarity}
+    result = await scored(service, answer="It is Paris.", **asked)
 
     textual = {"consistency", "degmat", "ce_degmat", "eigv", "num_sem_sets", "lexical_similarity"}
     likelihoods = {"mcse", "mcnse", "semantic_entropy", "sentence_sar"}
