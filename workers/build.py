@@ -39,6 +39,7 @@ from models.similarity.protocol import EMBEDDED, NliConfig, NliPairModel
 from models.threads import ModelThread
 from workers.config import (
     ComparerConfig,
+    LanguageModel,
     Role,
     WorkerConfig,
     probe_folders,
@@ -47,7 +48,6 @@ from workers.config import (
 )
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 from workers.protocol import Comparer, Generator, NliComparer, Served, Workers
 from workers.similarity import AlignWorker, NliWorker, SimilarityWorker
 

@@ -4,7 +4,7 @@ The environment fills one flat group of settings for each model, of which some a
 this process loads, and some for servers that hold it. One that is not heeded there is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from annotated_types import Ge, Gt
 from pydantic import AfterValidator, SecretStr
 
+from models.embedded import LANGUAGE_MODELS, SHORT_LANGUAGE_MODELS
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
 from models.probes.card import Target
@@ -300,3 +301,34 @@ def _changed(config: Any) -> list[str]:
 
 def _elsewhere(role: Role) -> str:
     return f"is for the process that loads the model; {variable(f'{role}.url')} is set"
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModel:
+    """Whose answers are compared.
+
+    Attributes:
+        name: id, or the name of an embedded one.
+        is_embedded: whether it ships with the project, so that the embedded NLI model serves
+            without being asked for.
+    """
+
+    name: str
+    is_embedded: bool
+
+    @classmethod
+    def of(cls, generation: EngineConfig) -> Self:
+        is_ours = generation.model in LANGUAGE_MODELS and generation.engine == "transformers"
+        return cls(generation.model, is_ours)
+
+    @classmethod
+    def of_id(cls, model_id: str) -> Self:
+        return cls(model_id, model_id in LANGUAGE_MODELS)
+
+    def is_unknown_to(self, pair_model: str, *, is_nli: bool) -> bool:
+        """Whether the pair model of this id was made for other language models' answers only.
+
+        The embedded NLI model knows those of all embedded ones, the cross-encoder short ones alone.
+        """
+        known: Container[str] = LANGUAGE_MODELS if is_nli else SHORT_LANGUAGE_MODELS
+        return pair_model == "embedded" and self.name not in known

@@ -34,9 +34,8 @@ from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.calling import Listener, deadline_of, in_time
 from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of, lines
-from workers.config import ComparerConfig, GeneratorConfig, Role
+from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, Role
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 from workers.protocol import (
     Comparer,
     ComparerInfo,

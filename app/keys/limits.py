@@ -33,6 +33,7 @@ class _Usage:
     num_running: int = 0
 
 
+@dataclass(eq=False)
 class KeyLimits:
     """What each key may use.
 
@@ -40,16 +41,10 @@ class KeyLimits:
     over when Redis is away.
     """
 
-    def __init__(
-        self,
-        shared: "SharedLimits | None",
-        on_refusal: Callable[[str, LimitName], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._shared = shared
-        self._on_refusal = on_refusal
-        self._clock = clock
-        self._usages: dict[str, _Usage] = {}
+    shared: "SharedLimits | None"
+    on_refusal: Callable[[str, LimitName], None]
+    clock: Callable[[], float] = time.monotonic
+    _usages: dict[str, _Usage] = field(default_factory=dict)
 
     @asynccontextmanager
     async def held(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
@@ -64,24 +59,24 @@ class KeyLimits:
         usage.num_running += 1
         place = Place(key, costs_tokens)
         try:
-            if self._shared is not None:
-                refusal = await self._enter(self._shared, place)
+            if self.shared is not None:
+                refusal = await self._enter(self.shared, place)
                 if refusal is not None:
                     _take(self._usage(key), "requests_per_minute", -1)
                 self._check(key, refusal)
             yield
         finally:
             usage.num_running -= 1
-            if self._shared is not None:
-                self._shared.leave(place)
+            if self.shared is not None:
+                self.shared.leave(place)
 
     def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
         """Count what a request has turned out to use; whoever comes next waits for it."""
         usage = self._usage(key)
         _take(usage, "requests_per_minute", requests)
         _take(usage, "tokens_per_minute", tokens)
-        if self._shared is not None:
-            self._shared.charge(key, requests=requests, tokens=tokens)
+        if self.shared is not None:
+            self.shared.charge(key, requests=requests, tokens=tokens)
 
     async def _enter(self, shared: "SharedLimits", place: Place) -> Refusal | None:
         refusal = await shared.enter(place)
@@ -92,7 +87,7 @@ class KeyLimits:
 
     def _usage(self, key: Key) -> _Usage:
         """What a key has used, by now. A bucket is forgotten while the key has no such limit."""
-        now = self._clock()
+        now = self.clock()
         usage = self._usages.setdefault(key.name, _Usage(now))
         seconds, usage.at = now - usage.at, now
         levels, usage.levels = usage.levels, {}
@@ -103,7 +98,7 @@ class KeyLimits:
     def _check(self, key: Key, refusal: Refusal | None) -> None:
         if refusal is None:
             return
-        self._on_refusal(key.name, refusal.limit)
+        self.on_refusal(key.name, refusal.limit)
         seconds = max(1, math.ceil(refusal.wait_s))
         message = _WORDS[refusal.limit].format(getattr(key, refusal.limit))
         if refusal.limit != "max_concurrent":

@@ -12,24 +12,9 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from app.http.requests.fields import (
     MAX_SAMPLES,
     AnswerStrategy,
-    NewTokens,
-    NullIsDefault,
-    ReasoningBounds,
-    ReasoningEffort,
-    ScoresWanted,
-    Seed,
-    StopStrings,
-    TemplateVariables,
-    Whole,
-    check_light,
-    encodable,
-    refuse_if,
-    template_variables,
-)
-from app.http.requests.messages import ChatMessage, kind_of, messages_asked
-from app.http.requests.neutral import (
     FixedVerbosity,
     Label,
+    NewTokens,
     No,
     NoBias,
     NoCut,
@@ -42,11 +27,24 @@ from app.http.requests.neutral import (
     NoSound,
     NoStore,
     NoTool,
+    NullIsDefault,
     OneTried,
     Platform,
+    ReasoningBounds,
+    ReasoningEffort,
+    ScoresWanted,
+    Seed,
+    StopStrings,
+    TemplateVariables,
     UsualTier,
+    Whole,
+    check_light,
+    encodable,
     only,
+    refuse_if,
+    template_variables,
 )
+from app.http.requests.messages import ChatMessage, kind_of, messages_asked
 from app.http.requests.tools import ToolsWanted, tools_asked
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE

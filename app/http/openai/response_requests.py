@@ -8,7 +8,11 @@ from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields
 from app.http.requests.fields import (
+    FixedVerbosity,
     NewTokens,
+    No,
+    NoReference,
+    NoTruncation,
     NullIsDefault,
     ReasoningEffort,
     Whole,
@@ -16,7 +20,6 @@ from app.http.requests.fields import (
     refuse_if,
 )
 from app.http.requests.messages import SHOWN, Echoed, Text, kind_of
-from app.http.requests.neutral import FixedVerbosity, No, NoReference, NoTruncation
 from app.http.requests.tools import (
     FORMATS,
     Function,
