@@ -98,11 +98,6 @@ class Client:
         while time.monotonic() - self._resting[0][0] > _KEEPALIVE_S:  # it has just gained one
             await self._close(self._resting.popleft()[1])
 
-    async def get(self, path: str) -> httpx.Response:
-        async with self.stream("GET", path) as response:
-            await response.aread()
-        return response
-
     async def aclose(self) -> None:
         self._resting.clear()
         await asyncio.gather(*map(self._close, list(self._all)))

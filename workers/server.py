@@ -114,7 +114,6 @@ def not_ready(message: str = "the model is not ready") -> Response:
 def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
     request, streams = wire.decode_generate(body, timeout_s)
     generator = _generator_of(served)
-
     return lambda on_token: generator.generate(request, on_token if streams else None)
 
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 
 from app.cli.batch_files import Answers, BadFile, BadLine, Line, Unwritten, count_lines, read_lines
 from app.cli.clients import client_of
-from app.cli.environment import ApiKey, Url
+from app.cli.environment import ApiKey, Url, fail
 from workers.calling import together
 
 # RFC 9218: in the background. The service lets the key's other requests go first.
@@ -85,19 +85,16 @@ def run_batch(
             batch = _Batch(answers, patience_s, on_outcome)
             asyncio.run(batch.run(lines, url, key, concurrency))
     except (BadFile, OSError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        fail(str(error), 2)
     except (GivenUp, Unwritten) as reason:
         left = total - answers.num_known - outcomes.total()
-        typer.echo(f"{reason}; {left} lines are left: run the same command to go on", err=True)
-        raise typer.Exit(1) from None
+        fail(f"{reason}; {left} lines are left: run the same command to go on")
     told = [f"{count} {outcome}" for outcome, count in sorted(outcomes.items())]
     if answers.num_known:
         told.append(f"{answers.num_known} before")
     typer.echo(f"{total} lines: {', '.join(told) or 'nothing to ask'}", err=True)
     if answers.num_failed:
-        typer.echo(f"{answers.num_failed} have an error in {output_file.name}", err=True)
-        raise typer.Exit(_FAILED)
+        fail(f"{answers.num_failed} have an error in {output_file.name}", _FAILED)
 
 
 @dataclass(slots=True)

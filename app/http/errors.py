@@ -125,7 +125,8 @@ def _invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorB
     """The body for pydantic's errors: the first one, and the first few as its details."""
     if found[0]["type"] == "json_invalid":
         return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
-    details = [_fault(error) for error in found[:MAX_FAULTS]]
+    # Their `input` is left out, because it may quote the prompt.
+    details = [Fault(field=_field(error), message=error["msg"]) for error in found[:MAX_FAULTS]]
     first = details[0]
     return ErrorBody(
         code="invalid_request",
@@ -134,11 +135,6 @@ def _invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorB
         details=details,
         request_id=request_id,
     )
-
-
-def _fault(error: Mapping[str, Any]) -> Fault:
-    """One of pydantic's errors; its `input` is left out, because it may quote the prompt."""
-    return Fault(field=_field(error), message=error["msg"])
 
 
 def _field(error: Mapping[str, Any]) -> str | None:

@@ -161,6 +161,10 @@ def template_variables(
     return variables | {EFFORT: effort}
 
 
+# By their names.
+BODIES: dict[str, type["Body"]] = {}
+
+
 class Body(Described):
     """What a client sends. Only the first fault of a list is reported (`fail_fast`)."""
 
@@ -173,6 +177,10 @@ class Body(Described):
     other_names: ClassVar[Mapping[str, str]] = {}
     # Optional fields that nearly every body has, which an example shows besides the required ones.
     usual: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        BODIES[cls.__name__] = cls
 
     @classmethod
     def nearest(cls, name: str) -> str | None:

@@ -124,8 +124,7 @@ async def _respond(request: Request, door: _Door) -> Response:
     async def run(on_token: OnToken | None = None) -> Result:
         with named(names), named({**PARAMS, **body.params}):
             ask = _ask_here(body, service.ready_scorer())
-            if is_in_background(request):
-                ask = replace(ask, in_background=True)
+            ask = replace(ask, in_background=is_in_background(request))
             return await service.run(ask, wanted.id, on_token)
 
     if body.stream:
