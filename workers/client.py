@@ -47,11 +47,7 @@ class Client:
     """
 
     def __init__(
-        self,
-        url: str,
-        named: str = "",
-        headers: Mapping[str, str] | None = None,
-        **options: Any,
+        self, url: str, named: str = "", headers: Mapping[str, str] | None = None, **options: Any
     ) -> None:
         self.url = url
         self.headers = {"Accept-Encoding": "identity", **(headers or {})}

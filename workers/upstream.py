@@ -101,7 +101,7 @@ class Upstream(Generic[Known]):
     @property
     def known(self) -> Known:
         """What the first server that is up was last found to be; `NotReady` before one answered."""
-        for server in sorted(self.servers, key=_is_down):
+        for server in sorted(self.servers, key=lambda server: not server.is_up):
             if server.known is not None:
                 return server.known
         raise NotReady(f"no {self._asked} has answered")
@@ -208,7 +208,7 @@ class Upstream(Generic[Known]):
             chosen = sorted(self.servers, key=lambda server: server.num_calls)
         else:
             chosen = sorted(self.servers, key=lambda server: session_of(key + server.url))
-        return sorted(chosen, key=_is_down)
+        return sorted(chosen, key=lambda server: not server.is_up)
 
     async def _follow_names(self) -> None:
         """Take in what is new behind the names, and let go of what is there no more.
@@ -333,10 +333,6 @@ def prompt_key(request: GenerationRequest) -> str:
 def session_of(key: str) -> str:
     """A hash, the same in every process: routers in between send equal keys to one server by it."""
     return hashlib.sha256(key.encode()).hexdigest()[:16]
-
-
-def _is_down(server: Server[Known]) -> bool:
-    return not server.is_up
 
 
 def _tls(config: Servers, role: Role) -> ssl.SSLContext:

@@ -11,10 +11,7 @@ from app.cli.clients import client_of
 from app.cli.environment import ApiKey, Url, fail
 
 
-def mcp(
-    url: Url = None,
-    key: ApiKey = None,
-) -> None:
+def mcp(url: Url = None, key: ApiKey = None) -> None:
     """Serve tools to an agent that starts this command (Model Context Protocol)."""
     if find_spec("mcp") is None:
         fail("this needs the package mcp: pip install 'cocoa-serve[mcp]'", 2)

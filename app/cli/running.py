@@ -33,11 +33,7 @@ MakeApp = Callable[[Callable[[], None]], Starlette]
 
 
 def run(
-    make_app: MakeApp,
-    settings: Settings,
-    *,
-    ops_port: int | None = None,
-    **uvicorn_options: Any,
+    make_app: MakeApp, settings: Settings, *, ops_port: int | None = None, **uvicorn_options: Any
 ) -> NoReturn:
     """Serve until a signal or a death, then end the process: 0, 1, or 2 for wrong settings."""
     log = set_up_logging(settings.log_level, settings.log_format)

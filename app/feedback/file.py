@@ -44,15 +44,9 @@ class FileStore:
     `on_lost` is told of each answer that makes room for another one.
     """
 
-    def __init__(
-        self,
-        config: FeedbackConfig,
-        on_lost: Callable[[], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, config: FeedbackConfig, on_lost: Callable[[], None]) -> None:
         self._config = config
         self._on_lost = on_lost
-        self._clock = clock
         self._answers: OrderedDict[str, _Served] = OrderedDict()
         self._labels: Lane[bytes, None] = Lane(self._write)
         self._thread = ThreadPoolExecutor(1, "labels")
@@ -106,7 +100,7 @@ class FileStore:
         written.result()
 
     def _forget_old(self) -> None:
-        oldest = self._clock() - self._config.ttl_s
+        oldest = time.time() - self._config.ttl_s
         while self._answers and next(iter(self._answers.values())).answer.served_at <= oldest:
             self._answers.popitem(last=False)
 

@@ -75,11 +75,7 @@ class Repeats:
         return Seen(key, standing, json_response(kept.body))
 
     def keep(
-        self,
-        seen: Seen,
-        result: Result,
-        body: Body,
-        renew: Callable[[Body, Result, str], None],
+        self, seen: Seen, result: Result, body: Body, renew: Callable[[Body, Result, str], None]
     ) -> Body:
         """The body, which is kept where the same request would be answered by it.
 

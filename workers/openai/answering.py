@@ -234,7 +234,9 @@ class OpenAIRequest:
             read = frozenset() if index else request.statistics
             mode, num_columns = requests.mode_of(can, read)
         top: int | None = None
-        needs = mode or num_tops or can.parts_by_texts or wanted - {"compared_text"}
+        # Where it parts no reasoning itself, texts of tokens alone tell where one ends.
+        is_parted_here = can.profile.tokenizes and can.tags is not None
+        needs = mode or num_tops or is_parted_here or wanted - {"compared_text"}
         if needs and can.profile.logprobs is not None and not self._other_law(index):
             least = 0 if index and can.profile.tokenizes else 1
             top = max(num_columns, num_tops, min(can.profile.logprobs, least))

@@ -48,10 +48,8 @@ class Columns:
 
     def place_of(self, probe: ProbeInfo) -> int | None:
         """Which of its probes this one is; None for none."""
-        for place, digits in enumerate(self.probes):
-            if probe.sha256.startswith(digits):
-                return place
-        return None
+        found = (place for place, one in enumerate(self.probes) if probe.sha256.startswith(one))
+        return next(found, None)
 
 
 @dataclass(slots=True)
@@ -113,11 +111,6 @@ class OpenAIServer:
     def reads_given(self) -> bool:
         """Whether it tells log-probs of a text that exists already."""
         return self.profile.tokenizes and self.tells_logprobs
-
-    @property
-    def parts_by_texts(self) -> bool:
-        """Whether the texts of its tokens tell where a reasoning ends, which only they do."""
-        return self.profile.tokenizes and self.tags is not None
 
     @property
     def calls_tools(self) -> bool:

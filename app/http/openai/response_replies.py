@@ -33,10 +33,7 @@ _REPEATED = {"instructions", "metadata", "temperature", "top_p", "max_output_tok
 _REPEATED |= {"parallel_tool_calls", "tool_choice", "tools", "text", "reasoning", "top_logprobs"}
 _REPEATED |= {"store", "truncation", "previous_response_id", "background", "service_tier"}
 # By what ended the answer.
-_INCOMPLETE: Mapping[str, Cut] = {
-    "length": "max_output_tokens",
-    "content_filter": "content_filter",
-}
+_INCOMPLETE: Mapping[str, Cut] = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
 def response_of(result: Result, wanted: Wanted) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import stat
+from types import SimpleNamespace
 
 import pytest
 
@@ -199,10 +200,11 @@ async def test_the_oldest_answer_makes_room_and_is_told():
     assert len(lost) == 1
 
 
-async def test_old_answers_are_no_loss():
+async def test_old_answers_are_no_loss(monkeypatch):
     now, lost = [1000.0], []
     config = FeedbackConfig(path="unused", max_answers=2, ttl_s=10)
-    store = FileStore(config, lambda: lost.append(1), clock=lambda: now[0])
+    store = FileStore(config, lambda: lost.append(1))
+    monkeypatch.setattr("app.feedback.file.time", SimpleNamespace(time=lambda: now[0]))
     for served_at in (1000.0, 1001.0, 1012.0):
         now[0] = served_at
         store.remember(an_answer(f"{served_at}", served_at=served_at))
