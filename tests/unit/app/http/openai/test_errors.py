@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.http.openai.errors import named_by_params, openai_error
+from app.http.errors import named
+from app.http.openai.errors import PARAMS, openai_error
 from app.http.schemas import ErrorBody
 from models.errors import Overloaded, PromptTooLong
 
@@ -23,7 +24,7 @@ NAMES = {"num_tops": "logprobs"}
 )
 def test_fields_of_an_ask_are_named_as_the_body_names_them_in_a_copy(field, param):
     raised = PromptTooLong("too long", field=field)
-    with pytest.raises(PromptTooLong) as renamed, named_by_params(NAMES):
+    with pytest.raises(PromptTooLong) as renamed, named({**PARAMS, **NAMES}):
         raise raised
 
     assert (renamed.value.field, renamed.value.message) == (param, "too long")
@@ -32,7 +33,7 @@ def test_fields_of_an_ask_are_named_as_the_body_names_them_in_a_copy(field, para
 
 def test_an_error_of_no_field_stays_as_it_is():
     raised = Overloaded("full", retry_after_s=3)
-    with pytest.raises(Overloaded) as same, named_by_params(NAMES):
+    with pytest.raises(Overloaded) as same, named({**PARAMS, **NAMES}):
         raise raised
     assert same.value is raised
 
