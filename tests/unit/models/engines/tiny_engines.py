@@ -15,12 +15,8 @@ from workers.generation import GenerationWorker
 
 ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
 ARCHITECTURES = ["llama", "gpt2", "qwen2", "sliding"]
-PROMPTS = [
-    "Hi",
-    "What is the capital of France?",
-    "12 + 30 =",
-    "A prompt that is a good deal longer than the others, é",
-]
+PROMPTS = ["Hi", "What is the capital of France?", "12 + 30 ="]
+PROMPTS += ["A prompt that is a good deal longer than the others, é"]
 
 
 def ignore(num_rows):

@@ -30,19 +30,10 @@ print("Hi. There.")
 * * *
 End. 😀 ...
 """
-SENTENCES = [
-    "Paris is the capital of France.",
-    "It has 2.1 million people,\ne.g. in the 15th district.",
-    "The tower.",
-    "It is tall.",
-    "It has stairs.",
-    "The Louvre",
-    "A quote over\n> two lines.",
-    "Ok.",
-    "| Berlin | 3.6 m |",
-    "| Paris | 2.1 m |",
-    "End.",
-]
+SENTENCES = ["Paris is the capital of France."]
+SENTENCES += ["It has 2.1 million people,\ne.g. in the 15th district.", "The tower.", "It is tall."]
+SENTENCES += ["It has stairs.", "The Louvre", "A quote over\n> two lines.", "Ok."]
+SENTENCES += ["| Berlin | 3.6 m |", "| Paris | 2.1 m |", "End."]
 
 
 def said(text):
@@ -196,18 +187,8 @@ def test_a_line_above_others_is_a_heading_of_them(heading):
     ]
 
 
-PIECES = [
-    " It cost 1.",
-    " 4 billion.",
-    " $2.",
-    " 5",
-    " m",
-    " See App. B",
-    "oth",
-    ".",
-    " Is it",
-    "?",
-]
+PIECES = [" It cost 1.", " 4 billion.", " $2.", " 5", " m", " See App. B", "oth", ".", " Is it"]
+PIECES += ["?"]
 PIECES += [" So.", "\n\n", " vs.", " a", "\n\n**b**\n", "\nName:\n", " Hello", "!", " He is."]
 
 
