@@ -15,16 +15,14 @@ from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
-from app.cache.making import make_cache
+from app.cache.memory import make_cache
 from app.cache.protocol import Cache
 from app.feedback.collecting import make_feedback
-from app.http.access import make_access
+from app.http.access import Origins, make_access
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of, make_tracing
-from app.http.json_calls import JsonCalls
-from app.http.middleware import add_middleware
-from app.http.origins import Origins
+from app.http.middleware import JsonCalls, add_middleware
 from app.http.repeats import Repeats
 from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
@@ -37,11 +35,10 @@ from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings
 from models.errors import ModelNotLoaded
-from workers.admission import Admission
+from workers.admission import Admission, Turns
 from workers.build import build_workers
 from workers.hooks import Hooks
 from workers.supervision import Supervisor
-from workers.turns import Turns
 
 if TYPE_CHECKING:
     from workers.escalation import SecondModel

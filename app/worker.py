@@ -23,7 +23,8 @@ from workers import wire
 from workers.build import load_served
 from workers.config import Role, api_keys
 from workers.hooks import Hooks
-from workers.server import HeadCheck, Served, routes
+from workers.protocol import Served
+from workers.server import HeadCheck, routes
 from workers.supervision import Supervisor
 
 logger = logging.getLogger(__name__)

@@ -22,8 +22,7 @@ from tests import fakes
 from tests.worker_servers import listening, make_app
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
-from workers.protocol import Workers
-from workers.server import Served
+from workers.protocol import Served, Workers
 from workers.supervision import running_workers
 from workers.wire import GenerationInfo
 

@@ -10,8 +10,9 @@ from starlette.middleware import Middleware
 from workers.config import ComparerConfig, GeneratorConfig
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
+from workers.protocol import Served
 from workers.remote import connect_comparers, connect_generator
-from workers.server import HeadCheck, Served, routes
+from workers.server import HeadCheck, routes
 
 ANYWHERE = LanguageModel.of_id("embedded")
 

@@ -12,6 +12,7 @@ from typing import Protocol, Self
 
 from models.engines.protocol import NO_IMAGES, EngineInfo
 from models.probes.card import Card
+from models.ranges import Exact, Logprob
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText
@@ -107,10 +108,10 @@ class ComparerInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstTokenReply:
+class FirstTokenReply(Exact):
     """Log-probabilities in nats of groups of first tokens, None for a group without tokens."""
 
-    logprobs: tuple[float | None, ...]
+    logprobs: tuple[Logprob | None, ...]
     identity: str
 
 
@@ -122,12 +123,16 @@ class PairReply:
     identity: str
 
 
-class Worker(Protocol):
-    """What the supervisor knows of a worker."""
+class Watched(Protocol):
+    """What may hang."""
 
     @property
     def busy_since(self) -> float | None:
         """Monotonic seconds at which its longest running blocking call began; None without one."""
+
+
+class Worker(Watched, Protocol):
+    """What the supervisor knows of a worker."""
 
     async def run(self) -> None:
         """Serve until closed or cancelled; raises where the model is lost.
@@ -208,37 +213,39 @@ class NliComparer(Comparer, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
-    """The workers of one deployment.
+class Served:
+    """The workers of one process: a generator, or comparers with or without an NLI model, or all.
 
     Attributes:
         comparers: similarity functions by name.
-        default_similarity: the one that serves where a request names none.
-        nli: None where there is no NLI model.
+    """
+
+    generator: Generator | None = None
+    comparers: Mapping[str, Comparer] = field(default_factory=dict)
+    nli: NliComparer | None = None
+
+    def by_name(self) -> dict[str, Generator | Comparer]:
+        """All of them, as the supervisor, the log and metrics call them."""
+        named: dict[str, Generator | Comparer] = {}
+        if self.generator is not None:
+            named["generation"] = self.generator
+        for name, comparer in self.comparers.items():
+            named[f"similarity-{name}"] = comparer
+        if self.nli is not None:
+            named["nli"] = self.nli
+        return named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers(Served):
+    """The workers of one deployment.
+
+    Attributes:
+        default_similarity: the function that serves where a request names none.
         similarity_of_given: the one that serves where a request names none and brings its samples;
             "" for the default.
     """
 
     generator: Generator
-    comparers: Mapping[str, Comparer]
     default_similarity: str
-    nli: NliComparer | None
     similarity_of_given: str = ""
-
-    def by_name(self) -> dict[str, Generator | Comparer]:
-        """All of them, as the supervisor, the log and metrics call them."""
-        return by_name(self.generator, self.comparers, self.nli)
-
-
-def by_name(
-    generator: Generator | None, comparers: Mapping[str, Comparer], nli: Comparer | None
-) -> dict[str, Generator | Comparer]:
-    """Workers as the supervisor, the log and metrics call them."""
-    named: dict[str, Generator | Comparer] = {}
-    if generator is not None:
-        named["generation"] = generator
-    for name, comparer in comparers.items():
-        named[f"similarity-{name}"] = comparer
-    if nli is not None:
-        named["nli"] = nli
-    return named

@@ -7,21 +7,33 @@ asked anew what it is, so that nothing of other weights is served under their na
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
-from models.codec import to_json
+import httpx
+from annotated_types import Ge, Le, MaxLen
+
+from models import errors
+from models.codec import reader, to_json
 from models.engines.protocol import check_grammar, check_no_images
-from models.errors import InvalidRequest, SimilarityUnavailable
+from models.errors import (
+    CocoaError,
+    EngineError,
+    InvalidRequest,
+    NotReady,
+    SimilarityUnavailable,
+    Unauthorized,
+)
 from models.images import images_of
-from models.records import Generation, GenerationRequest, OnToken, Pair
+from models.ranges import Exact
+from models.records import Generation, GenerationRequest, OnToken, Pair, Token
 from models.similarity import OVER_NLI
 from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.calling import Listener, deadline_of, in_time
-from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of
+from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of, lines
 from workers.config import ComparerConfig, GeneratorConfig, Role
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
@@ -37,13 +49,117 @@ from workers.protocol import (
 )
 from workers.standing import Known, Server
 from workers.upstream import RemoteWorker, Upstream, prompt_key, session_of
-from workers.worker_replies import MAX_INFO_BYTES, bounded, refusal_of, result_of
 
 Decoded = TypeVar("Decoded")
 Asked = TypeVar("Asked", str, tuple[str, str])
 Reply = TypeVar("Reply", Generation, FirstTokenReply)
 
 _NOBODY = Listener(None)
+# Of what a worker is, or why it does not answer.
+MAX_INFO_BYTES = 1_048_576
+# Of an error's message.
+_MOST_CHARACTERS = 4096
+
+_ERRORS = {kind.code: kind for kind in errors.answered()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Error(Exact):
+    code: str
+    message: Annotated[str, MaxLen(_MOST_CHARACTERS)]
+    field: Annotated[str, MaxLen(_MOST_CHARACTERS)] | None
+    retry_after_s: Annotated[int, Ge(0), Le(3600)] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal(Exact):
+    error: _Error
+
+
+_error, _refusal = reader(_Error), reader(_Refusal)
+
+
+def decode_error(content: bytes) -> CocoaError:
+    """The error of this code.
+
+    Raises:
+        Garbled: it is none.
+    """
+    with wire.garbled("no error"):
+        return _as_ours(_error(content))
+
+
+def _as_ours(told: _Error) -> CocoaError:
+    kind = _ERRORS[told.code]
+    return kind(told.message, field=told.field, retry_after_s=told.retry_after_s)
+
+
+def bounded(on_token: OnToken, most: int) -> OnToken:
+    """Tells at most so many tokens, and what is left of a reasoning; raises `Garbled` beyond."""
+    num_told = 0
+
+    def tell(token: Token) -> None:
+        nonlocal num_told
+        num_told += 1
+        if num_told > most + 1:
+            raise wire.Garbled("longer than what was asked for")
+        on_token(token)
+
+    return tell
+
+
+async def result_of(response: httpx.Response, listener: Listener, digest: bytes) -> bytes:
+    """The result at the end of the lines, not yet decoded; tokens are told as they come.
+
+    It is read to its end: a connection with unread bytes cannot be used again.
+
+    Raises:
+        Unreachable: the lines end without one, or the worker has stopped.
+        Garbled: a line is none of ours or of another call, or comes after the result.
+        CocoaError: what the worker raised.
+    """
+    result = None
+    async for line in lines(response):
+        if result is not None:
+            raise wire.Garbled("longer than its result")
+        kind, content = wire.decode_line(line, digest)
+        if kind == "token":
+            listener.tell(wire.decode_token(content))
+        elif kind == "error":
+            raise _of_worker(decode_error(content))
+        else:
+            result = content
+    if result is None:
+        raise Unreachable("its answer ends in the middle")
+    return result
+
+
+async def refusal_of(response: httpx.Response) -> Exception:
+    """What a reply without an answer means.
+
+    A worker that is not ready, or a proxy without one, is passed over like one that cannot be
+    reached.
+    """
+    body = await body_of(response, MAX_INFO_BYTES)
+    try:
+        return _of_worker(_as_ours(_refusal(body).error))
+    except (ValueError, LookupError):
+        return Unreachable(f"it answers with status {response.status_code}")
+
+
+def _of_worker(error: CocoaError) -> Exception:
+    """What an error of a worker is to a gateway, whose clients know of no worker.
+
+    One whose model has stopped, or that wants another key, is passed over; a defect of it is its
+    model's failure.
+    """
+    if isinstance(error, NotReady):
+        return Unreachable("its model is not ready")
+    if isinstance(error, Unauthorized):
+        return Unreachable("it wants another key")
+    if type(error) is errors.InternalError:
+        return EngineError(error.message)
+    return error
 
 
 class _Kind(Generic[Known]):
@@ -90,17 +206,11 @@ class _OurWorker(RemoteWorker[Known]):
         listener: Listener = _NOBODY,
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> Decoded:
-        """What a process answers to a call.
+        """What a process, chosen by a key, answers to a call; its tokens come before the result.
 
-        Args:
-            path: of the call.
-            body: of the call.
-            decode: its result.
-            until: monotonic second of the deadline; None where there is none.
-            key: what the process is chosen by.
-            listener: told the tokens that come before the result.
-            is_of: whether an answer is of the weights that are known; else its process is asked
-                anew what it is, and where that fails, what it said before holds.
+        Where an answer is not `is_of` the weights that are known, its process is asked anew what it
+        is, and where that fails, what it said before holds. `until` is the monotonic second of the
+        deadline.
 
         Raises:
             CocoaError: none answered, or what the worker raised.
@@ -202,12 +312,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
 class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
     """A `Comparer` of a similarity worker, or of several that hold the same models.
 
-    Args:
-        upstream: the workers; at least one has this comparer.
-        hooks: what it is tied to.
-        language_model: whose answers it compares.
-        name: of the similarity function; None for the NLI model.
-        info: what the worker says of it now.
+    Its name is that of the similarity function; None for the NLI model.
     """
 
     def __init__(

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import Request
@@ -16,23 +15,11 @@ from models.codec import to_json
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
 from workers import wire
-from workers.protocol import Comparer, Generator, NliComparer, by_name
+from workers.protocol import Comparer, Generator, Served
 
 # The longest deadline that a gateway may pass on, in seconds.
 _MAX_TIMEOUT_S = 86_400.0
 _VERSION = str(wire.VERSION)
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What one worker process serves: a generator, or comparers with or without an NLI model."""
-
-    generator: Generator | None = None
-    comparers: Mapping[str, Comparer] = field(default_factory=dict)
-    nli: NliComparer | None = None
-
-    def by_name(self) -> dict[str, Generator | Comparer]:
-        return by_name(self.generator, self.comparers, self.nli)
 
 
 # What is served, once it is loaded; None before, and after a loop has died.

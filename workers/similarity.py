@@ -1,14 +1,18 @@
-"""The similarity worker: one pair model behind a micro-batcher that all requests share."""
+"""Comparers over models in this process: one pair model, or one of sentences by an NLI model."""
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
+
+import numpy as np
 
 from models.digests import digest_of
 from models.errors import SimilarityUnavailable
 from models.records import Pair
+from models.similarity.align import Grid, aligned, cells
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
 from models.threads import ModelThread
@@ -114,6 +118,64 @@ class NliWorker(SimilarityWorker):
         return list(map(ends.__getitem__, texts))
 
 
+class AlignWorker:
+    """A `Comparer` around the one of an NLI model, whose first label is the support of a cell."""
+
+    def __init__(self, nli: Comparer) -> None:
+        self._nli = nli
+        self._closed = asyncio.Event()
+        self._made_of = nli.info
+        self._info = _info_over(nli.info)
+
+    @property
+    def info(self) -> ComparerInfo:
+        if self._nli.info is not self._made_of:  # each request asks, and models seldom change
+            self._made_of = self._nli.info
+            self._info = _info_over(self._made_of)
+        return self._info
+
+    @property
+    def busy_since(self) -> float | None:
+        """Of the NLI model."""
+        return self._nli.busy_since
+
+    async def run(self) -> None:
+        """It has no loop of its own."""
+        await self._closed.wait()
+
+    async def warm_up(self) -> None:
+        """The NLI model has its own."""
+
+    async def compare(self, pairs: Sequence[Pair]) -> PairReply:
+        """The first text is the context, the second the claim."""
+        grids = cells(pairs)
+        rows = chain.from_iterable(grids.values())
+        reply = await self._nli.compare(list(chain.from_iterable(rows)))
+        scores = {pair: _score(grid, reply.scores) for pair, grid in grids.items()}
+        return PairReply(scores, _identity_over(reply.identity))
+
+    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        return await self._nli.fit_contexts(texts)
+
+    async def close(self) -> None:
+        self._closed.set()
+
+
+def _info_over(info: ComparerInfo) -> ComparerInfo:
+    identity = _identity_over(info.identity)
+    return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)
+
+
+def _identity_over(identity: str) -> str:
+    return digest_of("align", identity)
+
+
+def _score(grid: Grid, scores: Mapping[Pair, PairScore]) -> PairScore:
+    values = np.array([[scores[cell][0][0] for cell in row] for row in grid])
+    return (aligned(values),), any(scores[cell][1] for row in grid for cell in row)
+
+
 # mypy holds the classes to their protocols
-_: type[Comparer] = SimilarityWorker
+_comparer: type[Comparer] = SimilarityWorker
 _nli: type[NliComparer] = NliWorker
+_align: type[Comparer] = AlignWorker

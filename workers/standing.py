@@ -71,11 +71,6 @@ class Server(Generic[Known]):
         num_calls: under way.
         num_failed: looks at it in a row that found it failing.
         look_at: monotonic second before which it is not looked at again.
-
-    Args:
-        role: what it does.
-        client: of it.
-        kind: how it is found out.
     """
 
     def __init__(self, role: Role, client: Client, kind: Kind[Known]) -> None:
@@ -193,11 +188,6 @@ async def unchanged(
     may_repeat: Callable[[], bool] = lambda: True,
 ) -> Reply:
     """What a server answers while it is the same from beginning to end; else it is asked anew.
-
-    Args:
-        server: that is asked.
-        ask: asks it; may raise `ChangedModel`.
-        may_repeat: asked where the server has changed.
 
     Raises:
         GenerationUnavailable, SimilarityUnavailable: it has changed again, or has been listened to

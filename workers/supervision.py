@@ -12,24 +12,16 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Literal, Protocol
+from typing import Literal
 
 from models.errors import ModelLost, ModelNotLoaded
-from workers.protocol import Worker, Workers
+from workers.protocol import Watched, Worker, Workers
 
 logger = logging.getLogger(__name__)
 
 State = Literal["starting", "ready", "dead", "stopped"]
 
 _POLL_S = 0.5
-
-
-class Watched(Protocol):
-    """What may hang."""
-
-    @property
-    def busy_since(self) -> float | None:
-        """Monotonic seconds at which its longest running blocking call began; None without one."""
 
 
 class Supervisor:

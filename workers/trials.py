@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 from models.errors import EngineError, NotReady
 from models.grammar_rules import TOO_LONG, refusal
-from workers.turns import Turns
+from workers.admission import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -178,10 +178,7 @@ class Trials:
             self._process.end()
 
     async def check(self, source: str) -> Verdict:
-        """Whether texts can follow a grammar.
-
-        Args:
-            source: as `Engine.grammar_source` has it.
+        """Whether texts can follow a grammar, whose source `Engine.grammar_source` makes.
 
         Raises:
             EngineError: the process ended time and again.

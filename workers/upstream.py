@@ -59,15 +59,9 @@ class Upstream(Generic[Known]):
         servers: all of them that are known by now.
         is_closed: whether `close` was called.
 
-    Args:
-        role: what they do.
-        config: where they are.
-        kind: how each is found out.
-        hooks: told of each call, and of each server.
-        whose: see `Whose`.
-        is_routed: whether replicas stand behind each server: one failed call says nothing of it.
-        headers, params: of each call, beside the key.
-        resolve: finds the servers behind each url's name; None where a url is one server.
+    Where replicas stand behind each (`is_routed`), one failed call says nothing of it. Headers and
+    params go with each call, beside the key; `resolve` finds the servers behind each url's name,
+    None where a url is one server.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ import orjson
 
 from models import errors
 from models.codec import generation_from_json, reader, request_to_json, to_json
-from models.ranges import Exact, Logprob, Probability
+from models.ranges import Exact, Probability
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
 from models.statistics import (
@@ -90,12 +90,6 @@ class _FirstToken(Exact):
 
 
 @dataclass(frozen=True, slots=True)
-class _FirstTokenReply(Exact):
-    logprobs: tuple[Logprob | None, ...]
-    identity: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Compare(Exact):
     comparer: str | None
     texts: list[str]
@@ -120,7 +114,7 @@ _INFOS: dict[str, Callable[[bytes], Any]] = {
 }
 _generate, _first_token = reader(_Generate), reader(_FirstToken)
 _compare, _fit, _texts = reader(_Compare), reader(_Fit), reader(list[str])
-_first_token_reply, _pair_reply = reader(_FirstTokenReply), reader(_PairReply)
+_first_token_reply, _pair_reply = reader(FirstTokenReply), reader(_PairReply)
 _token_ends, _token = reader(list[list[int]]), reader(Token)
 
 
@@ -164,7 +158,7 @@ def decode_first_token_reply(num_groups: int, content: bytes) -> FirstTokenReply
     with garbled("no log-probs of first tokens"):
         found = _first_token_reply(content)
         _expect(len(found.logprobs) == num_groups)
-        return FirstTokenReply(found.logprobs, found.identity)
+        return found
 
 
 def _check_answers(request: GenerationRequest, generation: Generation) -> None:

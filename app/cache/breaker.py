@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
@@ -20,14 +21,11 @@ _CALM_S = 30.0
 _PROBE_EVERY_S = 1.0
 
 
+@dataclass(eq=False)
 class Breaker:
     """The breaker of one use of Redis.
 
     Attributes:
-        state: only "closed" lets anything be asked. "suspect", also at the start, is decided by a
-            probe at once; "open" is known to be a fault, logged, and probed every second.
-
-    Args:
         probe: an exchange within so many seconds; raises while Redis is not well.
         parts: lanes and connections, which are closed before a probe and at the end.
         timeout_s: what an exchange may take.
@@ -35,28 +33,21 @@ class Breaker:
         lost: what it means that it opens, for the log.
         found: what it means that it closes again.
         clock: seconds.
+        state: only "closed" lets anything be asked. "suspect", also at the start, is decided by a
+            probe at once; "open" is known to be a fault, logged, and probed every second.
     """
 
-    def __init__(
-        self,
-        probe: Callable[[float], Awaitable[None]],
-        parts: Sequence[Lane[Any, Any] | Connection],
-        timeout_s: float,
-        on_state: Callable[[State], None],
-        *,
-        lost: str,
-        found: str,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.state: State = "suspect"
-        self._probe = probe
-        self._parts = parts
-        # The first exchange connects, which includes TLS and the password.
-        self._limits_s = (PATIENCE_S, timeout_s)
-        self._on_state = on_state
-        self._lost, self._found = lost, found
-        self._clock = clock
-        self._failed_at = -math.inf
+    probe: Callable[[float], Awaitable[None]]
+    parts: Sequence[Lane[Any, Any] | Connection]
+    timeout_s: float
+    on_state: Callable[[State], None]
+    lost: str
+    found: str
+    clock: Callable[[], float] = time.monotonic
+    state: State = "suspect"
+    _failed_at: float = -math.inf
+
+    def __post_init__(self) -> None:
         self._has_failed = asyncio.Event()
         self._has_failed.set()
 
@@ -89,7 +80,7 @@ class Breaker:
             await self._close()
 
     async def _close(self) -> None:
-        for part in self._parts:
+        for part in self.parts:
             await part.close()
 
     async def _heal(self) -> None:
@@ -98,23 +89,24 @@ class Breaker:
                 await asyncio.sleep(_PROBE_EVERY_S)
             try:
                 await self._close()
-                for limit_s in self._limits_s:
-                    await self._probe(limit_s)
+                # The first exchange connects, which includes TLS and the password.
+                for limit_s in (PATIENCE_S, self.timeout_s):
+                    await self.probe(limit_s)
             except Exception as error:
                 self._fail(error)
             else:
                 self._has_failed.clear()
-                self._set("closed", self._found)
+                self._set("closed", self.found)
 
     def _fail(self, error: Exception) -> None:
-        now = self._clock()
+        now = self.clock()
         is_first = self.state == "closed" and now - self._failed_at >= _CALM_S
         self._failed_at = now
         self._has_failed.set()
         if is_first:
             self._set("suspect")
         else:
-            self._set("open", f"{self._lost}: {kind_of_fault(error)}")
+            self._set("open", f"{self.lost}: {kind_of_fault(error)}")
 
     def _set(self, state: State, message: str = "") -> None:
         before, self.state = self.state, state
@@ -124,4 +116,4 @@ class Breaker:
             logger.warning("%s", message)
         elif before == "open":
             logger.info("%s", message)
-        self._on_state(state)
+        self.on_state(state)

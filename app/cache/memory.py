@@ -4,7 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
-from app.cache.protocol import CacheConfig
+from app.cache.protocol import Cache, CacheConfig, State
 
 # Of an entry's objects and its place in the dictionary, measured: entries for pairs of texts are
 # small and many.
@@ -65,3 +65,15 @@ class MemoryCache:
     def _forget(self, key: str) -> None:
         value, _ = self._entries.pop(key)
         self.num_bytes -= len(key) + len(value) + _OVERHEAD_BYTES
+
+
+def make_cache(config: CacheConfig, on_state: Callable[[State], None]) -> Cache | None:
+    """The cache that is configured, in Redis or in this process; None where none is wanted."""
+    if not config.enabled:
+        return None
+    if url := config.whole_url():
+        # The client of Redis is imported only where a deployment has one.
+        from app.cache.redis import RedisCache
+
+        return RedisCache(url, config, on_state)
+    return MemoryCache(config)

@@ -1,20 +1,25 @@
-"""The `cocoa` command."""
+"""The `cocoa` command; what a command needs is imported when it runs."""
 
+from importlib import import_module
 from importlib.metadata import entry_points, version
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from app.cli.ask import ask
-from app.cli.doctor import doctor
-from app.cli.estimators import errors, estimators
-from app.cli.key import key
-from app.cli.mcp import mcp
-from app.cli.run_batch import run_batch
-from app.cli.serve import serve
-from app.cli.worker import worker
-
+# Each is a function or a Typer in a module of its name; beside it what the list of commands says.
+_LIST = """
+serve       Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md).
+worker      Serve one model of this deployment to gateways (docs/workers.md).
+ask         Answer one prompt and say how sure the model is.
+run-batch   Answer a file of requests, in OpenAI's format, and write each answer as it comes.
+mcp         Serve tools to an agent that starts this command (Model Context Protocol).
+doctor      Look at a gateway and all that it depends on, by its settings; 1 if something is wrong.
+estimators  List every estimator with formula, needs, cost and use, as Markdown.
+errors      List every error of the service with status, code and meaning, as Markdown.
+key         Keys for clients of the service (docs/keys.md).
+"""
+COMMANDS = dict(line.split(maxsplit=1) for line in _LIST.strip().splitlines())
 # Other distributions add commands under this group; each entry point is a function or a Typer.
 _ADDED = "cocoa.commands"
 _IN_LAB = ("calibrate", "check", "evaluate", "probe")
@@ -27,32 +32,45 @@ class _Commands(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *sorted(entry_points(group=_ADDED).names)]
+        return [*COMMANDS, *sorted(entry_points(group=_ADDED).names)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or _added(ctx, cmd_name)
+        return super().get_command(ctx, cmd_name) or _command(ctx, cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the list by what `COMMANDS` says, without importing one."""
+        for name, said in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=said))
+        super().format_help(ctx, formatter)
 
 
-def _added(ctx: Any, name: str) -> Any:
-    """The command that an entry point adds; None where there is none of that name."""
+def _command(ctx: Any, name: str) -> Any:
+    """The command of this name; None where there is none."""
     found = list(entry_points(group=_ADDED, name=name))
-    if found:
+    if name in COMMANDS:
+        from models.lasting import lasting
+
+        module = name.replace("-", "_")
+        with lasting():
+            command = getattr(import_module(f"app.cli.{module}"), module)
+    elif found:
         command = found[0].load()
-        commands = typer.Typer()
-        if isinstance(command, typer.Typer):
-            commands.add_typer(command, name=name)
-        else:
-            commands.command(name)(command)
-            commands.callback()(lambda: None)  # a Typer of one command is that command
-        return typer.main.get_group(commands).get_command(ctx, name)
-    if name in _IN_LAB:
+    elif name in _IN_LAB:
         typer.echo(
             f"`cocoa {name}` comes with cocoa-lab, which is not installed: "
             "`pip install -e 'lab[evaluation]'` in a checkout of cocoa-serve",
             err=True,
         )
         raise typer.Exit(1)
-    return None
+    else:
+        return None
+    commands = typer.Typer()
+    if isinstance(command, typer.Typer):
+        commands.add_typer(command, name=name)
+    else:
+        commands.command(name)(command)
+        commands.callback()(lambda: None)  # a Typer of one command is that command
+    return typer.main.get_group(commands).get_command(ctx, name)
 
 
 app = typer.Typer(
@@ -74,17 +92,6 @@ def _options(
     if show_version:
         typer.echo(version("cocoa-serve"))
         raise typer.Exit
-
-
-app.command()(serve)
-app.command()(worker)
-app.command()(ask)
-app.command("run-batch")(run_batch)
-app.command()(mcp)
-app.command()(doctor)
-app.command()(estimators)
-app.command()(errors)
-app.add_typer(key, name="key")
 
 
 def main() -> None:

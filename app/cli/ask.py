@@ -1,10 +1,33 @@
-"""`cocoa ask`: one prompt, its answer and scores, for a person or as JSON."""
+"""`cocoa ask`: one prompt, its answer and scores, for a person or as JSON.
 
-from typing import Annotated, Literal
+One request, to a running service or the same application here.
+"""
 
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
+
+import httpx
 import typer
+from pydantic import JsonValue, ValidationError
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
 
+from app.cli.clients import client_of
 from app.cli.environment import ApiKey, Url
+from app.http.described import ABSENT
+from app.http.schemas import ErrorResponse, GenerateResponse
+
+# A high consistency means that the samples disagree, and people read it the other way round.
+_WORDS = {
+    "consistency": "disagreement (consistency)",
+    "consistency_light": "disagreement, predicted (consistency_light)",
+    "rb_consistency": "disagreement by probability (rb_consistency)",
+}
 
 
 def ask(
@@ -38,11 +61,9 @@ def ask(
     ] = False,
 ) -> None:
     """Answer one prompt and say how sure the model is."""
-    from app.cli.asking import ask_and_print, json_of
-
     body = {
         "prompt": prompt,
-        "messages": messages and json_of(messages),
+        "messages": messages and _json_of(messages),
         "mode": mode,
         "estimators": estimator or None,
         "estimator": next(iter(estimator or ()), None),
@@ -52,4 +73,110 @@ def ask(
         "return_samples": mode == "full",
         "return_tokens": True,
     }
-    ask_and_print(body, url, key, as_json=as_json)
+    _ask_and_print(body, url, key, as_json=as_json)
+
+
+def _ask_and_print(
+    body: Mapping[str, object], url: str | None, key: str | None, *, as_json: bool
+) -> None:
+    """Send one request and print what came back; the command ends where it failed."""
+    try:
+        response = asyncio.run(_post(body, url, key))
+        is_success = response.status_code == httpx.codes.OK
+        if is_success:
+            answered = GenerateResponse.model_validate_json(response.content)
+        else:
+            error = ErrorResponse.model_validate_json(response.content).error
+    except (httpx.HTTPError, httpx.InvalidURL) as failure:
+        _fail(f"{url}: {str(failure) or type(failure).__name__}")
+    except ValidationError:
+        kind = response.headers.get("content-type", "no content type")
+        _fail(f"{url}: no cocoa service answers there ({response.status_code}, {kind})")
+    if not is_success:
+        message = f"{error.code}: {error.message}"
+        if error.field:
+            message += f" (field {error.field})"
+        _fail(message)
+    if as_json:
+        typer.echo(response.text)
+    else:
+        _print(answered, Console())
+
+
+def _json_of(messages: str) -> JsonValue:
+    text: str | bytes = messages
+    try:
+        if not messages.lstrip().startswith("[") and (path := Path(messages)).is_file():
+            text = path.read_bytes()
+        value: JsonValue = json.loads(text)
+    except (OSError, ValueError) as error:
+        what = "is neither a file nor JSON"
+        if messages.endswith(".json"):
+            what = "cannot be read"
+        raise typer.BadParameter(
+            f"{what} ({type(error).__name__}): "
+            """'[{"role": "user", "content": "Hello"}]' would do""",
+            param_hint="--messages",
+        ) from None
+    return value
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
+
+
+async def _post(body: Mapping[str, object], url: str | None, key: str | None) -> httpx.Response:
+    async with client_of(url, key) as client:
+        return await client.post("/generate-with-uncertainty", json=body)
+
+
+def _print(response: GenerateResponse, console: Console) -> None:
+    text, provenance, usage = "(held back)", response.provenance, response.usage
+    if response.refusal is not ABSENT:
+        text = f"(refused) {response.refusal}"
+    elif response.text is not None:
+        text = response.text.strip() or "(empty)"
+
+    def line(name: str, said: str, style: str = "") -> None:
+        console.print(Text.assemble((f"{name:12}", "dim"), (said, style)))
+
+    line("answer", text, "bold")
+    line("uncertainty", f"{_number(response.uncertainty)} nats ({response.estimator})")
+    if response.confidence is not None:
+        share = f"{100 * response.confidence:.0f} % right"
+        line("confidence", f"{share}, by the calibrator {provenance.calibrator}")
+    for warning in response.warnings:
+        line("warning", warning, "yellow")
+    scores = Table("score (higher: less sure)", Column("value", justify="right"))
+    for name, value in response.scores.items():
+        scores.add_row(_WORDS.get(name, name), response.reasons.get(name) or _number(value))
+    console.print(scores)
+    if response.samples is not ABSENT:
+        console.print(_samples(response))
+    about = [provenance.model.id]
+    if provenance.seed is not ABSENT:
+        about.append(f"seed {provenance.seed}")
+    about.append(
+        f"{usage.prompt_tokens} prompt, {usage.completion_tokens} answer, "
+        f"{usage.sample_tokens} sampled tokens"
+    )
+    about.append(f"{response.timing_ms.total:.0f} ms")
+    console.print(Text(" · ".join(about), style="dim"))
+
+
+def _samples(response: GenerateResponse) -> Table:
+    samples = response.samples or []
+    counts = Counter(sample.text.strip() for sample in samples)
+    similarity = {sample.text.strip(): sample.similarity for sample in samples}
+    numbers = [Column(name, justify="right") for name in ("samples", "similarity")]
+    table = Table(*numbers, f"{len(counts)} distinct texts")
+    for text, count in counts.most_common():
+        table.add_row(str(count), _number(similarity[text]), Text(text or "(empty)"))
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}"

@@ -1,13 +1,30 @@
-"""`cocoa doctor`: what is wrong with a deployment, asked from inside of it."""
+"""`cocoa doctor`: each arrow from a gateway to what it depends on, looked at from inside of it.
 
-from typing import TYPE_CHECKING, Annotated
+The gateway's own clients ask here, with its settings, so that they meet what it meets.
+"""
 
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from typing import Annotated, Any, NamedTuple
+
+import httpx
 import typer
+from redis.exceptions import RedisError
 
+from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
+from app.cache.protocol import RedisServer
+from app.cli.clients import client_of
 from app.cli.environment import ApiKey, settings_or_exit
-
-if TYPE_CHECKING:
-    from app.settings import Settings
+from app.http.responses import weights_of
+from app.settings import Settings
+from models.errors import ModelNotLoaded
+from workers.build import connect_comparers, connect_generator
+from workers.config import Role, WorkerConfig, variable
+from workers.hooks import Hooks
+from workers.language_model import LanguageModel
 
 
 def doctor(
@@ -19,20 +36,17 @@ def doctor(
         float, typer.Option(min=1, help="Seconds that servers of a model are waited for.")
     ] = 15.0,
 ) -> None:
-    """Look at a gateway and all that it depends on, by its own settings; 1 if something is wrong.
+    """Look at a gateway and all that it depends on, by its settings; 1 if something is wrong.
 
     A server of others is tried out as at the gateway's start (docs/servers.md).
     """
-    import asyncio
-    import logging
-
     logging.getLogger().addHandler(logging.NullHandler())  # what clients log is told below
     settings = settings_or_exit()
     is_well = asyncio.run(_tell(settings, url or own_url(settings), api_key, patience_s))
     raise typer.Exit(0 if is_well else 1)
 
 
-def own_url(settings: "Settings") -> str:
+def own_url(settings: Settings) -> str:
     """Where the service of these settings tells how it is, from its own machine."""
     host, port = settings.host, settings.port
     if settings.ops_port is not None:
@@ -42,12 +56,182 @@ def own_url(settings: "Settings") -> str:
     return f"http://{host}:{port}"
 
 
-async def _tell(settings: "Settings", url: str, key: str | None, patience_s: float) -> bool:
-    from app.cli.examining import examine
-
+async def _tell(settings: Settings, url: str, key: str | None, patience_s: float) -> bool:
     is_well = True
     async for finding in examine(settings, url, key, patience_s):
         is_well &= finding.is_well
         verdict = "ok" if finding.is_well else "WRONG"
         typer.echo(f"{verdict:6}{finding.what:11} {finding.words}")
     return is_well
+
+
+_AGAIN_S = 0.5
+_MEANS = {
+    "ConnectError": "nobody listens there, the name is unknown or its certificate not trusted",
+    "ConnectTimeout": "no packet comes back: a network policy, or a host that is gone",
+    "ReadError": "it ends connections: TLS on one side only, or another protocol",
+    "RemoteProtocolError": "it speaks no HTTP: TLS on one side only, or another protocol",
+    "it wants another key": "set the api_key of these servers",
+    "it does not answer": "something listens and hangs, or its model is not loaded yet",
+    "authentication refused": "set its password",
+    "unreachable": "nobody listens there, or the name is unknown",
+    "TLS failed": "rediss:// and redis:// are mixed up, or the authority is another one",
+}
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    is_well: bool
+    what: str
+    words: str
+
+
+async def examine(
+    settings: Settings, url: str, key: str | None, patience_s: float
+) -> AsyncIterator[Finding]:
+    """Findings as they come, and none about what could not be asked."""
+    found, served = await _service(url, key)
+    for finding in found:
+        yield finding
+    for role in ("generation", "similarity"):
+        for finding in await _servers(role, settings.workers, patience_s, served):
+            yield finding
+    for name in ("cache", "feedback"):
+        config: RedisServer = getattr(settings, name)
+        if whole_url := config.whole_url():
+            yield await _redis(name, config, whole_url)
+
+
+async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, Any]]:
+    found = []
+    try:
+        async with client_of(url, key) as client:
+            ready, told = await client.get("/readyz"), await client.get("/version")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return [Finding(False, "service", f"{url}: {_meaning(type(error).__name__)}")], {}
+    is_ready = ready.status_code == 200
+    words = "is ready" if is_ready else f"is not ready: {_message_of(ready)}"
+    found.append(Finding(is_ready, "service", f"{url} {words}"))
+    if told.status_code != 200:
+        words = f"GET /version says {_message_of(told)}: give --api-key, or ask COCOA_OPS_PORT"
+        return [*found, Finding(False, "service", words)], {}
+    served = told.json()
+    runs, ours = served["version"], version("cocoa-serve")
+    revision = served["git_revision"] or "of an unknown revision"
+    words = f"the service is {runs} ({revision}), this command {ours}"
+    found.append(Finding(runs == ours, "version", words))
+    for setting, reason in served["unmet"].items():
+        found.append(Finding(False, "settings", f"{setting} cannot be had: {reason}"))
+    if served["model"] is not None:
+        calibrator = (served["calibrator"] or {}).get("id", "none is served")
+        found.append(Finding(True, "calibrator", calibrator))
+        found.append(Finding(True, "probes", ", ".join(served["probes"]) or "none is read"))
+    return found, served
+
+
+async def _servers(
+    role: Role, config: WorkerConfig, patience_s: float, served: dict[str, Any]
+) -> list[Finding]:
+    """The servers of one model: whether each answers, and whether they hold what is served."""
+    group = config.generation if role == "generation" else config.similarity
+    if not group.urls:
+        found = [Finding(True, role, "the service holds the model itself, and serves it")]
+        return found if served.get("model") else []
+    try:
+        troubles, workers = await _asked(role, config, patience_s)
+    except ModelNotLoaded as error:
+        return [Finding(False, role, str(error))]
+    found = []
+    if not troubles:
+        words = f"{variable(f'{role}.url')}: no address of it is known, or none has answered"
+        found.append(Finding(False, role, words))
+    for url, trouble in troubles.items():
+        words = f"{url}: {_meaning(trouble)}" if trouble else f"{url} answers"
+        found.append(Finding(not trouble, role, words))
+    if not workers:
+        return found
+    up = [one for one in workers[0].upstream.servers if not troubles.get(one.url)]
+    await workers[0].close()
+    if role == "generation":  # of others' servers what was found of them
+        for name, value in workers[0].info.capabilities.items():
+            found.append(Finding(True, "server", f"{name:26}{'-' if value is None else value}"))
+    return [*found, *_identities(role, [one.known for one in up], workers, served)]
+
+
+async def _asked(
+    role: Role, config: WorkerConfig, patience_s: float
+) -> tuple[dict[str, str], Sequence[Any]]:
+    """What is wrong with each server, "" for nothing; workers over them, once one is well."""
+    troubles: dict[str, str] = {}
+
+    def on_server(role: Role, url: str, trouble: str | None) -> None:
+        if trouble is None:  # its name has lost this address
+            troubles.pop(url, None)
+        else:
+            troubles[url] = trouble
+
+    workers: Sequence[Any] = ()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience_s):
+            workers = await connected(role, config, Hooks(on_server=on_server))
+            while any(troubles.values()):  # others may be loading, or being tried out
+                await asyncio.sleep(_AGAIN_S)
+                await workers[0].upstream.connect()
+    return troubles, workers
+
+
+async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
+    if role == "generation":
+        return [await connect_generator(config, hooks)]
+    language_model = LanguageModel.of(config.generation)
+    comparers, _ = await connect_comparers(config, hooks, language_model)
+    return list(comparers.values())
+
+
+def _identities(
+    role: Role, known: Sequence[Any], workers: Sequence[Any], served: dict[str, Any]
+) -> list[Finding]:
+    found = []
+    if len({repr(getattr(one, "identity", one)) for one in known}) > 1:
+        words = f"the servers of {variable(f'{role}.url')} hold different models"
+        found.append(Finding(False, "identity", words))
+    told = [served.get("model"), *served.get("similarity_models", {}).values()]
+    if not any(told):  # the service could not be asked
+        return found
+    models = {worker.info.model_id: weights_of(worker.info) for worker in workers}
+    for model in models.values():
+        if model["revision"] is None:  # a function of two texts
+            continue
+        words, is_served = f"{role}: {model['id']}, revision {model['revision']}", True
+        if model not in told:
+            words, is_served = f"{words}, and the service serves another one", False
+        found.append(Finding(is_served, "identity", words))
+    return found
+
+
+async def _redis(name: str, config: RedisServer, url: str) -> Finding:
+    """Whether a Redis takes what is written."""
+    connection = Connection(url, config.ca_file)
+    try:
+        key = f"{getattr(config, 'namespace', 'cocoa')}:probe"
+        await connection.execute([("SET", key, b"", "EX", 1)], PATIENCE_S)
+        return Finding(True, "redis", f"{variable(f'{name}.url')} answers, and can be written")
+    except (RedisError, OSError) as error:
+        words = f"{variable(f'{name}.url')}: {_meaning(kind_of_fault(error))}"
+        return Finding(False, "redis", words)
+    finally:
+        await connection.close()
+
+
+def _meaning(reason: str) -> str:
+    """A reason of the log, and what it means for whoever looks for the fault."""
+    if reason in _MEANS:
+        return f"{reason} ({_MEANS[reason]})"
+    return reason
+
+
+def _message_of(response: httpx.Response) -> str:
+    with suppress(ValueError, LookupError, TypeError):
+        return str(response.json()["error"]["message"])
+    return f"status {response.status_code}"

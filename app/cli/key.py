@@ -8,6 +8,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from app.cli.environment import settings_or_exit
+from app.keys.records import KeysFileInvalid, digest_of, new_key, parse_keys
 
 key = typer.Typer(help="Keys for clients of the service (docs/keys.md).", no_args_is_help=True)
 
@@ -45,8 +46,6 @@ def new(
 
     A service that runs knows the key a second later.
     """
-    from app.keys.records import KeysFileInvalid, digest_of, new_key, parse_keys
-
     fresh = new_key()
     fields = {
         "name": _quoted(name),
@@ -86,8 +85,6 @@ def _add(path: Path, entry: str) -> None:
         KeysFileInvalid: the file would not be valid then.
         OSError: it cannot be read or written.
     """
-    from app.keys.records import parse_keys
-
     path = path.resolve()
     content, rights = b"", 0o600
     if path.exists():

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
+import httpx
 import typer
 
+from app.cli.clients import client_of
 from app.cli.environment import ApiKey, Url
 
 
@@ -22,10 +24,7 @@ def mcp(
 
 
 async def _serve(url: str | None, key: str | None) -> None:
-    import httpx
-
-    from app.cli.clients import client_of
-    from app.http.mcp.tools import make_server
+    from app.http.mcp.tools import make_server  # needs the package
 
     async with client_of(url, key) as client:
 

@@ -1,11 +1,42 @@
-"""`cocoa run-batch`: a file of requests, and a file of their answers."""
+"""`cocoa run-batch`: each line of a file asked once, a few at a time, until all are answered."""
 
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
+import httpx
+import orjson
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
+from app.cli.batch_files import (
+    Answers,
+    BadFile,
+    BadLine,
+    Line,
+    Unwritten,
+    count_lines,
+    read_lines,
+)
+from app.cli.clients import client_of
 from app.cli.environment import ApiKey, Url
+from workers.calling import together
+
+# RFC 9218: in the background. The service lets the key's other requests go first.
+_HEADERS = {"Priority": "u=7"}
+# The service's trouble, not the line's: it is asked again until patience ends.
+_BUSY = frozenset({429, 502, 503})
+_DEADLINE = 504
+_MAX_DEADLINES = 3
+_FAILED = 3  # how the command ends then
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
+
+
+class GivenUp(Exception):
+    """The service answers nobody, or not with this key; what is not answered can be asked later."""
 
 
 def run_batch(
@@ -37,8 +68,123 @@ def run_batch(
 ) -> None:
     """Answer a file of requests, in OpenAI's format, and write each answer as it comes.
 
-    A run that was stopped goes on where it was: give the same two files.
+    A run that was stopped goes on where it was: give the same two files. The command ends with 1
+    where lines are left that could not be asked, with 2 where the files do not belong together, and
+    with 3 where lines have an error in place of an answer.
     """
-    from app.cli.batching import run_and_tell
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    outcomes: Counter[str] = Counter()
+    try:
+        total = count_lines(input_file)
+        with (
+            Answers(output_file) as answers,
+            input_file.open("rb") as file,
+            Progress(*columns, console=console, disable=not console.is_terminal) as progress,
+        ):
+            task = progress.add_task("", total=total, completed=answers.num_known)
 
-    run_and_tell(input_file, output_file, url, key, concurrency, patience_s)
+            def on_outcome(outcome: str) -> None:
+                outcomes[outcome] += 1
+                progress.advance(task)
+
+            lines = (line for line in read_lines(file) if not answers.has(line))
+            batch = _Batch(answers, patience_s, on_outcome)
+            asyncio.run(batch.run(lines, url, key, concurrency))
+    except (BadFile, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    except (GivenUp, Unwritten) as reason:
+        left = total - answers.num_known - outcomes.total()
+        typer.echo(f"{reason}; {left} lines are left: run the same command to go on", err=True)
+        raise typer.Exit(1) from None
+    told = [f"{count} {outcome}" for outcome, count in sorted(outcomes.items())]
+    if answers.num_known:
+        told.append(f"{answers.num_known} before")
+    typer.echo(f"{total} lines: {', '.join(told) or 'nothing to ask'}", err=True)
+    if answers.num_failed:
+        typer.echo(f"{answers.num_failed} have an error in {output_file.name}", err=True)
+        raise typer.Exit(_FAILED)
+
+
+class _Batch:
+    """One run over the lines that are not answered yet."""
+
+    def __init__(
+        self, answers: Answers, patience_s: float, on_outcome: Callable[[str], None]
+    ) -> None:
+        self._answers, self._patience_s, self._on_outcome = answers, patience_s, on_outcome
+        self._answered_at = 0.0
+
+    async def run(
+        self, lines: Iterator[Line], url: str | None, key: str | None, concurrency: int
+    ) -> None:
+        """Answer all.
+
+        Raises:
+            GivenUp: some are left.
+            BadFile: the output file is of another input.
+        """
+        async with client_of(url, key) as client:
+            self._answered_at = asyncio.get_running_loop().time()
+            await together(*(self._answer_some(lines, client) for _ in range(concurrency)))
+
+    async def _answer_some(self, lines: Iterator[Line], client: httpx.AsyncClient) -> None:
+        """Take one line after another; others do the same beside it."""
+        for line in lines:
+            if line.fault is not None:
+                self._answers.write(line, error=line.fault)
+                self._on_outcome("not sent")
+                continue
+            response = await self._response(line, client)
+            try:
+                body = orjson.loads(response.content)
+            except orjson.JSONDecodeError:
+                message = f"status {response.status_code} without JSON"
+                self._answers.write(line, error=BadLine("unexpected_response", message))
+                self._on_outcome("not understood")
+                continue
+            told = {
+                "status_code": response.status_code,
+                "request_id": response.headers.get("x-request-id"),
+                "body": body,
+            }
+            self._answers.write(line, response=told)
+            outcome = "refused"
+            if response.is_success:
+                outcome = "answered"
+            self._on_outcome(outcome)
+
+    async def _response(self, line: Line, client: httpx.AsyncClient) -> httpx.Response:
+        """What the service says of a line; asked again where it was busy or away."""
+        now = asyncio.get_running_loop().time
+        wait_s, num_deadlines = _FIRST_WAIT_S, 0
+        while True:
+            try:
+                response = await client.post(line.path, json=line.body, headers=_HEADERS)
+            except httpx.TransportError as error:
+                trouble, asked_s = type(error).__name__, 0.0
+            else:
+                status = response.status_code
+                if status == httpx.codes.UNAUTHORIZED:
+                    raise GivenUp("the service does not know this key")
+                if status == httpx.codes.NOT_FOUND and b"model_not_found" not in response.content:
+                    raise GivenUp(f"{line.path} is not served at this URL")
+                num_deadlines += status == _DEADLINE
+                is_late = status == _DEADLINE and num_deadlines < _MAX_DEADLINES
+                if status not in _BUSY and not is_late:
+                    self._answered_at = now()
+                    return response
+                trouble, asked_s = f"status {status}", _seconds(response)
+            if now() - self._answered_at > self._patience_s:
+                raise GivenUp(f"no answer for {self._patience_s:g} s ({trouble})")
+            await asyncio.sleep(max(asked_s, wait_s))
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
+def _seconds(response: httpx.Response) -> float:
+    """After how many seconds the service wants to be asked again; 0 where it does not say."""
+    value = response.headers.get("retry-after", "")
+    if value.isdigit():
+        return float(value)
+    return 0.0

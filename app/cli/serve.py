@@ -1,16 +1,16 @@
 """`cocoa serve`: the HTTP service."""
 
 import logging
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import Annotated
 
 import typer
+from fastapi import FastAPI
 
+from app.cli import running
 from app.cli.environment import settings_or_exit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fastapi import FastAPI
+from app.http.access import is_loopback
+from app.main import create_app
 
 logger = logging.getLogger(__name__)
 
@@ -22,18 +22,11 @@ Port = Annotated[
 
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
-    from models.lasting import lasting
-
-    with lasting():
-        from app.cli.running import run
-        from app.http.origins import is_loopback
-        from app.main import create_app
-
     settings = settings_or_exit()
     if host is not None:
         settings = settings.model_copy(update={"host": host})
 
-    def make_app(on_death: "Callable[[], None]") -> "FastAPI":
+    def make_app(on_death: Callable[[], None]) -> FastAPI:
         if not settings.keys.file and not is_loopback(settings.host):
             logger.warning(
                 "listening on %s without keys: whoever reaches it may ask, so set "
@@ -42,4 +35,4 @@ def serve(host: Host = None, port: Port = None) -> None:
             )
         return create_app(settings, on_death)
 
-    run(make_app, settings, host, port, ops_port=settings.ops_port)
+    running.run(make_app, settings, host, port, ops_port=settings.ops_port)

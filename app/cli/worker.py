@@ -1,15 +1,17 @@
 """`cocoa worker`: one model in a process of its own, for gateways that have its url."""
 
+import ssl
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from app.cli import running
 from app.cli.environment import settings_or_exit
 from app.cli.serve import Host, Port
-
-if TYPE_CHECKING:
-    from app.settings import Settings
+from app.settings import Settings
+from app.worker import create_worker_app
+from workers.config import variable, why_unusable
 
 # Longer than gateways keep a connection that they do not use, so that they never meet its end.
 _KEEP_ALIVE_S = 75
@@ -21,23 +23,15 @@ def worker(
     port: Port = None,
 ) -> None:
     """Serve one model of this deployment to gateways (docs/workers.md)."""
-    from models.lasting import lasting
-
-    with lasting():
-        from app.cli.running import run
-        from app.worker import create_worker_app
-
     settings = settings_or_exit()
     _check_files(settings)
-    run(partial(create_worker_app, role, settings), settings, host, port, **_options(settings))
+    running.run(
+        partial(create_worker_app, role, settings), settings, host, port, **_options(settings)
+    )
 
 
-def _check_files(settings: "Settings") -> None:
+def _check_files(settings: Settings) -> None:
     """End the command with 2 where the server could not take its certificate, key or authority."""
-    import ssl
-
-    from workers.config import variable, why_unusable
-
     config, context = settings.worker, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     setting = "tls_cert_file"
     try:
@@ -52,9 +46,7 @@ def _check_files(settings: "Settings") -> None:
         raise typer.Exit(2) from None
 
 
-def _options(settings: "Settings") -> dict[str, Any]:
-    import ssl
-
+def _options(settings: Settings) -> dict[str, Any]:
     config = settings.worker
     options: dict[str, Any] = {"timeout_keep_alive": _KEEP_ALIVE_S}
     if config.tls_cert_file:

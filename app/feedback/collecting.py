@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -33,31 +34,24 @@ _SECOND_LOOK_S = 0.1
 PartSaid = tuple[str | tuple[int, int], bool]
 
 
+@dataclass(slots=True, eq=False)
 class Feedback:
-    """The labels of one deployment."""
+    """The labels of one deployment; whoever counts them is told what becomes of each."""
 
-    def __init__(
-        self,
-        store: FeedbackStore,
-        config: FeedbackConfig,
-        on_answer: Callable[[AnswerOutcome], None],
-        on_label: Callable[[LabelOutcome], None],
-    ) -> None:
-        self.store = store
-        self.keeps_texts = config.keep_texts
-        self._config = config
-        self._on_answer = on_answer
-        self._on_label = on_label
-        self._has_failed = False
+    store: FeedbackStore
+    config: FeedbackConfig
+    on_answer: Callable[[AnswerOutcome], None]
+    on_label: Callable[[LabelOutcome], None]
+    _has_failed: bool = False
 
     def remember(self, make: Callable[[], Answer | None]) -> None:
         """Have an answer known, which `make` gives, for labels to come; never raises."""
         try:
             if (answer := make()) is not None:
                 self.store.remember(answer)
-                self._on_answer("remembered")
+                self.on_answer("remembered")
         except Exception as error:  # a defect here must not cost anybody an answer
-            self._on_answer("lost")
+            self.on_answer("lost")
             if not self._has_failed:
                 logger.error("an answer cannot be remembered: %s", type(error).__name__)
             self._has_failed = True
@@ -86,12 +80,12 @@ class Feedback:
         """
         outcome: LabelOutcome = "failed"
         try:
-            async with asyncio.timeout(self._config.timeout_s):
+            async with asyncio.timeout(self.config.timeout_s):
                 if (answer := await self._find(name_of(answer_id, namespace))) is None:
                     outcome = "unknown"
                     raise UnknownAnswer(
                         "no answer of this id can be labelled: it is unknown, older than "
-                        f"{self._config.ttl_s} s, or was not shown",
+                        f"{self.config.ttl_s} s, or was not shown",
                         field="id",
                     )
                 of_parts = part_labels(answer, parts)
@@ -101,10 +95,10 @@ class Feedback:
             outcome = "refused"
             raise
         except (Dropped, TimeoutError) as error:
-            why = str(error) or f"not kept within {self._config.timeout_s:g} s"
+            why = str(error) or f"not kept within {self.config.timeout_s:g} s"
             raise FeedbackUnavailable(why) from None
         finally:
-            self._on_label(outcome)
+            self.on_label(outcome)
 
     async def _find(self, name: str) -> Answer | None:
         answer = await self.store.find(name)

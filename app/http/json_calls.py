@@ -2,19 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import orjson
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.requests.faults import faults_of
 
@@ -27,33 +25,6 @@ _LARGE_BYTES = 32_768
 _MAX_CONTAINERS = 20_000
 # An answer from the cache is there sooner, and is spared the price of watching its client.
 _UNWATCHED_S = 0.005
-
-
-class JsonCalls:
-    """Has each POST answered by its endpoint, which it finds by the path alone.
-
-    These endpoints read the request and write the response by themselves. FastAPI documents them;
-    its own way to one, through routers, handlers of errors and a solver of dependencies, would be a
-    tenth of what a request costs beside the models.
-    """
-
-    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:
-        self._app = app
-        self._posts: dict[str, APIRoute] = {}
-        for route in routes:
-            if isinstance(route, APIRoute) and route.methods == {"POST"}:
-                self._posts[route.path] = route
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = None
-        if scope["type"] == "http" and scope["method"] == "POST":
-            route = self._posts.get(scope["path"])
-        if route is None:
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = route
-        response: Response = await route.endpoint(Request(scope, receive, send))
-        await response(scope, receive, send)
 
 
 def takes(*names: str) -> dict[str, Any]:
@@ -89,14 +60,14 @@ def is_in_background(request: Request) -> bool:
     return request.headers.get("priority", "").strip().startswith("u=7")
 
 
-async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
-    """Result of `work`, which is cancelled as soon as the client disconnects.
+@asynccontextmanager
+async def unless_gone(request: Request) -> AsyncIterator[None]:
+    """What is awaited within is cancelled as soon as the client disconnects.
 
     FastAPI would let the work of a client that has gone run on.
 
     Raises:
         ClientDisconnect: the client went first.
-        Exception: whatever `work` raises.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     watching: asyncio.Task[None] | None = None
@@ -116,7 +87,7 @@ async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
 
     timer = loop.call_later(_UNWATCHED_S, begin)
     try:
-        return await work
+        yield
     except asyncio.CancelledError:
         if has_gone:
             raise ClientDisconnect from None

@@ -1,7 +1,7 @@
 """Bodies of responses to operators: shapes, no logic."""
 
 from app.http.described import Described
-from app.http.provenance_schemas import EntropySplit, ModelInfo
+from app.http.schemas import EntropySplit, ModelInfo
 
 
 class EstimatorInfo(Described):

@@ -83,11 +83,8 @@ class Repeats:
     ) -> Body:
         """The body, which is kept where the same request would be answered by it.
 
-        Args:
-            seen: the request.
-            result: of it.
-            body: that tells the result, and is written before anything else runs.
-            renew: writes into the body what differs each time.
+        It tells the result, and is written before anything else runs; `renew` writes into it what
+        differs each time.
         """
         payload, ask = result.payload, result.ask
         is_alone = result.source == "cache" and result.escalation is None and ask.units not in PARTS

@@ -1,22 +1,18 @@
-"""From results to response bodies."""
+"""From results to response bodies: plain values, in the shapes of `app.http.schemas`."""
 
+import math
+import secrets
+from collections.abc import Sequence as Many
 from typing import Any
 
-from app.http.calls import call_info, parted
-from app.http.provenance_schemas import EntropySplit, ModelInfo, ProbeInfo
-from app.http.schemas import (
-    DecisionInfo,
-    EscalationInfo,
-    Sample,
-    SampleGroup,
-    Token,
-)
-from app.http.units import judged_units, units_of
 from app.scoring.explaining import groups_of, sentence, shaky_units, support_of
+from app.scoring.judging import JudgedUnit
 from app.scoring.result import Result
+from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators import consistency_std_error
 from models.records import Generation, ProbeReading, Sequence
-from models.units.tool_calls import names_of, read
+from models.units.tool_calls import Call, names_of, read
+from models.units.unit import contradiction, denied_by, support
 from workers import protocol
 from workers.protocol import ComparerInfo, GeneratorInfo
 
@@ -33,16 +29,22 @@ _TELLING = (
     "tokens",
     "tool_calls",
 )
+# In place of a sentence on what means the same.
+_NOBODY_KNOWS = (
+    "How many samples mean the same is not known: the similarity model was not made for such texts."
+)
+# Some templates take identifiers of calls of nine characters only.
+_ID_CHARACTERS = 9
 
 
 def to_response(result: Result, request_id: str) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
-    if result.evidence.subject.answer.reasoning is not None:
+    answer, asked = result.evidence.subject.answer, dict[str, Any]()
+    if answer.reasoning is not None:
         asked["reasoning"] = result.reasoning
     if result.refusal is not None:
         asked["refusal"] = result.refusal
     if result.ask.return_tokens:
-        asked["tokens"] = tokens_of(result.evidence.subject.answer)
+        asked["tokens"] = tokens_of(answer)
     if result.ask.tools:
         _, calls = parted(read(result.text or "", names_of(result.ask.tools)))
         asked["tool_calls"] = list(map(call_info, calls))
@@ -50,7 +52,7 @@ def to_response(result: Result, request_id: str) -> dict[str, Any]:
         result,
         id=request_id,
         text=result.text,
-        finish_reason=result.evidence.subject.answer.finish_reason,
+        finish_reason=answer.finish_reason,
         usage=usage_of(result),
         uncertainty=result.uncertainty,
         **asked,
@@ -63,17 +65,17 @@ def scored(result: Result, **own: Any) -> dict[str, Any]:
     What was not asked for, or does not apply, is absent.
     """
     judgement, reasons = result.judgement, dict(result.reasons)
+    answer = result.evidence.subject.answer
     if judgement.reason is not None:
         reasons["confidence"] = judgement.reason
     if judgement.decision is not None:
-        own["decision"] = DecisionInfo.model_validate(judgement.decision, from_attributes=True)
+        own["decision"] = judgement.decision
     if (asked := result.escalation) is not None:
-        first = result.evidence.subject.answer.text
-        own["escalation"] = EscalationInfo(model=asked.model, first_text=first, error=asked.error)
+        escalation = {"model": asked.model, "first_text": answer.text, "error": asked.error}
+        own["escalation"] = escalation
     if result.units is not None:
-        answer_sample = result.evidence.subject.answer_sample
-        own |= units_of(result.units, answer_sample, reasons)
-        own |= judged_units(result, own["units"], reasons)
+        own |= _units(result.units, result.evidence.subject.answer_sample, reasons)
+        own |= _judged_units(result, own["units"], reasons)
     if result.ask.return_samples:
         own["samples"] = _samples(result)
     if result.ask.explain:
@@ -83,8 +85,8 @@ def scored(result: Result, **own: Any) -> dict[str, Any]:
             if name in own:
                 own[name], reasons[name] = None, why_held_back(result)
     own |= {"estimator": result.plan.primary, "confidence": judgement.confidence}
-    if (support := support_of(result.evidence)) is not None:
-        own["support"] = support
+    if (share := support_of(result.evidence)) is not None:
+        own["support"] = share
     return own | {
         "scores": dict(result.scores),
         "reasons": reasons,
@@ -107,12 +109,6 @@ def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
     body["id"], body["timing_ms"] = request_id, timing_of(result)
 
 
-# In place of a sentence on what means the same.
-_NOBODY_KNOWS = (
-    "How many samples mean the same is not known: the similarity model was not made for such texts."
-)
-
-
 def why_held_back(result: Result) -> str:
     if result.has_parts_held_back:
         return PART_HELD_BACK
@@ -121,13 +117,12 @@ def why_held_back(result: Result) -> str:
 
 def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
     """What the samples say; null where nothing compared them, which `reasons` then says."""
-    if (found := groups_of(result.evidence)) is None:
+    if (groups := groups_of(result.evidence)) is None:
         absent = result.evidence.absent
         reason = absent.get("similarity", "there are no samples that were compared")
         reasons |= {"explanation": reason, "groups": reason}
         return {"explanation": None, "groups": None}
-    groups = [SampleGroup.model_validate(group, from_attributes=True) for group in found]
-    explanation = sentence(found)
+    explanation = sentence(groups)
     if result.compares_foreign:
         explanation = _NOBODY_KNOWS
     if result.units is not None and result.ask.units in ("sentences", "claims"):
@@ -135,7 +130,8 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
     return {"explanation": explanation, "groups": groups}
 
 
-def tokens_of(answer: Sequence) -> list[Token]:
+def tokens_of(answer: Sequence) -> list[dict[str, Any]]:
+    """A `Token` for each."""
     texts = answer.token_texts or [""] * answer.num_tokens
     logprobs = entropies = [None] * answer.num_tokens
     if answer.token_logprobs is not None:
@@ -144,7 +140,7 @@ def tokens_of(answer: Sequence) -> list[Token]:
         entropies = answer.token_entropies.tolist()
     tokens = []
     for text, logprob, entropy in zip(texts, logprobs, entropies, strict=True):
-        tokens.append(Token(text=text, logprob=logprob, entropy=entropy))
+        tokens.append({"text": text, "logprob": logprob, "entropy": entropy})
     return tokens
 
 
@@ -166,21 +162,14 @@ def usage_of(result: Result) -> dict[str, int]:
     return usage
 
 
-def _samples(result: Result) -> list[Sample]:
-    samples = []
+def _samples(result: Result) -> list[dict[str, Any]]:
+    samples: list[dict[str, Any]] = []
     for one, similarity in zip(
         result.evidence.subject.samples, result.sample_similarities, strict=True
     ):
-        logprob: float | None = None
-        if one.token_logprobs is not None:
-            logprob = float(one.token_logprobs.sum())
-        sample = Sample(
-            text=one.text,
-            logprob=logprob,
-            similarity=similarity,
-            finish_reason=one.finish_reason,
-        )
-        samples.append(sample)
+        logprob = None if one.token_logprobs is None else float(one.token_logprobs.sum())
+        about = {"similarity": similarity, "finish_reason": one.finish_reason}
+        samples.append({"text": one.text, "logprob": logprob, **about})
     return samples
 
 
@@ -206,34 +195,31 @@ def provenance_of(result: Result) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def model_info(info: GeneratorInfo | ComparerInfo) -> ModelInfo:
-    return ModelInfo.model_validate(_weights(info))
-
-
-def _weights(info: Generation | GeneratorInfo | ComparerInfo) -> dict[str, str | None]:
+def weights_of(info: Generation | GeneratorInfo | ComparerInfo) -> dict[str, str | None]:
+    """A `ModelInfo`."""
     return {"id": info.model_id, "revision": info.revision}
 
 
-def split_of(probe: protocol.ProbeInfo | None) -> EntropySplit | None:
-    """Above which entropy the probe counts it as high; None for other probes, or none."""
+def split_of(probe: protocol.ProbeInfo | None) -> dict[str, float | None] | None:
+    """An `EntropySplit`, above which the probe counts entropy as high; None for other probes."""
     if probe is None or probe.split is None:
         return None
-    return EntropySplit(nats=probe.split, base_rate=probe.base_rate)
+    return {"nats": probe.split, "base_rate": probe.base_rate}
 
 
 def _models(result: Result) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if result.generation is not None:
-        known["model"] = _weights(result.generation)
+        known["model"] = weights_of(result.generation)
         if result.is_read:
             known["answer_form"] = result.generation.answer_form
     if result.plan.asks("similarity"):
         known["similarity"] = result.plan.similarity
-        known["similarity_model"] = _weights(result.comparer)
+        known["similarity_model"] = weights_of(result.comparer)
     if result.units is not None and result.units.parts.num_pairs is not None:
         known["unit_pairs"] = result.units.parts.num_pairs
     if result.plan.asks("nli") and result.nli is not None:
-        known["nli_model"] = _weights(result.nli)
+        known["nli_model"] = weights_of(result.nli)
     return known
 
 
@@ -256,10 +242,105 @@ def _of_samples(result: Result) -> dict[str, Any]:
     return known
 
 
-def _probe(probe: protocol.ProbeInfo, reading: ProbeReading) -> ProbeInfo:
-    return ProbeInfo(
-        id=probe.id,
-        training_set=probe.training_set,
-        distance_percentile=reading.distance_percentile,
-        out_of_domain=reading.out_of_domain,
-    )
+def _probe(probe: protocol.ProbeInfo, reading: ProbeReading) -> dict[str, Any]:
+    return {
+        "id": probe.id,
+        "training_set": probe.training_set,
+        "distance_percentile": reading.distance_percentile,
+        "out_of_domain": reading.out_of_domain,
+    }
+
+
+def _units(
+    units: ScoredUnits, answer_sample: int | None, reasons: dict[str, str]
+) -> dict[str, Any]:
+    """The fields of a response that tell of units: the answer first, then its parts in order.
+
+    The reasons gain why there is neither a mean nor a greatest uncertainty. `answer_sample` is the
+    index of the answer among the samples; None where it is none of them.
+    """
+    told = [_unit(one, answer_sample) for one in units.units]
+    if missing := units.parts.missing:
+        told[0]["missing"] = [{"path": path, "share": share} for path, share in missing.items()]
+    if units.mean is None:
+        reasons |= dict.fromkeys(("units_mean", "units_max"), "no part of the answer has a score")
+    return {"units": told, "units_mean": units.mean, "units_max": units.greatest}
+
+
+def _judged_units(
+    result: Result, told: list[dict[str, Any]], reasons: dict[str, str]
+) -> dict[str, Any]:
+    """What the uncertainties of parts mean; each of its units that are told gains its own.
+
+    The reasons gain why there are no confidences, and no refined text.
+    """
+    judgement, known = result.units_judgement, dict[str, Any]()
+    if judgement is None:
+        return known
+    removes = result.ask.on_unit_reject == "remove"
+    for unit, judged in zip(told[1:], judgement.units, strict=True):
+        unit["confidence"] = judged.confidence
+        if judged.accept is not None:
+            unit["decision"] = _decision(judged, removes=removes)
+    if judgement.reason is not None:
+        reasons["units.confidence"] = judgement.reason
+    if judgement.decision is not None:
+        known["units_decision"] = judgement.decision
+    if removes:
+        known["refined_text"] = judgement.refined_text
+    if judgement.no_refined_text is not None:
+        reasons["refined_text"] = judgement.no_refined_text
+    return known
+
+
+def _decision(judged: JudgedUnit, *, removes: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {"accept": judged.accept}
+    if removes:
+        told["removed"] = judged.is_removed
+    if judged.reason is not None:
+        told["reason"] = judged.reason
+    return told
+
+
+def _unit(scored: ScoredUnit, answer_sample: int | None) -> dict[str, Any]:
+    """A `UnitInfo`; `answer_sample` is as in `_units`."""
+    unit = scored.unit
+    own: dict[str, Any] = {"kind": unit.kind, "text": unit.text}
+    if unit.path is not None:
+        own["path"] = unit.path
+    if unit.spans:
+        own["span"] = [unit.spans[0][0], unit.spans[-1][1]]
+    if len(unit.spans) > 1:
+        own["spans"] = unit.spans
+    if len(unit.tokens):
+        own["tokens"] = [int(unit.tokens[0]), int(unit.tokens[-1]) + 1]
+    if (mean := support(unit)) is not None:
+        own["support"] = mean
+    if (denied := contradiction(unit)) is not None:
+        own["contradiction"] = denied
+        # Among all samples, the answer with them where it is one.
+        first = math.inf if answer_sample is None else answer_sample
+        own["contradicted_by"] = [i + (i >= first) for i in denied_by(unit)]
+    if unit.reading is not None:
+        own["out_of_domain"] = unit.reading.out_of_domain
+    if alternatives := unit.alternatives.items():
+        own["alternatives"] = [{"value": value, "share": share} for value, share in alternatives]
+    return own | {
+        "estimator": scored.estimator,
+        "uncertainty": scored.uncertainty,
+        "scores": dict(scored.scores),
+        "reasons": dict(scored.reasons),
+    }
+
+
+def call_info(call: Call) -> dict[str, Any]:
+    """A `ToolCallInfo`."""
+    call_id = secrets.token_hex(_ID_CHARACTERS)[:_ID_CHARACTERS]
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def parted(found: Many[str | Call]) -> tuple[str | None, list[Call]]:
+    """What an answer says beside its calls, None for nothing, and the calls."""
+    calls = [one for one in found if isinstance(one, Call)]
+    return "\n".join(one for one in found if isinstance(one, str)) or None, calls

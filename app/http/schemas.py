@@ -1,12 +1,202 @@
-"""Bodies of responses: shapes, no logic."""
+"""Bodies of responses: shapes, no logic. What stands behind scores is in `Provenance`."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from app.http.calls import ToolCallInfo
+from pydantic import Field
+
 from app.http.described import ABSENT, Described
-from app.http.provenance_schemas import Provenance
-from app.http.unit_schemas import UnitInfo
-from models.records import FinishReason
+from models.records import AnswerForm, FinishReason
+from models.selection import Strategy
+from models.units.unit import Kind
+
+Range = Annotated[list[int], Field(min_length=2, max_length=2)]
+
+
+class ModelInfo(Described):
+    """Which weights spoke: id, and a revision that changes with them."""
+
+    id: str
+    """id or last part of the path that the weights were loaded from"""
+    revision: str | None
+    """changes with the weights; null for a function without weights"""
+
+
+class ProbeInfo(Described):
+    """The probe behind the light scores, and how far this answer lies from its training set."""
+
+    id: str
+    """changes with the probe"""
+    training_set: str
+    """name of what it was trained on"""
+    distance_percentile: float
+    """among held-out answers of the training set, 0 to 100"""
+    out_of_domain: bool
+    """farther than 99 of 100 of them: do not trust the light scores"""
+
+
+class EntropySplit(Described):
+    """What `high_semantic_entropy_light` is the probability of: more entropy than the split."""
+
+    nats: float
+    """semantic entropy, ≥ 0, above which it is high"""
+    base_rate: float | None
+    """share of held-out answers of the probe's training set above the split, 0 to 1; null where
+    unknown"""
+
+
+class Provenance(Described):
+    """What stands behind the scores, for whoever checks or repeats them."""
+
+    model: ModelInfo = ABSENT
+    """that wrote or read the answer; absent where none was asked"""
+    mode: Literal["full", "light"]
+    """`light` drew no samples"""
+    strategy: Strategy
+    """how the answer was chosen; `given` where the client brought it"""
+    answer_sample: int = ABSENT
+    """index of the answer, ≥ 0, among the samples, where it is one"""
+    retokenized: bool = ABSENT
+    """of a given answer: whether its text was tokenised again"""
+    answer_form: AnswerForm = ABSENT
+    """of a given answer that a model read: how it continues the prompt, as it stands or after a
+    blank, whichever is likelier"""
+    samples_source: Literal["model", "client"] = ABSENT
+    """who drew the samples; absent where there are none"""
+    num_samples: int = ABSENT
+    """how many samples there are, 1 to 64; with `auto`, were drawn; absent where there are none"""
+    samples_left_out: int = ABSENT
+    """how many further samples the model's server refused or its filter cut, 1 to 64; absent where
+    none"""
+    num_distinct_samples: int = ABSENT
+    """different texts among the samples, 1 to 64; absent where there are none"""
+    stopped_by: Literal["found_mass", "agreement", "max_samples"] = ABSENT
+    """what ended the waves of samples, where num_samples was auto"""
+    seed: int = ABSENT
+    """≥ 0, repeats the samples that a model drew"""
+    similarity: str = ABSENT
+    """similarity function, where one was asked"""
+    similarity_model: ModelInfo = ABSENT
+    """behind the similarity"""
+    nli_model: ModelInfo = ABSENT
+    """behind the NLI estimators and the support of sentences and claims, where one is asked for"""
+    unit_pairs: int = ABSENT
+    """with `units` sentences or claims: pairs of a part of a sample and one of them that the NLI
+    model reads, ≥ 0, be it from the cache"""
+    consistency_std_error: float = ABSENT
+    """how far the samples pin consistency down, 0 to 1, where they were compared"""
+    found_mass: float = ABSENT
+    """probability of the answer and the distinct samples together, 0 to 1, where an estimator reads
+    what it is made of"""
+    degraded: bool
+    """whether the uncertainty is `consistency` in place of a better one, as no log-probs are
+    known"""
+    probe: ProbeInfo = ABSENT
+    """that predicted the light scores, where it could read the answer"""
+    sentence_probe: ProbeInfo = ABSENT
+    """that predicted the light scores of sentences; its distance is that of the farthest one"""
+    entropy_split: EntropySplit = ABSENT
+    """with high_semantic_entropy_light"""
+    percentile: float = ABSENT
+    """percentage of the calibrator's answers that are surer, 0 to 100; with a confidence"""
+    calibrator: str = ABSENT
+    """id of the calibrator behind the confidence"""
+
+
+class Alternative(Described):
+    """What samples have in the place of a part."""
+
+    value: str | None
+    """of a field as JSON, null for samples that have none there; of a sentence or claim a sentence
+    of samples that deny it"""
+    share: float
+    """of all samples, 0 to 1"""
+
+
+class MissingField(Described):
+    """What samples have and the answer lacks."""
+
+    path: str
+    """JSON Pointer; `-` for an element of an array"""
+    share: float
+    """of all samples, 0 to 1"""
+
+
+class UnitDecision(Described):
+    """Whether a part may pass."""
+
+    accept: bool
+    """whether its uncertainty is at most the threshold of `units_decision`"""
+    removed: bool = ABSENT
+    """with `on_unit_reject` remove: whether `refined_text` is without it"""
+    reason: str = ABSENT
+    """why it does not pass, and why it stays where it was to be removed"""
+
+
+class UnitInfo(Described):
+    """A part of the answer, with its own scores; what its kind has not is absent."""
+
+    kind: Kind
+    """`answer` is all of it"""
+    text: str
+    """what it says; of a field the JSON text of its value, of a sentence as it stands in `text`"""
+    path: str = ABSENT
+    """JSON Pointer (RFC 6901) of a field"""
+    span: Range = ABSENT
+    """its first character in `text`, ≥ 0, and the one behind its last; of a claim those of its
+    quotes, absent where one does not occur"""
+    spans: list[Range] = ABSENT
+    """of a claim with several quotes: where each stands in `text`, characters ≥ 0"""
+    tokens: Range = ABSENT
+    """its first token, ≥ 0, and the one behind its last; absent where it has none; of what lies
+    between the quotes of a claim no token is its own"""
+    support: float = ABSENT
+    """mean over the samples of how far each says the same, 0 to 1; absent without samples"""
+    contradiction: float = ABSENT
+    """of a sentence or claim, by an NLI model: how far the samples deny it, 0 to 1, their mean"""
+    contradicted_by: list[int] = ABSENT
+    """of a sentence or claim: indices, ≥ 0, of the samples that deny it rather than say it"""
+    out_of_domain: bool = ABSENT
+    """of a sentence that a probe has read: whether it lies farther from what the probe was trained
+    on than 99 of 100 held-out ones: do not trust its light scores"""
+    alternatives: list[Alternative] = ABSENT
+    """of a field the samples' values, of a sentence or claim what those say that deny it, at most
+    three; the most frequent first"""
+    missing: list[MissingField] = ABSENT
+    """of the whole answer: fields that only samples have"""
+    estimator: str | None
+    """whose score is the uncertainty; null where none that was asked for is defined for parts"""
+    uncertainty: float | None
+    """its score, a real number; higher is less sure; null with the reason of that score"""
+    confidence: float | None = ABSENT
+    """of a part: probability that it is right, 0 to 1, by the calibrator; null where it has no
+    uncertainty, or for `reasons` of the response"""
+    decision: UnitDecision = ABSENT
+    """of a part, with `target_error`"""
+    scores: dict[str, float | None]
+    """by estimator, those that are defined for this kind and known of the answer; real numbers,
+    higher is less sure"""
+    reasons: dict[str, str]
+    """why a score is null"""
+
+
+class FunctionInfo(Described):
+    """A tool, and what it is called with."""
+
+    name: str
+    """of the tool"""
+    arguments: str
+    """a JSON object, as the model wrote it"""
+
+
+class ToolCallInfo(Described):
+    """A call that the model asks for."""
+
+    id: str
+    """by which the message with its result names it"""
+    type: Literal["function"] = "function"
+    """always function"""
+    function: FunctionInfo
+    """the tool and its arguments"""
 
 
 class Sample(Described):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from app.http.tracing import Tracing
 
 
+@dataclass(eq=False)
 class Service:
     """One deployment.
 
@@ -37,24 +39,15 @@ class Service:
         began_at: seconds since 1970.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        supervisor: Supervisor,
-        telemetry: Telemetry,
-        feedback: Feedback | None = None,
-        access: Access | None = None,
-        tracing: "Tracing | None" = None,
-    ) -> None:
-        self.settings = settings
-        self.supervisor = supervisor
-        self.telemetry = telemetry
-        self.feedback = feedback
-        self.access = access
-        self.tracing = tracing
-        self.scorer: Scorer | None = None
-        self.git_revision: str | None = None
-        self.began_at = int(time.time())
+    settings: Settings
+    supervisor: Supervisor
+    telemetry: Telemetry
+    feedback: Feedback | None = None
+    access: Access | None = None
+    tracing: "Tracing | None" = None
+    scorer: Scorer | None = None
+    git_revision: str | None = None
+    began_at: int = field(default_factory=lambda: int(time.time()))
 
     def ready_scorer(self) -> Scorer:
         """The scorer, once its workers are warm.
@@ -104,7 +97,9 @@ class Service:
             model = self.ready_scorer().workers.generator.info.model_id
             result = await self.tracing.asked(ask, model, answer_id, run)
         if (feedback := self.feedback) is not None:
-            feedback.remember(lambda: to_answer(result, answer_id, keeps_text=feedback.keeps_texts))
+            feedback.remember(
+                lambda: to_answer(result, answer_id, keeps_text=feedback.config.keep_texts)
+            )
         return result
 
     async def keep_label(self, body: FeedbackRequest) -> FeedbackKept:

@@ -84,7 +84,8 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send everything; a client that goes ends the work."""
         try:
-            await unless_gone(Request(scope, receive), self._send_events(scope, send))
+            async with unless_gone(Request(scope, receive)):
+                await self._send_events(scope, send)
         except asyncio.CancelledError:
             await self._say_farewell(scope, send)
             raise

@@ -12,7 +12,7 @@ from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
 from app.scoring.derive import Computed, TrueFalse, derive
 from app.scoring.drawing import drawn_on, next_wave, recorded_wave, too_few
-from app.scoring.entries import statistics_name
+from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
@@ -39,6 +39,7 @@ from models.similarity.pairs import (
 )
 from models.threads import ModelThread
 from models.waves import num_taken
+from workers.admission import Turn
 from workers.protocol import PairScore, Workers
 
 # What is charged for texts that came with an ask, which no model reads.
@@ -120,6 +121,24 @@ class Computation:
         is_current = self._similarity.is_current and self._said_by <= {self._identity}
         is_current &= self._nli is None or self._nli.is_current
         return is_current and not self._has_unnamed
+
+    async def computed(
+        self, turn: Turn, timeout_s: float | None, on_token: OnToken | None
+    ) -> Computed:
+        """All statistics, once it is the ask's turn; see `generate` and `evidence`."""
+        async with turn() as waited_s:
+            generation = await self.generate(timeout_s, on_token)
+            if generation is not None and waited_s:
+                generation = replace(generation, queue_s=generation.queue_s + waited_s)
+            return await self.evidence(generation)
+
+    async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Computed, bytes | None]:
+        """As `computed` says, and the cache's entry of it, where it may be remembered.
+
+        Each who waits for shared work has a deadline; it ends when the last has left.
+        """
+        computed = await self.computed(turn, None, on_token)
+        return computed, encode(computed) if self.may_be_remembered else None
 
     async def generate(
         self, timeout_s: float | None, on_token: OnToken | None = None

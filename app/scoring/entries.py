@@ -18,11 +18,12 @@ from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, choose, subject_of
 from models.codec import reader, to_json
-from models.ranges import Count, Exact, number, numbers
+from models.ranges import Count, Exact, Probability, number, numbers
 from models.records import Generation, GenerationRequest
 from models.similarity.sameness import VERSION as RULES_VERSION
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
 from models.waves import ends_by_agreement, num_taken
+from workers.protocol import PairScore
 
 _FORMAT = 4
 # Parameters that decide each sample, and those that decide how many there are.
@@ -100,6 +101,18 @@ def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
     return f"{_prefix(namespace)}pair:{digest([_FORMAT, identity, a, b])}"
 
 
+def decode_pair(entry: bytes, num_labels: int) -> PairScore:
+    """A probability for each of a comparer's labels, and whether the pair was cut.
+
+    Raises:
+        ValueError: it is no such entry.
+    """
+    values, truncated = _pair_score(entry)
+    if len(values) != num_labels:
+        raise ValueError("no scores of these labels")
+    return values, truncated
+
+
 def split_name(namespace: str, identity: str, request: GenerationRequest) -> str:
     asked = request.prompt, request.messages, request.chat_template_kwargs
     parts = [_FORMAT, identity, *asked, request.sampling.max_new_tokens]
@@ -116,6 +129,7 @@ class _Entry(Exact):
 
 
 _entry = reader(_Entry)
+_pair_score = reader(tuple[tuple[Probability, ...], bool])
 
 
 def encode(computed: Computed) -> bytes:

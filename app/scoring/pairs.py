@@ -2,24 +2,22 @@
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 
 from app.scoring.ask import Ask
 from app.scoring.check import check_pairs
 from app.scoring.deployment import AskLimits
-from app.scoring.entries import digest, pair_name
+from app.scoring.entries import decode_pair, digest, pair_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.questions import question_of
-from models.codec import reader, to_json
+from models.codec import to_json
 from models.errors import SimilarityUnavailable
-from models.ranges import Probability
 from models.records import Pair
 from models.similarity.align import num_cells
 from models.similarity.pairs import PairTable
 from workers.protocol import Comparer, PairScore
-
-_pair_score = reader(tuple[tuple[Probability, ...], bool])
 
 
 class PairScores:
@@ -93,7 +91,8 @@ class PairScores:
         names: dict[Pair, str] = {}
         if missing and self._memory is not None:
             names = dict(zip(missing, map(self._name, missing), strict=True))
-            found = await self._memory.get_many(list(names.values()), self._decode)
+            decode = partial(decode_pair, num_labels=len(self.info.labels))
+            found = await self._memory.get_many(list(names.values()), decode)
             for pair, score in zip(names, found, strict=True):
                 if score is not None:
                     self._known[pair] = score
@@ -149,14 +148,3 @@ class PairScores:
                 self._digests[text] = digest(text)
         a, b = map(self._digests.__getitem__, pair)
         return pair_name(self._ask.caller.namespace, self.info.identity, a, b)
-
-    def _decode(self, entry: bytes) -> PairScore:
-        """A probability for each of the model's labels, and whether the pair was cut.
-
-        Raises:
-            ValueError: it is no such entry.
-        """
-        values, truncated = _pair_score(entry)
-        if len(values) != len(self.info.labels):
-            raise ValueError("no scores of these labels")
-        return values, truncated

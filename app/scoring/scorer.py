@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
 from app.scoring.deployment import AskLimits, Deployment, models_of
 from app.scoring.derive import Computed, Evidence
-from app.scoring.entries import decode, encode
+from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
@@ -38,7 +38,7 @@ from models.records import (
 from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
 from models.units.unit import PREDICTED
-from workers.admission import Admission
+from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
 
@@ -224,34 +224,19 @@ class Scorer:
         Only what is complete is ever put into the cache.
         """
         plan = work.plan
+        turn = self._turn(plan.ask, plan.num_rows)
         if memory is None or work.is_recorded or plan.is_new_each_time:
-            return await self._compute(work, plan.ask.timeout_s, on_token), "computed"
-
-        async def compute() -> tuple[Computed, bytes | None]:
-            # Each who waits for shared work has a deadline; it ends when the last has left.
-            computed = await self._compute(work, None, on_token)
-            if not work.may_be_remembered:
-                return computed, None
-            return computed, encode(computed)
-
+            return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
         # An ask that returns more, or draws more, needs more computed.
         wanted = plan.statistics, plan.ask.sampling.num_samples, plan.ask.sampling.stop_mass
-        return await memory.get_or_compute(work.name, wanted, partial(decode, plan=plan), compute)
+        entry, read = partial(work.entry, turn, on_token), partial(decode, plan=plan)
+        return await memory.get_or_compute(work.name, wanted, read, entry)
 
-    async def _compute(
-        self, work: Computation, timeout_s: float | None, on_token: OnToken | None
-    ) -> Computed:
-        async with self._turn(work.plan.ask, work.plan.num_rows) as waited_s:
-            generation = await work.generate(timeout_s, on_token)
-            if generation is not None and waited_s:
-                generation = replace(generation, queue_s=generation.queue_s + waited_s)
-            return await work.evidence(generation)
-
-    def _turn(self, ask: Ask, num_rows: int) -> AbstractAsyncContextManager[float]:
+    def _turn(self, ask: Ask, num_rows: int) -> Turn:
         admit = self.admission.admit
         if ask.in_background:
             admit = self.admission.admit_item
-        return admit(ask.caller.name, num_rows)
+        return partial(admit, ask.caller.name, num_rows)
 
     async def _parts(
         self, work: Computation, computed: Computed, memory: Memory | None
@@ -267,7 +252,7 @@ class Scorer:
 
     async def _split(self, ask: Ask, answer: str, memory: Memory | None) -> Split:
         generator, limits = self.workers.generator, self._policy.limits
-        return await split(ask, answer, generator, memory, limits, partial(self._turn, ask, 1))
+        return await split(ask, answer, generator, memory, limits, self._turn(ask, 1))
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
         # Why statistics are missing: of all that the generator is asked, or of this ask.

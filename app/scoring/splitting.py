@@ -1,8 +1,6 @@
 """An answer through the language model once more, which splits it into claims."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 from app.scoring.ask import Ask
 from app.scoring.claims import Split, claims_in, decode_split, split_request
@@ -12,6 +10,7 @@ from app.scoring.memory import Memory
 from app.scoring.statements import spans_of
 from models.codec import to_json
 from models.errors import EngineError, InvalidLogits, InvalidRequest
+from workers.admission import Turn
 from workers.protocol import Generator
 
 
@@ -21,7 +20,7 @@ async def split(
     generator: Generator,
     memory: Memory | None,
     limits: AskLimits | None,
-    turn: Callable[[], AbstractAsyncContextManager[object]],
+    turn: Turn,
 ) -> Split:
     """The claims of an answer, or why there are none; what was asked is charged to the caller.
 

@@ -15,7 +15,7 @@ NLI_MODELS: dict[str, str] = {
 }
 
 # Similarity functions over the NLI model that is loaded: `nli` is its entailment, and `align` asks
-# its worker about sentences (`workers.align`).
+# its worker about sentences (`workers.similarity`).
 OVER_NLI = ("nli", "align")
 ENTAILMENT = "models.similarity.nli:EntailmentModel"
 

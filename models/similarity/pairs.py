@@ -8,7 +8,14 @@ import numpy as np
 
 from models.records import Array, Pair
 from models.similarity.added import Asked, added, asked_in
-from models.similarity.sameness import MAX_CHARACTERS, Reading, Relation, reading, relation
+from models.similarity.sameness import (
+    MAX_CHARACTERS,
+    Reading,
+    Relation,
+    reading,
+    relation,
+    relation_of_words,
+)
 
 # What a pair scores on each label that is known without a model; where one text is empty, 0 on all.
 _KNOWN = {
@@ -35,8 +42,11 @@ class PairRules:
     cuts: bool = False
     question: str = ""
     has_facts: bool = True
-    _readings: dict[str, Reading] = field(default_factory=dict, compare=False, repr=False)
+    _readings: dict[tuple[str, bool], Reading] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    _wholes: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     _asked: dict[str, Asked] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -70,6 +80,7 @@ class PairRules:
             if self.question not in self._asked:
                 self._asked[self.question] = asked_in(self.question)
             self._compared[text] = added(text, self._asked[self.question])
+            self._wholes.setdefault(self._compared[text], text)
         return self._compared[text]
 
     def is_known(self, a: str, b: str) -> bool:
@@ -91,12 +102,20 @@ class PairRules:
         if not self.has_facts or max(len(a), len(b)) > MAX_CHARACTERS:
             return None
         known = self._reading(self.question[-MAX_CHARACTERS:])
-        return relation(self._reading(a), self._reading(b), known.numbers)
+        if not self.cuts:
+            return relation(self._reading(a), self._reading(b), known.numbers)
+        cut_a, cut_b = (self._reading(text, is_whole=False) for text in (a, b))
+        if related := relation(cut_a, cut_b, known.numbers):
+            return related
+        a, b = self._wholes.get(a, a), self._wholes.get(b, b)
+        if max(len(a), len(b)) > MAX_CHARACTERS:
+            return None
+        return relation_of_words(self._reading(a), self._reading(b))  # which tells who beat whom
 
-    def _reading(self, text: str) -> Reading:
-        if text not in self._readings:
-            self._readings[text] = reading(text, is_whole=not self.cuts)
-        return self._readings[text]
+    def _reading(self, text: str, *, is_whole: bool = True) -> Reading:
+        if (text, is_whole) not in self._readings:
+            self._readings[text, is_whole] = reading(text, is_whole=is_whole)
+        return self._readings[text, is_whole]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,11 @@ Digits are read as people write them. Marks of LaTeX and of Markdown say nothing
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from models.similarity.numbers import (
     DEGREES,
@@ -54,6 +56,8 @@ _BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
 _MINUS = frozenset(("minus", "moins", "menos", "meno"))
 # Of a number; Python reads no more of them than some thousands.
 _MAX_DIGITS = 400
+# Characters of a text whose items are remembered for a while.
+_LONGEST_REMEMBERED = 2_000
 
 # Scripts without blanks, what stands between words there, and what negates.
 _NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -66,28 +70,11 @@ _LETTER = rf"(?:(?![{_NO_BLANKS}])[^\W\d_]|[{_VOWELS}])"
 PREFIXES = frozenset("±<>\u2264\u2265\u221a\u00ac!")
 _SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
 _SPELLED |= {"==": "=", "===": "=", "!=": "\u2260", "<=": "\u2264", ">=": "\u2265", "->": "\u2192"}
-SIGNS = frozenset(
-    [
-        "+",
-        "-",
-        "*",
-        "/",
-        ":",
-        "^",
-        "=",
-        "<",
-        ">",
-        "&&",
-        "||",
-        "+=",
-        "-=",
-        "*=",
-        "/=",
-        *PREFIXES,
-    ]
-    + [chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))]
-)
+SIGNS = PREFIXES | listed("+ - * / : ^ = < > && || += -= *= /=")
+SIGNS |= {chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))}
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
+_TERM = "[A-Za-z0-9\u0370-\u03ff\u221a+*/^.,!\u00b7\\s-]"
+_ARGUMENT = rf"(?:(?![A-Za-z]{{5}})(?:{_TERM}|\({_TERM}{{1,30}}\)))"
 _TOKEN = re.compile(
     rf"""
     (?P<run>[{_NO_BLANKS}]+)
@@ -106,7 +93,8 @@ _TOKEN = re.compile(
       | (?P<plain>\d+(?:[.,]\d+)?|(?<![\w.)\]])\.\d+)
         (?:\s?[\u00d7x*\u00b7]\s?10\^\{{?(?P<tens>{_EXPONENT})\}}?|[eE](?P<e>{_EXPONENT})(?!\w))?
     )(?P<ordinal>(?:st|nd|rd|th|er|ère|ème|e)\b)?
-    | (?P<word>°\s?[CF]\b|(?:km|mi?)/[hs]\b
+    | (?P<call>(?<![\w.])(?![A-Z]{{2}})[A-Za-z\u0398\u03a9]{{1,3}}\((?!s\)){_ARGUMENT}{{1,60}}\))
+    | (?P<word>(?<![\w-])-[A-Za-z](?![\w-])|°\s?[CF]\b|(?:km|mi?)/[hs]\b
         |{_LETTER}+(?:\d+(?:\.\d+)*[^\W_]*|(?:['\u2019.,:-]{_LETTER}+)*)
          (?:[+#]+(?!\w)|(?<=[A-Z])[-\u2212](?!\w))?)
     | (?P<mark>[%$€£¥₹]|&(?!&))
@@ -125,19 +113,31 @@ _FRACTION = re.compile(r"\\[dt]?frac\{(\w+)\}\{(\w+)\}")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
 _LINE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _WRITTEN = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3"}
-_WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\sqrt": "√", r"\pm": "±", r"\%": "%"}
+_WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\pm": "±", r"\%": "%", r"\log": "log"}
+_ROOT = re.compile(r"\\sqrt(?:\{(\w+)\})?")
+_GREEK = re.compile(
+    r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|pi|rho|sigma|tau|phi|omega)(?![a-z])", re.I
+)
+# "(3, -4)", where order counts, and "{1,2}", whose comma begins no decimals.
+_SOME_NUMBER = r"\s*[-\u2212]?\d+(?:\.\d+)?\s*"
+_GROUPED = r"\d{1,3},\d{3}\W"
+_TUPLE = re.compile(rf"(?<=[(\[{{])(?!{_GROUPED})(?:{_SOME_NUMBER}[,;])+{_SOME_NUMBER}(?=[)\]}}])")
 # What a sign stands between; brackets and marks may be around it.
 _ENDS, _BEGINS = re.compile(r"[\w)\]}%][\"'`*]*\s?\Z"), re.compile(r"\s?[\"'`*]*[\w(\[{\u221a-]")
 # What may stand beside a minus sign between blanks: a number, a letter, or both.
 _TERM_BEFORE, _TERM_BEHIND = re.compile(r"(?<!\w)\d*[^\W\d_]?\Z"), re.compile(r"\d*[^\W\d_]?(?!\w)")
 
 
-def read(text: str) -> list[Item]:
+def read(text: str) -> tuple[Item, ...]:
     """What a text says, in its order.
 
     >>> [item.text for item in read("Take 15mg of C++ -- twenty one times, 東京.")]
     ['Take', '15 mg', 'of', 'C++', 'twenty one', 'times', '東京']
     """
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _read(text)
+
+
+def _read(text: str) -> tuple[Item, ...]:
     text, items = _plain(text), list[Item]()
     for match in _TOKEN.finditer(text):
         word = match[0]
@@ -146,16 +146,31 @@ def read(text: str) -> list[Item]:
         else:
             items += _items(match, items)
     summed = list(_summed(list(_joined(items))))
-    return list(_prefixed(list(_with_months(list(_signed(summed))))))
+    return tuple(_prefixed(list(_with_months(list(_signed(summed))))))
+
+
+# The rules read a text several times: what it adds, whole, and against each other one.
+_remembered = lru_cache(maxsize=128)(_read)
 
 
 def _plain(text: str) -> str:
     """The text without marks of LaTeX; raised digits behind ^, and fractions with a slash."""
     text = _FRACTION.sub(r"\1/\2", _MIXED.sub(" ", text))
+    text = _ROOT.sub(r"√\1", _GREEK.sub(_greek, _TUPLE.sub(_with_signs, text)))
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_LINE)}", text)
     return _MARKS.sub(r" \1\2 ", with_joined_initials(in_digits(text)))
+
+
+def _greek(letter: re.Match[str]) -> str:
+    size = "SMALL" if letter[1].islower() else "CAPITAL"
+    return unicodedata.lookup(f"GREEK {size} LETTER {letter[1].upper()}")
+
+
+def _with_signs(numbers: re.Match[str]) -> str:
+    is_set = numbers.string[numbers.start() - 1] == "{"
+    return re.sub(r"\s*[,;]\s*", ", " if is_set else " \u2218 ", numbers[0])
 
 
 def with_joined_initials(text: str) -> str:
@@ -172,6 +187,8 @@ def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
     match match.lastgroup, match[0]:
         case "word", word:
             return [_word(word, match, before)]
+        case "call", call:
+            return [_with_digits(_canonical(call))]
         case "run", run:
             return [Item(word, (word,)) for word in _pairs(run)]
         case "stop", _:
@@ -191,11 +208,27 @@ def _word(word: str, match: re.Match[str], before: Sequence[Item]) -> Item:
     if word in _ROMAN and before and _is_numeral(word, before[-1], behind):
         return Item(word, NUMBER, (Number((Fraction(_ROMAN[word]),)),))
     lower = word.casefold().replace("\u2019", "'").replace("° ", "°")
-    if digits := re.findall(r"\d+", lower):
-        numbers = tuple(Number((_exact(one),)) for one in digits)
-        return Item(word, (re.sub(r"\d+", "#", lower),), numbers)
     parts = lower.split("-")
-    return Item(word, tuple(parts) if all(parts) else (lower,))
+    if any(map(str.isdigit, lower)) or not all(parts):
+        return _with_digits(word)
+    return Item(word, tuple(parts))
+
+
+def _with_digits(word: str) -> Item:
+    lower = word.casefold().replace("\u2019", "'").replace("° ", "°")
+    numbers = tuple(Number((_exact(one),)) for one in re.findall(r"\d+", lower))
+    return Item(word, (re.sub(r"\d+", "#", lower),), numbers)
+
+
+def _canonical(call: str) -> str:
+    """A call of a function, "O(n log n)", as one word; its sums in one order.
+
+    >>> _canonical("O(n + m)"), _canonical("O(n*log(n))")
+    ('O(m+n)', 'O(nlogn)')
+    """
+    name, _, arguments = call.partition("(")
+    terms = re.sub(r"[\s*\u00b7()]", "", arguments).split("+")
+    return f"{name}({'+'.join(sorted(terms))})"
 
 
 def _pairs(run: str) -> Iterator[str]:

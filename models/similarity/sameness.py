@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Literal
 
 from models.similarity.added import FUNCTION_WORDS
@@ -18,7 +18,7 @@ from models.similarity.reading import NUMBER, SIGNS, Item, read
 Relation = Literal["same", "different"]
 
 # Of these rules, in the names of what is remembered.
-VERSION = 5
+VERSION = 6
 # Of a text that they are for.
 MAX_CHARACTERS = 400
 
@@ -65,6 +65,9 @@ _MUTUAL = listed(
     mit wie gleich grenzt heiratete traf avec comme épousa rencontra con como com met og med
     """
 )
+# That leads from one to the other, without a verb.
+_DIRECTED = frozenset("<>\u2264\u2265-/^\u2192") | listed("to nach into hacia towards")
+_PASSIVE = frozenset(("is", "are", "was", "were"))
 _MOST_WORDS_OF_NAME = 5
 # Before a word that it makes its opposite: "unsafe", "illegal".
 _UN = re.compile("(?:un|in|im|il|ir|dis|non)(?=.{4})")
@@ -83,7 +86,7 @@ class Reading:
         numbers: in the order of the frame, those of one list in ascending order.
         affirmed: the frame without words that negate or affirm.
         is_negated: whether it has a word that negates.
-        names: of a whole text, words with a capital that do not begin it.
+        names: of a whole text, words behind an article, or with a capital that do not begin it.
     """
 
     frame: tuple[str, ...]
@@ -108,8 +111,9 @@ def reading(text: str, *, is_whole: bool = True) -> Reading:
     frame, numbers = _frame(items)
     affirmed = tuple(word for word in frame if word not in _NEGATIONS | _AFFIRMATIONS)
     names = set[str]()
-    for item in items[1:]:
-        if is_whole and item.text[:1].isupper():
+    for before, item in pairwise(items):
+        is_noun = before.word in _ARTICLES and len(before.word) > 1  # French "a" is "has"
+        if is_whole and (is_noun or item.text[:1].isupper()):
             names |= {*_words(item, is_first=False, following=_END)}
     return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(frame), frozenset(names))
 
@@ -147,9 +151,15 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
         return None
     if a.frame == b.frame:
         return _in_one_frame(a.numbers, b.numbers)
-    if len(a.frame) == len(b.frame) and (
-        all(map(_are_same_or_opposed, a.frame, b.frame)) or _are_exchanged(a, b)
-    ):
+    ours, theirs = _active(a.frame), _active(b.frame)
+    if ours == theirs:
+        return None if a.numbers else "same"
+    if len(a.frame) == len(b.frame) and all(map(_are_same_or_opposed, a.frame, b.frame)):
+        return "different"
+    names = a.names | b.names
+    if (ours, theirs) != (a.frame, b.frame):
+        names |= {a.frame[0], b.frame[0]}
+    if len(ours) == len(theirs) and _are_exchanged(ours, theirs, names):
         return "different"
     if a.is_negated and not b.is_negated and _denies(a, b):
         return "different"
@@ -173,24 +183,35 @@ def _denies(negated: Reading, other: Reading) -> bool:
     return covers(other.numbers, negated.numbers)
 
 
-def _are_exchanged(a: Reading, b: Reading) -> bool:
+def _active(frame: tuple[str, ...]) -> tuple[str, ...]:
+    """A frame with "hired by Anna" behind "Bert was" as "Anna hired Bert"."""
+    if frame.count("by") != 1 or frame.index("by") < 3:
+        return frame
+    by = frame.index("by")
+    if frame[by - 2] not in _PASSIVE:
+        return frame
+    return (*frame[by + 1 :], frame[by - 1], *frame[: by - 2])
+
+
+def _are_exchanged(frame: Sequence[str], other: Sequence[str], names: frozenset[str]) -> bool:
     """Whether two names have changed places around what one does to the other."""
-    ours, theirs = list(a.frame), list(b.frame)
+    ours, theirs = list(frame), list(other)
     while ours[0] == theirs[0]:
         del ours[0], theirs[0]
     while ours[-1] == theirs[-1]:
         del ours[-1], theirs[-1]
     if sorted(ours) != sorted(theirs):
         return False
-    size, names = len(ours), a.names | b.names
+    size = len(ours)
     lengths = range(1, min(size - 2, _MOST_WORDS_OF_NAME) + 1)
     for first, second in product(lengths, lengths):
         middle = ours[first : size - second]
         if theirs != ours[size - second :] + middle + ours[:first]:
             continue
         ends = {ours[0], ours[first - 1], ours[size - second], ours[-1]}
-        does = [word for word in middle if word.isalpha() and word not in FUNCTION_WORDS]
-        if does and ends <= names and names.isdisjoint(middle) and _MUTUAL.isdisjoint(middle):
+        are_names = ends <= names or max(map(len, ends)) == 1  # "x > y"
+        does = _DIRECTED | (frozenset(filter(str.isalpha, middle)) - FUNCTION_WORDS)
+        if are_names and (names | _MUTUAL).isdisjoint(middle) and not does.isdisjoint(middle):
             return True
     return False
 

@@ -47,7 +47,9 @@ _OTHERWISE = (
     (re.compile(r"\bEUR ?(?=\d)"), "€"),
     (re.compile(r"\bGBP ?(?=\d)"), "£"),
     (re.compile(r"\b(ft|foot|feet) (\d{1,2}) ?in\b"), r"\1 \2 inches"),
+    (re.compile(r"\b([3-8])['\u2032] ?(\d{1,2})(?:\"|''|\u2033)"), r"\1 ft \2 inches"),
     (re.compile(r"(?<=[\w)]) % (?=\d)"), " mod "),
+    (re.compile(r"\b[vV]\.? ?(?=\d)"), "version "),
     (re.compile(r"(?<![\w-])([A-Z])-(?=\d{1,4}\b)"), r"\1"),  # F-16, B-12
 )
 

@@ -6,11 +6,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from app.http.described import ABSENT
-from app.http.openai.response_replies import ResponseBody
 from app.http.openai.schemas import (
     ChatCompletion,
     Completion,
     OpenAIError,
+    ResponseBody,
     ServedModel,
     ServedModels,
 )

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from app.http.openai.logprobs import Known, chat_logprobs, without_blank
+from app.http.openai.responses import Known, chat_logprobs, without_blank
 from tests.api.openai_calls import (
     CHAT,
     TEXT,
@@ -123,13 +123,13 @@ async def test_they_are_told_of_greedy_and_of_drawn_answers_alone(service, path,
 
 def test_two_alternatives_that_differ_by_the_blank_alone_stay_two():
     known = [Known(" Lima", -0.1, ((" Lima", -0.1), ("Lima", -3.0), (" The", -4.0)))]
-    [token] = chat_logprobs(without_blank(known)).content
-    assert token.token == token.top_logprobs[0].token == "Lima"
-    told = [(one.token, bytes(one.bytes)) for one in token.top_logprobs]
+    [token] = chat_logprobs(without_blank(known))["content"]
+    assert token["token"] == token["top_logprobs"][0]["token"] == "Lima"
+    told = [(one["token"], bytes(one["bytes"])) for one in token["top_logprobs"]]
     assert told == [("Lima", b" Lima"), ("Lima", b"Lima"), ("The", b"The")]
 
 
 def test_a_part_of_a_character_has_its_bytes():
     known = [Known("€", -0.1, ((r"bytes:\xe2", -0.1), (r"bytes:\xe2\x82", -3.0)))]
-    [token] = chat_logprobs(known).content
-    assert [one.bytes for one in token.top_logprobs] == [[0xE2], [0xE2, 0x82]]
+    [token] = chat_logprobs(known)["content"]
+    assert [one["bytes"] for one in token["top_logprobs"]] == [[0xE2], [0xE2, 0x82]]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from pydantic import SecretStr
 
-from app.cache.making import make_cache
+from app.cache.memory import make_cache
 from app.cache.protocol import Cache, CacheConfig
 
 PASSWORD = "sesame-open-4711"

@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from app.http.openai.names import ALIAS
+from app.http.openai.requests import ALIAS
 from tests.chaos.cocoa_process import cocoa, cocoa_serve, until
 from tests.chaos.redis_server import running_redis
 from tests.conftest import GENERATE

@@ -30,8 +30,8 @@ from workers import wire
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
+from workers.protocol import Served
 from workers.remote import connect_generator
-from workers.server import Served
 
 SECRET = "a secret of the test"
 REQUEST = GenerationRequest(

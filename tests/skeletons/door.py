@@ -25,5 +25,6 @@ async def ask(request: Request) -> Response:
     body = await read_body(request, _BODY)
     service: Service = request.app.state.service
     wanted = Ask(prompt=body.text, estimators=("sp",))
-    result = await unless_gone(request, service.run(wanted, request.state.request_id))
+    async with unless_gone(request):
+        result = await service.run(wanted, request.state.request_id)
     return json_response({"answer": result.text, "surprise": result.uncertainty})

@@ -44,13 +44,7 @@ _NOT_APART = "the server does not tell the tokens of the answer from those of it
 
 
 class OpenAIRequest:
-    """One request at one server.
-
-    Args:
-        calls: of the server.
-        request: that it is asked.
-        listener: told the tokens that are streamed.
-    """
+    """One request at one server, whose listener is told the tokens that are streamed."""
 
     def __init__(self, calls: ModelCalls, request: GenerationRequest, listener: Listener) -> None:
         self._calls = calls

@@ -55,11 +55,6 @@ class ModelCalls(Calls):
 
     Attributes:
         can: what the server can do.
-
-    Args:
-        client: of the server.
-        can: see above.
-        **options: see `Calls`.
     """
 
     def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:

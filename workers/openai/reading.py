@@ -47,15 +47,7 @@ async def forms_of(calls: ModelCalls, prompt: Prompt, answer: GivenAnswer | None
 async def score_given(
     calls: ModelCalls, prompt: Prompt, text: str, forms: Forms, wanted: frozenset[str]
 ) -> tuple[records.Sequence, AnswerForm, dict[str, str]]:
-    """The answer with what the server says of its tokens, its likelier form, and what is absent.
-
-    Args:
-        calls: of the server.
-        prompt: that the answer continues.
-        text: of the answer.
-        forms: of `forms_of`.
-        wanted: statistics of the answer.
-    """
+    """The answer with what the server says of its tokens, its likelier form, and what is absent."""
     sequence = records.Sequence(text, text.strip(), 0, "given")
     if not forms:  # where a server reads log-probs of prompts, all but images is asked by ids
         reason = _BEHIND_IMAGES if calls.can.reads_given else NOT_READ

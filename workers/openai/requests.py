@@ -76,13 +76,8 @@ def completion(
 ) -> dict[str, Any]:
     """The body of a greedy answer.
 
-    Args:
-        can: what the server can.
-        prompt: that is continued.
-        max_tokens: at most as many new ones.
-        stop: strings that end it.
-        top: so many likeliest tokens beside the chosen one; None for no log-probs.
-        mode: of the plugin, whose columns have ids for names; "" for none.
+    It asks for the `top` likeliest tokens beside each chosen one, None for no log-probs, and for
+    the columns of a `mode` of the plugin, which have ids for names; "" for none.
     """
     body: dict[str, Any] = {"model": can.model_id, "max_tokens": max_tokens, "temperature": 0.0}
     if prompt.messages is not None:
@@ -143,11 +138,7 @@ def drawn(
 ) -> dict[str, Any]:
     """The body of samples: that of a greedy answer, with the law that they follow.
 
-    Args:
-        body: of `completion`.
-        sampling: the law.
-        num: of samples.
-        seed: of the first; the others' follow.
+    The seed is that of the first; the others' follow.
     """
     law: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
     law |= {"top_k": sampling.top_k, "seed": seed}

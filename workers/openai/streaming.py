@@ -69,9 +69,7 @@ def behind_reasoning(
 def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
     """Index of the first token behind a reasoning; None where it has none, or nobody knows it.
 
-    Args:
-        texts: of the tokens, as far as they are known.
-        opened: as `behind_reasoning` has it.
+    `opened` is as in `behind_reasoning`.
     """
     found = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
     return found.num_tokens if found.state == "finished" else None

@@ -52,9 +52,5 @@ def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
 
 
 def named_by_params(names: Mapping[str, str]) -> AbstractContextManager[None]:
-    """Rename the fields of an `Ask` in errors to what OpenAI's bodies call them.
-
-    Args:
-        names: of fields that the bodies of one endpoint call differently.
-    """
+    """Rename the fields of an `Ask` in errors as OpenAI's bodies, or one endpoint's, call them."""
     return named({**_IN_UNCERTAINTY, **_PARAMS, **names})

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from app.http.openai.logprobs import BLANK, Known, known_of, without_blank
-from app.http.openai.responses import Said, Wanted
+from app.http.openai.responses import BLANK, Known, Said, Wanted, known_of, without_blank
 from app.scoring.result import Result
 from models.records import Token
 from models.units.tool_calls import Call, num_settled, segments
@@ -23,12 +22,7 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """Makes pieces of tokens.
-
-    Args:
-        wanted: of the response.
-        is_message: whether the answer begins without its leading blank.
-    """
+    """Makes pieces of tokens; those of a message begin without the answer's leading blank."""
 
     def __init__(self, wanted: Wanted, *, is_message: bool) -> None:
         self._with_logprobs = wanted.logprobs

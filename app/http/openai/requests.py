@@ -1,4 +1,4 @@
-"""Bodies of OpenAI's endpoints.
+"""Bodies of OpenAI's endpoints, and the `Ask` of each.
 
 Fields that this service does not have may hold what asks for nothing (`neutral.py`); with any other
 value they are refused by name.
@@ -27,10 +27,12 @@ from app.http.requests.fields import (
     StopStrings,
     TemplateVariables,
     Whole,
+    check_light,
     encodable,
     refuse_if,
+    template_variables,
 )
-from app.http.requests.messages import ChatMessage, kind_of
+from app.http.requests.messages import ChatMessage, kind_of, messages_asked
 from app.http.requests.neutral import (
     FixedVerbosity,
     Label,
@@ -51,9 +53,14 @@ from app.http.requests.neutral import (
     UsualTier,
     only,
 )
-from app.http.requests.tools import ToolsWanted
+from app.http.requests.tools import ToolsWanted, tools_asked
+from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
-from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS
+from app.spelling import closest, did_you_mean
+from models.errors import InvalidRequest, UnknownModel
+from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS, SamplingParams
+from models.statistics import PROBE_STATISTICS, SENTENCES_READ
+from workers.protocol import GeneratorInfo
 
 _OTHER_NAMES = {
     "max_new_tokens": "max_tokens",
@@ -266,3 +273,83 @@ class CompletionRequest(_OpenAIRequest):
     @property
     def num_tops(self) -> int:
         return self.logprobs or 0
+
+
+def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
+    """What the core is asked by a chat or a text.
+
+    Raises:
+        InvalidRequest: name, mode and temperature contradict each other, or a light request says
+            something of samples.
+    """
+    wanted, own = body.uncertainty, body.uncertainty.asked()
+    if light and wanted.mode == "full":
+        raise InvalidRequest("is light by the model's name", field="mode")
+    light = light or wanted.mode == "light"
+    if light:
+        check_light(wanted, "uncertainty.")
+    strategy: AnswerStrategy = wanted.strategy or "greedy"
+    if body.drawn_at is not None:  # as samples are
+        if light:
+            message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
+            raise InvalidRequest(message, field="temperature")
+        strategy = wanted.strategy or "sample"
+    if isinstance(body, ChatRequest):
+        own |= messages_asked(body.messages)
+        variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
+        own["chat_template_kwargs"] = variables
+        own |= tools_asked(body, wanted, strategy=strategy, light=light)
+    else:
+        own["prompt"] = "".join(body.prompt)  # a list holds one
+    drawing = wanted.drawing(body.n, of_tokens=own.get("of_tokens", False))
+    if body.drawn_at is not None:
+        drawing["temperature"] = body.drawn_at
+    return Ask(
+        sampling=SamplingParams(
+            max_new_tokens=body.max_tokens,
+            top_p=body.top_p,
+            stop=tuple(body.stop),
+            seed=body.seed,
+            **drawing,
+        ),
+        strategy=strategy,
+        light=light,
+        return_tokens=body.wants_logprobs,
+        num_tops=body.num_tops,
+        num_shown=body.n,
+        **own,
+    )
+
+
+# Works at every deployment, whatever its model is called.
+ALIAS = "cocoa"
+_LIGHT = ":light"
+
+
+def served_names(generator: GeneratorInfo) -> list[str]:
+    """Names that requests may give, with those of light mode where a probe serves it."""
+    names = [generator.model_id, ALIAS]
+    if generator.statistics & (PROBE_STATISTICS - {SENTENCES_READ}):
+        names += [generator.model_id + _LIGHT, ALIAS + _LIGHT]
+    return names
+
+
+def is_light(name: str, generator: GeneratorInfo) -> bool:
+    """Whether a model's name asks for light mode.
+
+    Raises:
+        UnknownModel: this deployment does not serve it.
+    """
+    names = (generator.model_id, ALIAS)
+    if name in names:
+        return False
+    if name.endswith(_LIGHT) and name.removesuffix(_LIGHT) in names:
+        return True
+    raise unknown_model(name, generator)
+
+
+def unknown_model(name: str, generator: GeneratorInfo) -> UnknownModel:
+    meant = did_you_mean(closest(name, served_names(generator))) or ";"
+    return UnknownModel(
+        f"this model is not served here{meant} GET /v1/models lists all", field="model"
+    )

@@ -12,6 +12,7 @@ from app.http.requests.fields import (
     NullIsDefault,
     ReasoningEffort,
     Whole,
+    named_in,
     refuse_if,
 )
 from app.http.requests.messages import SHOWN, Echoed, Text, kind_of
@@ -21,8 +22,15 @@ from app.http.requests.neutral import (
     NoReference,
     NoTruncation,
 )
-from app.http.requests.response_format import FORMATS, JsonObjectFormat, NamedSchema, TextFormat
-from app.http.requests.tools import Function, FunctionNamed, ToolName
+from app.http.requests.tools import (
+    FORMATS,
+    Function,
+    FunctionNamed,
+    JsonObjectFormat,
+    NamedSchema,
+    TextFormat,
+    ToolName,
+)
 from models.records import EFFORT, MAX_TOPS
 
 _LOGPROBS = "message.output_text.logprobs"
@@ -66,12 +74,8 @@ class ImageContent(_Sent):
     """As the server of the model reads it."""
 
 
-def _tagged(given: Any, name: str = "type") -> Any:
-    return given.get(name) if isinstance(given, dict) else getattr(given, name, None)
-
-
 def _content_kind(part: Any) -> str | None:
-    kind = _tagged(part)
+    kind = named_in(part)
     names = {"refusal": "#refusal", "input_image": "#image"}
     names |= dict.fromkeys(("input_text", "output_text", "text"), "#text")
     return names.get(kind) if isinstance(kind, str) else None
@@ -143,8 +147,8 @@ _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
 
 
 def _item_kind(item: Any) -> str | None:
-    kind = _tagged(item)
-    if kind is None and _tagged(item, "role") is not None:
+    kind = named_in(item)
+    if kind is None and named_in(item, "role") is not None:
         kind = "message"
     return f"#{kind}" if kind in _ITEMS else None
 

@@ -1,28 +1,102 @@
-"""From results to OpenAI's bodies, each as a whole."""
+"""From results to OpenAI's bodies, each as a whole: plain values, in the shapes of `schemas`."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from app.http.calls import call_info, parted
-from app.http.openai.logprobs import BLANK, chat_logprobs, known_of, text_logprobs, without_blank
-from app.http.openai.schemas import (
-    AssistantMessage,
-    ChatChoice,
-    ChatCompletion,
-    Completion,
-    CompletionTokensDetails,
-    OpenAIUsage,
-    TextChoice,
-    Uncertainty,
+from app.http.responses import (
+    call_info,
+    parted,
+    scored,
+    timing_of,
+    tokens_of,
+    usage_of,
+    why_held_back,
 )
-from app.http.responses import scored, timing_of, usage_of, why_held_back
-from app.http.schemas import Timing
 from app.scoring.result import Result
 from models import records
-from models.records import FinishReason
+from models.records import FinishReason, bytes_spelt
 from models.units.tool_calls import Call, names_of, read
+
+# Many tokenizers put one before a text's first word. A message begins without it; a text that
+# continues its prompt needs it.
+BLANK = " "
+
+
+class Known(NamedTuple):
+    """What is known of one token; a log-prob that is not is None.
+
+    Of the likeliest in the place of one that `begins` a message, those alone have their blank that
+    would else be another one's equal.
+    """
+
+    text: str
+    logprob: float | None
+    tops: records.TokenTops = ()
+    begins: bool = False
+
+
+def known_of(said: records.Sequence) -> list[Known]:
+    found = []
+    for i, token in enumerate(tokens_of(said)):
+        tops: records.TokenTops = ()
+        if said.token_tops is not None:
+            tops = said.token_tops[i]
+        found.append(Known(token["text"], token["logprob"], tops))
+    return found
+
+
+def chat_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
+    """`ChatLogprobs` of consecutive tokens; in a chat nothing counts from `start`."""
+    content = []
+    for text, logprob, tops, begins in known:
+        if logprob is None:
+            continue
+        told = []
+        for other, value in tops:
+            shown = other.removeprefix(BLANK) if begins else other
+            told.append({"token": shown, "logprob": value, "bytes": list(bytes_spelt(other))})
+        one = {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+        content.append({**one, "top_logprobs": told})
+    return {"content": content, "refusal": None}
+
+
+def text_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
+    """`TextLogprobs` of consecutive tokens; the first of them begins at the character `start`."""
+    texts, logprobs, offsets, likeliest = [], [], [], []
+    for text, logprob, tops, _ in known:
+        if logprob is not None:
+            texts.append(text)
+            logprobs.append(logprob)
+            offsets.append(start)
+            likeliest.append(dict(tops))
+        start += len(text)
+    return {
+        "tokens": texts,
+        "token_logprobs": logprobs,
+        "top_logprobs": likeliest if any(likeliest) else None,
+        "text_offset": offsets,
+    }
+
+
+def without_blank(known: Sequence[Known]) -> list[Known]:
+    """Tokens of an answer from its beginning: those that begin it have no leading blank.
+
+    Neither has what stands in their place; see `Known`.
+    """
+    tokens = list(known)
+    for i, (text, logprob, tops, _) in enumerate(tokens):
+        plain = {other for other, _ in tops}
+        without = []
+        for other, value in tops:
+            bare = other.removeprefix(BLANK)
+            without.append((other if bare in plain else bare, value))
+        tokens[i] = Known(text.removeprefix(BLANK), logprob, tuple(without), begins=True)
+        if text:
+            break
+    return tokens
+
 
 _NOT_REFINED = "the answer is held back: it has no parts, or more than can be removed"
 
@@ -111,28 +185,28 @@ def _with_calls(said: Said, names: Sequence[str]) -> Said:
     return replace(said, text=text, calls=calls, finish_reason=reason)
 
 
-def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
+def chat_completion(result: Result, wanted: Wanted) -> dict[str, Any]:
     choices = []
     for said in all_said(result, wanted.n):
         logprobs = None
         if wanted.logprobs and said.tokens is not None:
             logprobs = chat_logprobs(without_blank(known_of(said.tokens)))
         message = message_of(said, result)
-        choices.append(ChatChoice(message=message, logprobs=logprobs, **_choice(said, result)))
-    return ChatCompletion(**_head(result, wanted), choices=choices)
+        choices.append({"message": message, "logprobs": logprobs, **_choice(said, result)})
+    return {"object": "chat.completion", **_head(result, wanted), "choices": choices}
 
 
-def message_of(said: Said, result: Result) -> AssistantMessage:
-    message = AssistantMessage(
-        content=said.text,
-        refusal=refusal_of(said, result),
-        reasoning=said.reasoning,
-        reasoning_content=said.reasoning,
-    )
-    if said.text is not None:
-        message.content = said.text.removeprefix(BLANK)
+def message_of(said: Said, result: Result) -> dict[str, Any]:
+    """An `AssistantMessage`."""
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": said.text and said.text.removeprefix(BLANK),
+        "refusal": refusal_of(said, result),
+        "reasoning": said.reasoning,
+        "reasoning_content": said.reasoning,
+    }
     if said.calls:
-        message.tool_calls = list(map(call_info, said.calls))
+        message["tool_calls"] = list(map(call_info, said.calls))
     return message
 
 
@@ -143,30 +217,29 @@ def refusal_of(said: Said, result: Result) -> str | None:
     return why_held_back(result) if result.is_held_back else _NOT_REFINED
 
 
-def completion(result: Result, wanted: Wanted) -> Completion:
+def completion(result: Result, wanted: Wanted) -> dict[str, Any]:
     choices = []
     for said in all_said(result, wanted.n):
         logprobs = None
         if wanted.logprobs and said.tokens is not None:
             logprobs = text_logprobs(known_of(said.tokens))
-        choice = TextChoice(text=said.text or "", logprobs=logprobs, **_choice(said, result))
+        choice = {"text": said.text or "", "logprobs": logprobs, **_choice(said, result)}
         if said.refusal is not None:
-            choice.refusal = said.refusal
+            choice["refusal"] = said.refusal
         choices.append(choice)
-    return Completion(**_head(result, wanted), choices=choices)
+    return {"object": "text_completion", **_head(result, wanted), "choices": choices}
 
 
-def renew(body: ChatCompletion | Completion, result: Result, request_id: str) -> None:
-    body.id, body.created = request_id, int(time.time())
-    if (uncertainty := body.choices[0].uncertainty) is not None:
-        uncertainty.timing_ms = Timing(**timing_of(result))
+def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
+    body["id"], body["created"] = request_id, int(time.time())
+    body["choices"][0]["uncertainty"]["timing_ms"] = timing_of(result)
 
 
-def uncertainty_of(result: Result) -> Uncertainty:
-    """What a choice says beyond OpenAI's fields."""
+def uncertainty_of(result: Result) -> dict[str, Any]:
+    """An `Uncertainty`: what a choice says beyond OpenAI's fields."""
     usage = usage_of(result)
     beside = {name: usage[name] for name in usage.keys() & {"sample_tokens", "split_tokens"}}
-    return Uncertainty(**scored(result, value=result.uncertainty, **beside))
+    return scored(result, value=result.uncertainty, **beside)
 
 
 def fingerprint_of(result: Result) -> str | None:
@@ -176,7 +249,8 @@ def fingerprint_of(result: Result) -> str | None:
     return result.generation.revision
 
 
-def openai_usage(result: Result, n: int) -> OpenAIUsage:
+def openai_usage(result: Result, n: int) -> dict[str, Any]:
+    """An `OpenAIUsage`."""
     usage = usage_of(result)
     read, written = usage["prompt_tokens"], usage["completion_tokens"]
     thought = usage["reasoning_tokens"]
@@ -184,12 +258,12 @@ def openai_usage(result: Result, n: int) -> OpenAIUsage:
         written += sample.num_written
         if sample.reasoning is not None:
             thought += sample.reasoning.num_tokens
-    return OpenAIUsage(
-        prompt_tokens=read,
-        completion_tokens=written,
-        total_tokens=read + written,
-        completion_tokens_details=CompletionTokensDetails(reasoning_tokens=thought),
-    )
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+        "completion_tokens_details": {"reasoning_tokens": thought},
+    }
 
 
 def _head(result: Result, wanted: Wanted) -> dict[str, Any]:
@@ -203,7 +277,5 @@ def _head(result: Result, wanted: Wanted) -> dict[str, Any]:
 
 
 def _choice(said: Said, result: Result) -> dict[str, Any]:
-    uncertainty = None
-    if said.index == 0:
-        uncertainty = uncertainty_of(result)
+    uncertainty = uncertainty_of(result) if said.index == 0 else None
     return {"index": said.index, "finish_reason": said.finish_reason, "uncertainty": uncertainty}

@@ -213,7 +213,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     Raises:
         InvalidRequest: a light request says something of samples.
     """
-    own, drawn = body.asked(), dict[str, Any]()
+    own = body.asked()
     if body.messages is not None:
         own |= messages_asked(body.messages)
     if isinstance(body, GenerateRequest):
@@ -222,39 +222,29 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             check_light(body)
         own |= {"strategy": body.strategy, "light": light}
         own |= tools_asked(body, body, strategy=body.strategy, light=light)
-        drawn = {name: getattr(body, name) for name in ReasoningBounds.model_fields}
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:
             own["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
         if body.samples is not None:
-            own["samples"] = tuple(map(_given_sample, body.samples))
+            samples = []
+            for one in body.samples:
+                given = one.token_logprobs
+                samples.append(GivenSample(one.text, None if given is None else tuple(given)))
+            own["samples"] = tuple(samples)
         if body.claims is not None:
             claims = [GivenClaim(one.text, tuple(one.quotes)) for one in body.claims]
             own |= {"units": "claims", "claims": tuple(claims)}
-    num_samples, stop_mass = body.sample_bounds
-    if own.get("of_tokens"):
-        num_samples = 1
     return Ask(
         prompt=body.prompt,
         chat_template_kwargs=template_variables(body.chat_template_kwargs, body.reasoning_effort),
         sampling=SamplingParams(
-            num_samples=num_samples,
             max_new_tokens=body.max_new_tokens,
-            temperature=body.temperature,
-            top_k=body.top_k,
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,
-            stop_mass=stop_mass,
-            **drawn,
+            **body.drawing(of_tokens=own.get("of_tokens", False)),
         ),
         return_tokens=body.return_tokens,
         **own,
     )
-
-
-def _given_sample(sample: ClientSample) -> GivenSample:
-    if sample.token_logprobs is None:
-        return GivenSample(sample.text)
-    return GivenSample(sample.text, tuple(sample.token_logprobs))

@@ -67,6 +67,11 @@ def encodable(value: Value) -> Value:
     return value
 
 
+def named_in(given: Any, name: str = "type") -> Any:
+    """What a part of a body, read or not yet, has of this name; None for nothing."""
+    return given.get(name) if isinstance(given, dict) else getattr(given, name, None)
+
+
 def few_values(value: Any) -> Any:
     """The value, unless it holds so many values that checking and rendering it takes long."""
     pending, num_values = [value], 0
@@ -356,12 +361,15 @@ class ScoresWanted(NullIsDefault):
             own["json_schema"] = self.json_schema
         return own
 
-    @property
-    def sample_bounds(self) -> tuple[int, float | None]:
-        """Number of samples, and None; with "auto" the most, and what `found_mass` ends them."""
-        if self.num_samples == "auto":
-            return self.max_samples or DEFAULT_MAX_SAMPLES, self.stop_mass or DEFAULT_STOP_MASS
-        return self.num_samples, None
+    def drawing(self, least: int = 1, *, of_tokens: bool = False) -> dict[str, Any]:
+        """What `SamplingParams` say of samples: `least` or more of them, no more `of_tokens`."""
+        own = {name: getattr(self, name, None) for name in ReasoningBounds.model_fields}
+        num_samples = self.num_samples
+        if num_samples == "auto":
+            num_samples = self.max_samples or DEFAULT_MAX_SAMPLES
+            own["stop_mass"] = self.stop_mass or DEFAULT_STOP_MASS
+        own["num_samples"] = least if of_tokens else max(num_samples, least)
+        return own | {"temperature": self.temperature, "top_k": self.top_k}
 
     @model_validator(mode="after")
     def _check_heeded(self) -> Self:

@@ -19,7 +19,14 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import NullIsDefault, encodable, few_values, having, refuse_if
+from app.http.requests.fields import (
+    NullIsDefault,
+    encodable,
+    few_values,
+    having,
+    named_in,
+    refuse_if,
+)
 from app.http.requests.neutral import EmptyList, NoFunctions, NoSound, Platform
 from app.http.requests.tools import ToolName
 from models.images import PARTS
@@ -82,24 +89,15 @@ class ImagePart(NullIsDefault):
     image_url: ImageUrl
 
 
-def _part_of(part: object) -> str:
-    """Whether a part is an image; whatever is none is read as a text."""
-    kind = getattr(part, "type", None)
-    if isinstance(part, dict):
-        kind = part.get("type")
-    return "#image" if kind == "image_url" else "#text"
-
-
+# Whatever is no image is read as a text.
 Part = Annotated[
     Annotated[TextPart, Tag("#text")] | Annotated[ImagePart, Tag("#image")],
-    Discriminator(_part_of),
+    Discriminator(lambda part: "#image" if named_in(part) == "image_url" else "#text"),
 ]
 
 
 def kind_of(content: object) -> str:
-    if isinstance(content, list):
-        return "#parts"
-    return "#text"
+    return "#parts" if isinstance(content, list) else "#text"
 
 
 Parts = Annotated[list[Part], Field(min_length=1, max_length=1024, fail_fast=True)]

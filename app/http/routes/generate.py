@@ -44,5 +44,6 @@ async def generate_with_uncertainty(request: Request) -> Response:
     if body.stream:
         return EventStream(run, NamedEvents(request_id), service.telemetry)
 
-    result = await unless_gone(request, run())
+    async with unless_gone(request):
+        result = await run()
     return json_response(repeats.keep(seen, result, to_response(result, request_id), renew))

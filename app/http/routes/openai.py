@@ -11,13 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.named import named
-from app.http.openai.asks import ask_of
-from app.http.openai.chunks import CHAT_CHUNKS, TEXT_CHUNKS, Chunks
+from app.http.openai.chunks import Chunks
 from app.http.openai.errors import named_by_params
-from app.http.openai.names import is_light, served_names, unknown_model
-from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.requests import (
+    ChatRequest,
+    CompletionRequest,
+    ask_of,
+    is_light,
+    served_names,
+    unknown_model,
+)
 from app.http.openai.response_replies import (
-    ResponseBody,
     ResponseEvents,
     renew_response,
     repeated,
@@ -29,6 +33,7 @@ from app.http.openai.schemas import (
     ChatCompletion,
     Completion,
     OpenAIError,
+    ResponseBody,
     ServedModel,
     ServedModels,
 )
@@ -51,13 +56,13 @@ class _Door(NamedTuple):
     """How an endpoint reads and writes."""
 
     body: TypeAdapter[Any]
-    whole: Callable[[Result, Wanted], Any]
-    renew: Callable[[Any, Result, str], None]
+    whole: Callable[[Result, Wanted], dict[str, Any]]
+    renew: Callable[[dict[str, Any], Result, str], None]
     events: Callable[[Wanted], EventFormat]
 
 
-_CHAT = _Door(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, CHAT_CHUNKS))
-_TEXT = _Door(TypeAdapter(CompletionRequest), completion, renew, partial(Chunks, TEXT_CHUNKS))
+_CHAT = _Door(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, is_chat=True))
+_TEXT = _Door(TypeAdapter(CompletionRequest), completion, renew, partial(Chunks, is_chat=False))
 _RESPONSES = _Door(TypeAdapter(ResponseRequest), response_of, renew_response, ResponseEvents)
 
 
@@ -131,7 +136,8 @@ async def _respond(request: Request, door: _Door) -> Response:
     if body.stream:
         return EventStream(run, door.events(wanted), service.telemetry)
 
-    result = await unless_gone(request, run())
+    async with unless_gone(request):
+        result = await run()
     return json_response(repeats.keep(seen, result, door.whole(result, wanted), door.renew))
 
 

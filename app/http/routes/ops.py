@@ -2,21 +2,14 @@
 
 from dataclasses import asdict
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.http.middleware import OPS_PORT
-from app.http.ops_schemas import (
-    EstimatorInfo,
-    EstimatorList,
-    LoadedCalibrator,
-    LoadedProbe,
-    LoadedThreshold,
-    Status,
-    Version,
-)
-from app.http.responses import model_info, split_of
+from app.http.ops_schemas import EstimatorList, Status, Version
+from app.http.responses import split_of, weights_of
 from app.http.service import Service
 from app.scoring.ask import Ask
 from app.scoring.calibrators import compares_prompts
@@ -24,7 +17,7 @@ from app.scoring.capabilities import unmet
 from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
 from app.scoring.deployment import Deployment
 from app.settings import Settings
-from models.calibration import ALL, Calibration, Calibrator, Threshold
+from models.calibration import ALL, Calibration, Calibrator
 from models.errors import NotReady
 from models.estimators import ESTIMATORS, needs
 from workers.protocol import GeneratorInfo
@@ -52,8 +45,8 @@ async def readyz(request: Request) -> Status:
     return Status(status="ready")
 
 
-@router.get("/version", name="version")
-async def get_version(request: Request) -> Version:
+@router.get("/version", name="version", response_model=Version)
+async def get_version(request: Request) -> dict[str, Any]:
     """Version, models and limits; the models are null until they are loaded."""
     service: Service = request.app.state.service
     settings: Settings = request.app.state.settings
@@ -68,39 +61,33 @@ async def get_version(request: Request) -> Version:
     if not settings.generation.urls:  # a worker elsewhere has bounds of its own
         limits["max_rows"] = settings.generation.max_rows
         limits["max_cache_tokens"] = settings.generation.max_cache_tokens
-    ours, revision = version("cocoa-serve"), service.git_revision
+    ours = {"version": version("cocoa-serve"), "git_revision": service.git_revision}
     if service.scorer is None:
-        return Version(version=ours, git_revision=revision, limits=limits)
+        return {**ours, "limits": limits}
     workers = service.scorer.workers
     generator, default = workers.generator.info, workers.default_similarity
     limits["max_context_tokens"] = generator.max_context_tokens
     limits["max_pair_tokens"] = workers.comparers[default].info.max_pair_tokens
-    similarity_models, nli_model = {}, None
-    for name, comparer in workers.comparers.items():
-        similarity_models[name] = model_info(comparer.info)
-    if workers.nli is not None:
-        nli_model = model_info(workers.nli.info)
-    probes = {}
-    for name, probe in generator.probes.items():
-        probes[name] = LoadedProbe(id=probe.id, training_set=probe.training_set, layer=probe.layer)
-    return Version(
-        version=ours,
-        git_revision=revision,
-        model=model_info(generator),
-        model_capabilities=dict(generator.capabilities),
-        model_takes_turns=generator.takes_turns,
-        model_self_test_tokens=generator.self_test_tokens,
-        similarity_models=similarity_models,
-        default_similarity=default,
-        nli_model=nli_model,
-        probes=probes,
-        calibrator=_calibrator_info(service.scorer.deployment()),
-        unmet=unmet(service.capabilities()),
-        limits=limits,
-    )
+    return {
+        **ours,
+        "model": weights_of(generator),
+        "model_capabilities": dict(generator.capabilities),
+        "model_takes_turns": generator.takes_turns,
+        "model_self_test_tokens": generator.self_test_tokens,
+        "similarity_models": {
+            name: weights_of(comparer.info) for name, comparer in workers.comparers.items()
+        },
+        "default_similarity": default,
+        "nli_model": None if workers.nli is None else weights_of(workers.nli.info),
+        "probes": {name: asdict(probe) for name, probe in generator.probes.items()},
+        "calibrator": _calibrator_info(service.scorer.deployment()),
+        "unmet": unmet(service.capabilities()),
+        "limits": limits,
+    }
 
 
-def _calibrator_info(deployment: Deployment) -> LoadedCalibrator | None:
+def _calibrator_info(deployment: Deployment) -> dict[str, Any] | None:
+    """A `LoadedCalibrator`."""
     calibrator = deployment.calibrator
     if calibrator is None:
         return None
@@ -114,19 +101,17 @@ def _calibrator_info(deployment: Deployment) -> LoadedCalibrator | None:
     for one in (*by_estimator.values(), *units.values()):
         for threshold in one.thresholds:
             targets[threshold.target_error] = None
-    thresholds: dict[str, list[LoadedThreshold]] = {}
-    for name in filter(by_estimator.__contains__, PRIMARY):
-        thresholds[name] = [_threshold_info(one) for one in by_estimator[name].thresholds]
-    return LoadedCalibrator(
-        id=calibrator.id,
-        source=calibrator.source,
-        groups=calibrator.groups,
-        estimators=list(by_estimator),
-        target_errors=list(targets),
-        compares_prompts=compares_prompts(calibrator, deployment.models),
-        thresholds=thresholds,
-        units={kind: list(map(_threshold_info, one.thresholds)) for kind, one in units.items()},
-    )
+    reported = filter(by_estimator.__contains__, PRIMARY)
+    return {
+        "id": calibrator.id,
+        "source": calibrator.source,
+        "groups": calibrator.groups,
+        "estimators": list(by_estimator),
+        "target_errors": list(targets),
+        "compares_prompts": compares_prompts(calibrator, deployment.models),
+        "thresholds": {name: _thresholds(by_estimator[name]) for name in reported},
+        "units": {kind: _thresholds(one) for kind, one in units.items()},
+    }
 
 
 def _of_units(calibrator: Calibrator) -> dict[str, Calibration]:
@@ -139,28 +124,23 @@ def _of_units(calibrator: Calibrator) -> dict[str, Calibration]:
     return found
 
 
-def _threshold_info(one: Threshold) -> LoadedThreshold:
-    share = one.share_accepted or 0.0  # without a threshold nothing passes
-    return LoadedThreshold(
-        target_error=one.target_error,
-        uncertainty=one.uncertainty,
-        share_accepted=share,
-        labels_missing=one.labels_missing,
-    )
+def _thresholds(one: Calibration) -> list[dict[str, Any]]:
+    """A `LoadedThreshold` each; without a threshold nothing passes."""
+    return [{**asdict(at), "share_accepted": at.share_accepted or 0.0} for at in one.thresholds]
 
 
-@router.get("/estimators")
-async def estimators(request: Request) -> EstimatorList:
+@router.get("/estimators", response_model=EstimatorList)
+async def estimators(request: Request) -> dict[str, Any]:
     """Every estimator: its formula, its needs, and whether this deployment supplies them."""
     service: Service = request.app.state.service
     scorer = service.ready_scorer()
     available = scorer.available_statistics(Ask(prompt=""))
     info = scorer.workers.generator.info
-    return EstimatorList(
-        default=list(DEFAULT_ESTIMATORS),
-        light=list(LIGHT_ESTIMATORS),
-        estimators=[_describe(name, available, info) for name in ESTIMATORS],
-    )
+    return {
+        "default": DEFAULT_ESTIMATORS,
+        "light": LIGHT_ESTIMATORS,
+        "estimators": [_describe(name, available, info) for name in ESTIMATORS],
+    }
 
 
 @router.get("/metrics", response_class=Response)
@@ -173,7 +153,8 @@ async def metrics(request: Request) -> Response:
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> EstimatorInfo:
+def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> dict[str, Any]:
+    """An `EstimatorInfo`."""
     read = sorted(needs([name]))
     missing = sorted(needs([name]) - available)
     reason = None
@@ -181,12 +162,12 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> Esti
         causes = dict.fromkeys(info.absent[one] for one in missing if one in info.absent)
         reason = "; ".join((f"{', '.join(missing)} cannot be supplied here", *causes))
     splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
-    return EstimatorInfo(
-        name=name,
-        formula=ESTIMATORS[name].formula,
-        range=ESTIMATORS[name].range,
-        needs=read,
-        available=not missing,
-        reason=reason,
-        split=next(splits, None),
-    )
+    return {
+        "name": name,
+        "formula": ESTIMATORS[name].formula,
+        "range": ESTIMATORS[name].range,
+        "needs": read,
+        "available": not missing,
+        "reason": reason,
+        "split": next(splits, None),
+    }

@@ -50,10 +50,10 @@ async def score(request: Request) -> Response:
     """
     body = await read_body(request, SCORE_BODY)
     service: Service = request.app.state.service
-    results = _results(
-        service, body, request.state.request_id, in_background=is_in_background(request)
-    )
-    return json_response(await unless_gone(request, results))
+    request_id, in_background = request.state.request_id, is_in_background(request)
+    async with unless_gone(request):
+        results = await _results(service, body, request_id, in_background=in_background)
+    return json_response(results)
 
 
 async def _results(

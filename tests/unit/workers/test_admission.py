@@ -11,8 +11,7 @@ from itertools import chain
 import pytest
 
 from models.errors import Overloaded
-from workers.admission import Admission
-from workers.turns import Turns
+from workers.admission import Admission, Turns
 
 pytestmark = pytest.mark.anyio
 

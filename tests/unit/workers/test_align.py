@@ -13,8 +13,7 @@ from models.threads import ModelThread
 from tests.aligned import align_scores
 from tests.conftest import until
 from tests.fakes.pair_models import FakeNliModel
-from workers.align import AlignWorker
-from workers.similarity import SimilarityWorker
+from workers.similarity import AlignWorker, SimilarityWorker
 
 pytestmark = pytest.mark.anyio
 

@@ -25,8 +25,8 @@ from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
+from workers.protocol import Served
 from workers.remote import connect_generator
-from workers.server import Served
 from workers.similarity import NliWorker, SimilarityWorker
 
 pytestmark = pytest.mark.anyio

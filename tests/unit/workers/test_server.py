@@ -16,7 +16,8 @@ from tests.worker_servers import make_app, running
 from workers import wire
 from workers.config import ServerConfig
 from workers.generation import GenerationWorker
-from workers.server import Served, _lines
+from workers.protocol import Served
+from workers.server import _lines
 
 pytestmark = pytest.mark.anyio
 HEADERS = {wire.WIRE_HEADER: str(wire.VERSION)}

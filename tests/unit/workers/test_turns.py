@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from workers.turns import Turns
+from workers.admission import Turns
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,7 @@ import pytest
 from pydantic import SecretStr
 from redis.asyncio.connection import parse_url
 
-from app.cache.making import make_cache
-from app.cache.memory import MemoryCache
+from app.cache.memory import MemoryCache, make_cache
 from app.cache.protocol import CacheConfig
 from app.cache.redis import RedisCache
 from app.settings import Settings, load_settings

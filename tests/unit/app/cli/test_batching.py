@@ -10,7 +10,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app, batching
+from app.cli import app, run_batch
 
 NUM_LINES = 20
 
@@ -24,7 +24,7 @@ def batch(monkeypatch, tmp_path):
         body = {"prompt": str(number)}
         lines.append({"custom_id": f"q{number}", "url": "/score", "body": body})
     given.write_text("\n".join(map(json.dumps, lines)))
-    monkeypatch.setattr(batching, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(run_batch, "_FIRST_WAIT_S", 0.001)
     attempts = Counter()
 
     def run(respond, *options, whole=True):
@@ -40,7 +40,7 @@ def batch(monkeypatch, tmp_path):
             async with httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client:
                 yield client
 
-        monkeypatch.setattr(batching, "client_of", client_of)
+        monkeypatch.setattr(run_batch, "client_of", client_of)
         files = ["-i", str(given), "-o", str(out)]
         result = CliRunner().invoke(app, ["run-batch", *files, *options])
         answers = {}

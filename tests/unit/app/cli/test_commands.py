@@ -75,3 +75,9 @@ def test_a_command_that_nobody_has_is_refused(installed):
     installed()
     result = run("nonsense")
     assert (result.exit_code, "No such command" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", app.cli.COMMANDS)
+def test_the_list_says_of_a_command_what_its_own_help_says(name):
+    said = " ".join(run(name, "--help").output.replace("│", " ").split())
+    assert app.cli.COMMANDS[name] in said

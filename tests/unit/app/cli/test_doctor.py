@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from app.cache.protocol import CacheConfig
 from app.cli import app
-from app.cli.doctor import own_url
-from app.cli.examining import examine
+from app.cli.doctor import examine, own_url
 from app.scoring.capabilities import Capability
 from app.settings import Settings
 from tests.chaos.listening import listening
@@ -19,7 +18,7 @@ from tests.chaos.redis_server import free_port, running_redis
 from tests.worker_servers import listening as worker_listening
 from tests.worker_servers import make_app
 from workers.config import GeneratorConfig
-from workers.server import Served
+from workers.protocol import Served
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from app.http.json_calls import JsonCalls, json_response, read_body, unless_gone
-from app.http.middleware import add_middleware
+from app.http.json_calls import json_response, read_body, unless_gone
+from app.http.middleware import JsonCalls, add_middleware
 from app.http.telemetry import Telemetry
 from app.settings import Limits
 
@@ -25,7 +25,8 @@ async def echo(request: Request):
     async def work():
         return body
 
-    return json_response(await unless_gone(request, work()))
+    async with unless_gone(request):
+        return json_response(await work())
 
 
 def application():
@@ -93,10 +94,15 @@ class Work:
             raise
 
 
+async def ended(request, work):
+    async with unless_gone(request):
+        return await work
+
+
 async def only_this_task_runs():
     await asyncio.sleep(0)
     names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]
-    return not any(name.startswith(("unless_gone", "Work")) for name in names)
+    return not any(name.startswith(("unless_gone", "ended", "Work")) for name in names)
 
 
 async def test_the_result_comes_back_and_nothing_watches_on():
@@ -104,7 +110,7 @@ async def test_the_result_comes_back_and_nothing_watches_on():
         await asyncio.sleep(0)
         return 5
 
-    assert await unless_gone(Client().request, work()) == 5
+    assert await ended(Client().request, work()) == 5
     assert await only_this_task_runs()
 
 
@@ -113,7 +119,7 @@ async def test_an_exception_comes_back_as_it_is():
         raise ValueError("bad")
 
     with pytest.raises(ValueError, match="bad"):
-        await unless_gone(Client().request, work())
+        await ended(Client().request, work())
     assert await only_this_task_runs()
 
 
@@ -122,7 +128,7 @@ async def test_an_exception_comes_back_as_it_is():
 )
 async def test_the_work_is_cancelled_when_the_client_goes(messages):
     client, work = Client(*messages), Work()
-    waiting = asyncio.create_task(unless_gone(client.request, work.run()))
+    waiting = asyncio.create_task(ended(client.request, work.run()))
     await work.started.wait()
     client.gone.set()
     with pytest.raises(ClientDisconnect):
@@ -133,7 +139,7 @@ async def test_the_work_is_cancelled_when_the_client_goes(messages):
 
 async def test_the_work_is_cancelled_when_the_handler_is():
     work = Work()
-    waiting = asyncio.create_task(unless_gone(Client().request, work.run()))
+    waiting = asyncio.create_task(ended(Client().request, work.run()))
     await work.started.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -149,4 +155,4 @@ async def test_work_that_is_done_when_the_client_goes_still_answers():
     async def work():
         return 5
 
-    assert await unless_gone(client.request, work()) == 5
+    assert await ended(client.request, work()) == 5

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from app.http.log_writer import LoggedStream, LogWriter
+from app.http.logs import LoggedStream, LogWriter
 
 WITHIN_S = 30
 

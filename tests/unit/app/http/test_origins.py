@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.http.origins import Origins
+from app.http.access import Origins
 from models.errors import Forbidden
 
 LOOPBACK, POD = "127.0.0.1", "0.0.0.0"

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from pydantic import MISSING
 
-from app.http.provenance_schemas import Provenance
 from app.http.responses import provenance_of, to_response
-from app.http.schemas import GenerateResponse
+from app.http.schemas import GenerateResponse, Provenance
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
 from app.scoring.questions import subject_of

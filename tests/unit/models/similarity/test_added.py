@@ -122,6 +122,12 @@ def similarity(question, a, b):
         ("ما هي العاصمة؟", "هي القاهرة.", "هي الرياض.", 0),
         ("पड़ोसी कौन है?", "यह नेपाल है।", "यह भूटान है।", 0),
         ("Apa ibu kotanya?", "Itu adalah Jakarta.", "Jakarta", 1),
+        ("How long does it take?", "It takes O(n) steps.", "O(n^2)", 0),
+        ("How long does it take?", "It takes O(n log n) steps.", "O(n*log(n))", 1),
+        ("Which part?", "len(a)", "len(b)", 0),
+        ("Where is it?", "It is at (1, 2).", "(2,1)", 0),
+        ("Where is it?", "It is at (1, 2).", "(1,2)", 1),
+        ("Which switch?", "Use -a.", "Use -m.", 0.5),
     ],
 )
 def test_answers_are_as_alike_as_what_they_add(question, a, b, expected):

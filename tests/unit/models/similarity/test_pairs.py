@@ -32,6 +32,24 @@ def similarity(answer, samples, rules=RULES):
 
 
 @pytest.mark.parametrize(
+    ("question", "a", "b", "is_same"),
+    [
+        ("Who won the final?", "Brazil beat Italy.", "Italy beat Brazil.", False),
+        ("Who killed whom?", "Caesar was killed by Brutus.", "Brutus was killed by Caesar.", False),
+        ("When was it?", "15 May 2001 was a Monday.", "3 July 2001 was a Monday.", False),
+        ("Who hired whom?", "Anna hired Bert.", "Bert was hired by Anna.", True),
+        ("Tell me a fact.", "Lima is the capital of Peru.", "Peru's capital is Lima.", None),
+        ("Who won?", f"Brazil beat Italy {'so ' * 200}.", "Italy beat Brazil.", None),
+    ],
+)
+def test_rules_see_function_words_of_texts_that_are_cut(question, a, b, is_same):
+    rules = PairRules(cuts=True).of_question(question)
+    compared = rules.compared(a), rules.compared(b)
+
+    assert rules.value(*compared, "similarity") == is_same
+
+
+@pytest.mark.parametrize(
     ("answer", "samples", "num_pairs"),
     [
         ("Paris", ["Paris", " Paris\n"], 0),

@@ -107,6 +107,17 @@ SAME = [
     ("the U.S.", "US"),
     ("Panama-City", "Panama City"),
     ("3. Mai", "3 May"),
+    ("Anna hired Bert.", "Bert was hired by Anna."),
+    ("Fire destroyed the house.", "The house was destroyed by fire."),
+    ("O(n*log(n))", "O(n log n)"),
+    ("$O(n \\log n)$", "O(n log n)"),
+    ("O(V + E)", "O(E+V)"),
+    ("{1,2}", "{2, 1}"),
+    ("The roots are 1 and 2.", "The roots are 2 and 1."),
+    ("\\theta", "\u03b8"),
+    ("\\sqrt{3}", "\u221a3"),
+    ("5'10\"", "5 ft 10 in"),
+    ("v2.0", "version 2.0"),
 ]
 DIFFERENT = [
     ("It is 24.", "It is 42."),
@@ -205,6 +216,16 @@ DIFFERENT = [
     ("Peter is taller than Paul.", "Paul is taller than Peter."),
     ("Der Hund beißt den Mann.", "Der Mann beißt den Hund."),
     ("La France a vaincu la Prusse.", "La Prusse a vaincu la France."),
+    ("The dog bit the man.", "The man bit the dog."),
+    ("from Rome to Lima", "from Lima to Rome"),
+    ("Mix the sugar into the flour.", "Mix the flour into the sugar."),
+    ("x > y", "y > x"),
+    ("(1, 2)", "(2, 1)"),
+    ("(1,2)", "(2,1)"),
+    ("[3, -4]", "[-4, 3]"),
+    ("f(2)", "f(3)"),
+    ("Anna hired Bert.", "Anna was hired by Bert."),
+    ("The man bitten by the dog.", "The dog bitten by the man."),
 ]
 OF_A_MODEL = [
     ("75%", "0.75"),
@@ -214,6 +235,13 @@ OF_A_MODEL = [
     ("万一下雨", "10001下雨"),
     ("一个医生", "医生"),
     ("Spain borders France.", "France borders Spain."),
+    ("x + y", "y + x"),
+    ("O(n)", "O(n log n)"),
+    ("ls -a", "ls -l"),
+    ("option(s)", "option"),
+    ("(1,000)", "1"),
+    ("Mix the sugar with the flour.", "Mix the flour with the sugar."),
+    ("the red or the blue", "the blue or the red"),
     ("Anna plays with Bert.", "Bert plays with Anna."),
     ("Peter is as tall as Paul.", "Paul is as tall as Peter."),
     ("Mark Twain is Samuel Clemens.", "Samuel Clemens is Mark Twain."),
@@ -222,7 +250,8 @@ OF_A_MODEL = [
     ("Äpfel, Birnen und Pflaumen", "Pflaumen, Birnen und Äpfel"),
     ("In Paris it rained.", "It rained in Paris."),
     ("Spain won, Italy lost.", "Italy lost, Spain won."),
-    ("Anna hired Bert.", "Bert was hired by Anna."),
+    ("2 cats bitten 3 dogs", "3 dogs were bitten by 2 cats"),
+    ("Anna wrote it.", "It was written by Anna."),
     ("\u221a2", "2"),
     ("H2O", "H2O2"),
     ("the third day of 2010", "2/3 of 2010"),
@@ -315,10 +344,10 @@ def test_relations_are_symmetric_and_a_text_is_never_different_from_itself(a, b)
 
 
 def test_words_keep_their_signs_and_numbers_their_units():
-    assert read("C++ or C# in 3km") == [
+    assert read("C++ or C# in 3km") == (
         Item("C++", ("c++",)),
         Item("or", ("or",)),
         Item("C#", ("c#",)),
         Item("in", ("in",)),
         Item("3 km", ("#",), (Number((Fraction(3),), "length", Fraction(1000)),)),
-    ]
+    )

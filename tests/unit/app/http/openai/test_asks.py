@@ -5,8 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from app.http.openai.asks import ask_of
-from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.requests import ChatRequest, CompletionRequest, ask_of
 from app.scoring.ask import Ask
 from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest

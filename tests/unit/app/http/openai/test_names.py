@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.http.openai.names import is_light, served_names
+from app.http.openai.requests import is_light, served_names
 from models.errors import UnknownModel
 from models.statistics import PROBE_STATISTICS
 from workers.protocol import GeneratorInfo
