@@ -33,10 +33,7 @@ OUT_OF_BOUNDS = {
     "num_samples": {
         'integer from 1 to 64, or "auto"': [0, 65, "10", True, 1.5, 10.5, "all", NAN, 10**4000]
     },
-    "max_new_tokens": {
-        "greater than or equal to 1": [0],
-        "less than or equal to 8192": [8193],
-    },
+    "max_new_tokens": {"greater than or equal to 1": [0], "less than or equal to 8192": [8193]},
     "temperature": {
         "at least 0.05 where samples are drawn": [0],
         "greater than or equal to 0": [-1.0],
@@ -50,11 +47,7 @@ OUT_OF_BOUNDS = {
         "less than or equal to 1000": [1001],
         "0 or at least 2": [1],
     },
-    "top_p": {
-        "greater than 0": [0],
-        "less than or equal to 1": [1.01],
-        "at least 0.05": [0.04],
-    },
+    "top_p": {"greater than 0": [0], "less than or equal to 1": [1.01], "at least 0.05": [0.04]},
     "seed": {
         "greater than or equal to -1": [-2],
         "less than 9223372036854775808": [2**63],

@@ -6,12 +6,7 @@ import pytest
 
 from app.cache.connection import Connection
 from tests.chaos.proxy import proxy_to
-from tests.chaos.redis_cache import (
-    ENTRY,
-    assert_healed,
-    assert_lives_without,
-    running_cache,
-)
+from tests.chaos.redis_cache import ENTRY, assert_healed, assert_lives_without, running_cache
 from tests.chaos.redis_server import WITHIN_S
 from tests.conftest import until
 

@@ -13,13 +13,7 @@ from models.similarity.pairs import PairRules
 from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
-from tests.worker_servers import (
-    listening,
-    make_app,
-    remote_comparers,
-    remote_generator,
-    running,
-)
+from tests.worker_servers import listening, make_app, remote_comparers, remote_generator, running
 from workers import wire
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker

@@ -95,8 +95,7 @@ def test_the_labels_are_those_that_dashboards_know():
 
 
 @pytest.mark.parametrize(
-    ("role", "of_others"),
-    [("generation", "cocoa_pairs"), ("similarity", "cocoa_running_rows")],
+    ("role", "of_others"), [("generation", "cocoa_pairs"), ("similarity", "cocoa_running_rows")]
 )
 def test_a_worker_tells_nothing_that_only_gateways_and_other_workers_have(role, of_others):
     told = {family.name for family in Telemetry(role).registry.collect()}

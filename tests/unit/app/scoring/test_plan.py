@@ -8,12 +8,7 @@ from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS
 from app.scoring.plan import available_statistics, generation_request, make_plan
 from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.statistics import (
-    ANSWER_STATISTICS,
-    PROBE_STATISTICS,
-    SAMPLE_STATISTICS,
-    supplied_by,
-)
+from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from tests.results import a_deployment
 
 ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
@@ -39,11 +34,7 @@ WORK = {
     "cocoa_sp": ({"estimators": ("cocoa_sp",)}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_ppl": ({"estimators": ("cocoa_ppl",)}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_mte": ({"estimators": ("cocoa_mte",)}, {ENTROPIES, "sample_texts"}, True),
-    "the default": (
-        {},
-        {LOGPROBS, ENTROPIES, "sample_texts", "sample_token_logprobs"},
-        True,
-    ),
+    "the default": ({}, {LOGPROBS, ENTROPIES, "sample_texts", "sample_token_logprobs"}, True),
     "the primary beside the named": (
         {"estimators": ("sp",), "primary": "mte"},
         {LOGPROBS, ENTROPIES},
@@ -209,11 +200,7 @@ def test_a_light_score_of_a_sampled_answer_is_refused():
 
 def test_a_sampled_answer_takes_its_statistics_from_the_samples():
     planned = plan(strategy="most_probable", estimators=("sp", "mte"))
-    assert planned.generated == {
-        "sample_texts",
-        "sample_token_logprobs",
-        "sample_token_entropies",
-    }
+    assert planned.generated == {"sample_texts", "sample_token_logprobs", "sample_token_entropies"}
 
 
 def test_a_drawn_answer_takes_its_statistics_from_the_samples_and_is_the_first_of_them():

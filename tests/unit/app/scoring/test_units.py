@@ -15,14 +15,8 @@ from app.scoring.deployment import AskLimits
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.questions import Subject
 from app.scoring.scorer import Policy, Scorer
-from app.scoring.units import (
-    TOKENS_UNKNOWN,
-    Fields,
-    unknown_pairs,
-)
-from app.scoring.units import (
-    scored as scored_by,
-)
+from app.scoring.units import TOKENS_UNKNOWN, Fields, unknown_pairs
+from app.scoring.units import scored as scored_by
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, Reasoning, SamplingParams
@@ -70,11 +64,7 @@ def failed(name, error):
 def scored(given_subject, parts, on_failure=failed, **absent):
     statistics = token_statistics(given_subject) | {"similarity": np.array([1.0, 0.2, 0.6])}
     plan = a_plan(
-        statistics,
-        ask=FIELDS,
-        estimators=NAMES,
-        unit_estimators=NAMES,
-        unit_primary="cocoa_sp",
+        statistics, ask=FIELDS, estimators=NAMES, unit_estimators=NAMES, unit_primary="cocoa_sp"
     )
     evidence = Evidence(given_subject, statistics, {}, truncated=False)
     return scored_by(plan, evidence, absent, parts, on_failure).units

@@ -19,12 +19,7 @@ from cocoa_lab.embedded.corpus import (
     training_prompts,
 )
 from cocoa_lab.embedded.language_model import RECIPES
-from cocoa_lab.embedded.testbed import (
-    HeldOut,
-    is_correct,
-    read_testbed,
-    write_probe_prompts,
-)
+from cocoa_lab.embedded.testbed import HeldOut, is_correct, read_testbed, write_probe_prompts
 from cocoa_lab.embedded.topics import prompts, prompts_in, split, wordings
 from models.embedded import TESTBED_DIR
 

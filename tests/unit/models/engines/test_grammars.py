@@ -171,10 +171,7 @@ DEEP_FAULTS = [
         {"oneOf": [{"type": "null"}, {"type": "string", "pattern": "("}]},
         "held to it: a pattern cannot be read",
     ),
-    (
-        {"items": {"patternProperties": {"^a": {}, "a$": {}}}},
-        f"held to it: {DISJOINT}",
-    ),
+    ({"items": {"patternProperties": {"^a": {}, "a$": {}}}}, f"held to it: {DISJOINT}"),
     (
         {"type": "object", "required": ["b"], "additionalProperties": False},
         "held to it: nothing is valid under it",

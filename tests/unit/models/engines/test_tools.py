@@ -158,9 +158,7 @@ def test_a_call_that_a_template_drops_is_refused():
 def test_a_reasoning_is_opened_with_tools_as_without(opening, opened):
     tokenizer = byte_tokenizer(chat_template=QWEN)
     request = GenerationRequest(
-        messages=(USER, CALLED, RESULT),
-        tools=(TOOL,),
-        chat_template_kwargs={"opening": opening},
+        messages=(USER, CALLED, RESULT), tools=(TOOL,), chat_template_kwargs={"opening": opening}
     )
     assert opens_reasoning(tokenizer, request, KNOWN_TAGS[0]) is opened
 

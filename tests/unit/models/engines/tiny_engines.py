@@ -57,14 +57,7 @@ async def generated(worker, requests, *, return_exceptions=False):
 
 
 def request_for(
-    prompt,
-    *,
-    max_new_tokens=24,
-    num_samples=4,
-    seed=1,
-    stop_mass=None,
-    statistics=ALL,
-    **kwargs,
+    prompt, *, max_new_tokens=24, num_samples=4, seed=1, stop_mass=None, statistics=ALL, **kwargs
 ):
     sampling = SamplingParams(
         num_samples=num_samples, max_new_tokens=max_new_tokens, seed=seed, stop_mass=stop_mass

@@ -49,19 +49,13 @@ def test_sentences_of_markdown_are_those_that_say_something():
     [
         (
             "Er kam am 3. Mai 2020 z. B. nach Berlin. Dr. Müller blieb ca. 2,5 Std. dort.",
-            [
-                "Er kam am 3. Mai 2020 z. B. nach Berlin.",
-                "Dr. Müller blieb ca. 2,5 Std. dort.",
-            ],
+            ["Er kam am 3. Mai 2020 z. B. nach Berlin.", "Dr. Müller blieb ca. 2,5 Std. dort."],
         ),
         (
             "巴黎是法国的首都。它有2.1百万人口！你知道吗？",
             ["巴黎是法国的首都。", "它有2.1百万人口！"],
         ),
-        (
-            "باريس هي عاصمة فرنسا. هل تعرف ذلك؟ نعم.",
-            ["باريس هي عاصمة فرنسا.", "نعم."],
-        ),
+        ("باريس هي عاصمة فرنسا. هل تعرف ذلك؟ نعم.", ["باريس هي عاصمة فرنسا.", "نعم."]),
         ("पेरिस राजधानी है। यह बड़ा है।", ["पेरिस राजधानी है।", "यह बड़ा है।"]),
         # Thai has no mark at a sentence's end; its lines in a list are told apart.
         (

@@ -128,11 +128,7 @@ def chat_with(tool_choice, **body):
         ("none", [], None),
         ("auto", ["now", "weather"], None),
         ("required", ["now", "weather"], ["now", "weather"]),
-        (
-            {"type": "function", "function": {"name": "weather"}},
-            ["now", "weather"],
-            ["weather"],
-        ),
+        ({"type": "function", "function": {"name": "weather"}}, ["now", "weather"], ["weather"]),
     ],
 )
 def test_tool_choice_says_which_tools_are_shown_and_which_must_be_called(
