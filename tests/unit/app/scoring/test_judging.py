@@ -237,20 +237,6 @@ def test_an_answer_without_a_score_does_not_pass():
     assert said.reason == "rb_cocoa_root_sp has no value"
 
 
-def test_a_group_has_a_calibration_of_its_own():
-    groups = {
-        ALL: {"rb_cocoa_root_sp": calibration()},
-        "facts": {"rb_cocoa_root_sp": calibration(threshold=3.0)},
-        "sums": {},
-    }
-    of_facts = replace(TARGET, calibration="facts")
-    assert judge(of_facts, PLAN, calibrator(groups), 2.0).decision.accept
-    assert not judge(TARGET, PLAN, calibrator(groups), 2.0).decision.accept
-    of_sums = replace(ASK, calibration="sums")
-    reason = judge(of_sums, PLAN, calibrator(groups), 2.0).reason
-    assert reason.startswith("rb_cocoa_root_sp is not calibrated")
-
-
 @pytest.mark.parametrize("ask", [TARGET, replace(ASK, calibration="facts")])
 def test_without_a_calibrator_a_decision_is_refused_and_an_answer_is_not(ask):
     with pytest.raises(NotCalibrated, match="no calibrator is loaded: see COCOA_CALIBRATOR"):

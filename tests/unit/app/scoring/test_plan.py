@@ -4,7 +4,7 @@ import pytest
 
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
-from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS
+from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.plan import available_statistics, generation_request, make_plan
 from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
@@ -151,29 +151,6 @@ AVAILABLE = {
 @pytest.mark.parametrize(("ask", "expected"), AVAILABLE.values(), ids=list(AVAILABLE))
 def test_what_can_be_known_follows_from_what_is_asked_and_brought(ask, expected):
     assert available_statistics(ask, a_deployment(EVERYTHING)) == expected
-
-
-def test_light_mode_without_its_probe_names_the_mode_and_draws_nothing_with_it():
-    with pytest.raises(ProbeMissing) as caught:
-        plan(light=True)
-    assert caught.value.field == "light"
-    planned = plan(ALL | {"predicted_dissimilarity"}, light=True)
-    assert planned.generated == {LOGPROBS, ENTROPIES, "predicted_dissimilarity"}
-    assert planned.primary == "cocoa_sp_light"
-
-
-def test_a_probe_of_sentences_serves_light_mode_for_sentences_alone():
-    of_sentences = ALL | {"sentence_dissimilarity", "answer_token_texts"}
-    planned = plan(of_sentences, light=True, units="sentences")
-    assert (planned.primary, planned.unit_primary) == ("sp", "cocoa_sp_light")
-    assert set(planned.unit_estimators) == set(LIGHT_ESTIMATORS)
-    assert planned.generated >= {"sentence_dissimilarity", "answer_token_texts"}
-    assert planned.parts_compared_by is None
-    for units in (None, "fields", "claims"):
-        with pytest.raises(ProbeMissing):
-            plan(of_sentences, light=True, units=units)
-    by_tokens = plan(of_sentences, light=True, units="sentences", estimators=("sp",))
-    assert "sentence_dissimilarity" not in by_tokens.generated
 
 
 def test_without_any_probe_sentences_have_the_probability_of_their_tokens():

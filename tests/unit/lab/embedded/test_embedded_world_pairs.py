@@ -29,13 +29,6 @@ def test_the_labels_are_balanced_and_every_family_has_all_of_them(pairs):
     assert min(families.values()) >= 3
 
 
-def test_the_same_pairs_come_again_and_other_seeds_give_others(world, pairs):
-    pool = pool_of([world], "train")
-
-    assert make_pairs(pool, 20, "test") == pairs[:20]
-    assert make_pairs(pool, 20, "other") != pairs[:20]
-
-
 def test_names_and_values_of_one_part_are_in_no_other(world):
     train, tested = pool_of([world], "train"), pool_of([world], "testbed")
     for kind in ("country", "city"):
