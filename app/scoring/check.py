@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
 from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of
-from app.scoring.questions import question_of, questions, read_by_token, subject_of
+from app.scoring.questions import questions, read_by_token, subject_of
 from models.calibration import Calibrator, Part
 from models.engines.protocol import check_grammar, check_no_images
 from models.errors import (
@@ -326,8 +326,8 @@ def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
     """Refuse given texts that make too many pairs."""
     ask, subject = plan.ask, subject_of(plan.ask, None)
     contexts = [""] * len(read_by_token(plan, subject))
-    rules = comparer.rules.of_question(question_of(ask))
-    asked = questions(plan, subject, contexts, rules)
+    rules = comparer.rules.of_texts_alone()  # others save pairs, and take longer to read texts
+    asked = questions(plan, subject, contexts, rules, rules)
     num_pairs = len(asked.similarity)
     if comparer.is_by_sentence:
         num_pairs = num_cells(asked.similarity)

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.check import check_relevance
@@ -22,6 +22,7 @@ from app.scoring.plan import Plan, generation_request
 from app.scoring.questions import (
     FALSE,
     TRUE,
+    Subject,
     choose,
     question_of,
     questions,
@@ -42,6 +43,10 @@ from models.waves import num_taken
 from workers.admission import Turn
 from workers.protocol import PairScore, Workers
 
+Found = TypeVar("Found")
+
+# To compare so many texts with each other, or so many characters of them, takes ten milliseconds.
+_MANY, _LONG_CHARACTERS = 24, 4_000
 # What is charged for texts that came with an ask, which no model reads.
 _CHARACTERS_A_TOKEN = 4
 
@@ -88,7 +93,7 @@ class Computation:
         if memory is not None:
             self.name = statistics_name(plan, models)
         self.is_recorded = recorded is not None
-        self._recorded = recorded
+        self._recorded, self._thread = recorded, thread
         self._limits = limits
         self._generator = workers.generator
         self._identity = models.generator.identity
@@ -186,7 +191,8 @@ class Computation:
         subject = subject_of(plan.ask, generation)
         matrix: PairTable | None = None
         if plan.strategy == "mbr":
-            matrix = await self._similarity.table(matrix_pairs(subject.texts, rules))
+            pairs = await self._aside(subject, matrix_pairs, subject.texts, rules)
+            matrix = await self._similarity.table(pairs)
         subject = choose(plan.strategy, subject, matrix)
         contexts: list[str] = []
         if sequences := read_by_token(plan, subject):
@@ -195,22 +201,23 @@ class Computation:
             followed = [(question, "".join(texts)) for texts in by_token]
             contexts = await self._comparer.fit_contexts(followed)
             check_relevance(contexts, by_token, self._limits)
-        asked = questions(plan, subject, contexts, rules)
+        nli_rules = rules if self._nli is None else self._nli.rules
+        asked = await self._aside(subject, questions, plan, subject, contexts, rules, nli_rules)
         # Pairs of parts go in one batch with the others; by their words none is asked.
-        pairs = {"similarity": list(asked.similarity), "nli": list(asked.nli), "words": []}
+        compared = {"similarity": list(asked.similarity), "nli": list(asked.nli), "words": []}
         if self.parts is not None and plan.parts_compared_by is not None:
-            pairs[plan.parts_compared_by] += await self.parts.pairs(subject)
+            compared[plan.parts_compared_by] += await self.parts.pairs(subject)
         if generation is None:
             plan.ask.caller.charge(_num_characters(plan.ask) // _CHARACTERS_A_TOKEN)
         asking: dict[str, Awaitable[Any]] = {
-            "similarity": self._similarity.table(pairs["similarity"])
+            "similarity": self._similarity.table(compared["similarity"])
         }
         if self._nli is not None:
-            asking["nli"] = self._nli.table(pairs["nli"])
+            asking["nli"] = self._nli.table(compared["nli"])
         if asked.true_false is not None:
             asking["true_false"] = self._true_false(asked.true_false, subject.answer.compared_text)
         replied = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
-        evidence = derive(plan, subject, generation, asked, **replied)
+        evidence = await self._aside(subject, derive, plan, subject, generation, asked, **replied)
         return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
@@ -256,18 +263,30 @@ class Computation:
         rules, texts = self._similarity.rules, subject.texts
         statistics: dict[str, Array] = {}
         if strategy == "mbr":
-            table = await self._similarity.table(matrix_pairs(texts, rules))
+            pairs = await self._aside(subject, matrix_pairs, texts, rules)
+            table = await self._similarity.table(pairs)
             statistics["similarity_matrix"] = similarity_matrix(texts, table)
         else:
             subject = choose(strategy, subject)
             if subject.answer.no_answer:  # nothing is asked about it
                 return False
             answer, others = subject.answer.compared_text, subject.other_texts
-            table = await self._similarity.table(answer_pairs(answer, others, rules))
+            pairs = await self._aside(subject, answer_pairs, answer, others, rules)
+            table = await self._similarity.table(pairs)
             statistics["similarity"] = answer_relation(answer, others, table, "similarity")
         self._compared_s += time.monotonic() - began_at
         self._has_unnamed |= not statistics.keys() <= self.plan.statistics
         return all_agree(strategy, subject, statistics, len(subject.samples))
+
+    async def _aside(
+        self, subject: Subject, work: Callable[..., Found], *args: Any, **named: Any
+    ) -> Found:
+        """Run pure work on its texts, beside the event loop where they are many or long."""
+        texts = [subject.answer.compared_text, *subject.texts]
+        if len(texts) <= _MANY and sum(map(len, texts)) <= _LONG_CHARACTERS:
+            return work(*args, **named)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, partial(work, *args, **named))
 
     async def _true_false(self, question: GenerationRequest, answer: str) -> TrueFalse:
         """The model's opinion of its own answer."""

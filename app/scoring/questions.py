@@ -171,8 +171,18 @@ def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:
     return sequences
 
 
-def questions(plan: Plan, subject: Subject, contexts: Sequence[str], rules: PairRules) -> Questions:
-    """All that is asked about a subject with its y*; contexts are those of `read_by_token`."""
+def questions(
+    plan: Plan,
+    subject: Subject,
+    contexts: Sequence[str],
+    rules: PairRules,
+    nli_rules: PairRules,
+) -> Questions:
+    """All that is asked about a subject with its y*; contexts are those of `read_by_token`.
+
+    What is compared by the similarity need not be what is judged by the NLI model: one may compare
+    what texts add to their question, the other the whole.
+    """
     wanted, answer = plan.statistics, subject.answer.compared_text
     by_token = read_by_token(plan, subject)
     similarity: list[Pair] = []
@@ -184,9 +194,9 @@ def questions(plan: Plan, subject: Subject, contexts: Sequence[str], rules: Pair
         similarity += relevance_pairs(context, sequence.token_texts or ())
     nli: list[Pair] = []
     if wanted & {"entailment", "contradiction"}:
-        nli += matrix_pairs(subject.texts, rules)
+        nli += matrix_pairs(subject.texts, nli_rules)
     if wanted & {"answer_entailment", "answer_contradiction"}:
-        nli += answer_pairs(answer, subject.texts, rules)
+        nli += answer_pairs(answer, subject.texts, nli_rules)
     true_false = None
     if "p_true_logprob" in wanted:
         true_false = question_about(answer, plan.ask)

@@ -156,7 +156,8 @@ def _yes_or_no(every: Sequence[Item], said: Mapping[int, Item], asked: Asked) ->
 
 
 def _says_nothing(item: Item) -> bool:
-    return _CONTRACTED.sub("", item.word) in FUNCTION_WORDS
+    word = item.word
+    return word in FUNCTION_WORDS or ("'" in word and _CONTRACTED.sub("", word) in FUNCTION_WORDS)
 
 
 def _text(items: Mapping[int, Item]) -> str:

@@ -6,7 +6,7 @@ Digits are read as people write them. Marks of LaTeX and of Markdown say nothing
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -31,23 +31,20 @@ class Item:
         text: as it is written.
         frame: its words in lower case and signs; the sign # in the place of each number.
         numbers: of a date three, of "H2O" one.
+        word: in lower case; "" of a number or a sign.
     """
 
     text: str
     frame: tuple[str, ...]
     numbers: tuple[Number, ...] = ()
+    word: str = field(init=False, compare=False)
 
-    @property
-    def word(self) -> str:
-        """In lower case; "" of a number or a sign."""
-        if self.numbers or self.text in SIGNS:
-            return ""
-        return self.frame[0] if len(self.frame) == 1 else "-".join(self.frame)
+    def __post_init__(self) -> None:
+        is_word = not self.numbers and self.text not in SIGNS
+        object.__setattr__(self, "word", "-".join(self.frame) if is_word else "")
 
 
 NUMBER = ("#",)
-# Between a number and what is no unit of it.
-_STOP = Item("", ("",))
 # Of one letter behind a name or what is counted by them; that "I" is one may show what follows it.
 COUNTED = listed("type class phase stage grade level part book chapter section act factor war")
 _ROMANS = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX XXI"
@@ -72,6 +69,8 @@ _SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
 _SPELLED |= {"==": "=", "===": "=", "!=": "\u2260", "<=": "\u2264", ">=": "\u2265", "->": "\u2192"}
 SIGNS = PREFIXES | listed("+ - * / : ^ = < > && || += -= *= /=")
 SIGNS |= {chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))}
+# Between a number and what is no unit of it.
+_STOP = Item("", ("",))
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
 _TERM = "[A-Za-z0-9\u0370-\u03ff\u221a+*/^.,!\u00b7\\s-]"
 _ARGUMENT = rf"(?:(?![A-Za-z]{{5}})(?:{_TERM}|\({_TERM}{{1,30}}\)))"

@@ -67,7 +67,10 @@ def in_digits(text: str) -> str:
     for pattern, written in _OTHERWISE:
         text = pattern.sub(written, text)
     text = _HOW_OFTEN.sub(lambda often: f"{_TIMES[often[1].lower()]} times", text)
-    return _ORDINAL.sub(_ordinal, _PAST.sub(_clock, text))
+    text, lower = _PAST.sub(_clock, text), text.lower()
+    if any(map(lower.__contains__, _ORDINALS)):  # sooner known than where one stands
+        text = _ORDINAL.sub(_ordinal, text)
+    return text
 
 
 def _scaled(match: re.Match[str]) -> str:

@@ -1,10 +1,12 @@
 """`POST /score`: answers that exist already."""
 
 import json
+import threading
 
 import pytest
 
 from models.estimators import ESTIMATORS
+from models.similarity.added import added
 from tests.api.scored import PROMPT, SAMPLES, scored
 from tests.reasons import score_reasons
 
@@ -102,17 +104,39 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
     assert result["uncertainty"] == result["scores"]["consistency"]
 
 
+@pytest.mark.parametrize("similarity", ["fake", "added", "align", "jaccard", "nli", "rouge_l"])
 @pytest.mark.parametrize("with_logprobs", [False, True], ids=["texts", "texts and log-probs"])
-async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(service, with_logprobs):
+async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(
+    service, with_logprobs, similarity
+):
     logprobs = {"token_logprobs": [-0.5, -0.1]} if with_logprobs else {}
     samples = [sample | logprobs for sample in SAMPLES]
-    result = await scored(service, answer="Paris", samples=samples, estimators=list(ESTIMATORS))
+    asked = {"samples": samples, "estimators": list(ESTIMATORS), "similarity": similarity}
+    result = await scored(service, answer="It is Paris.", **asked)
 
     textual = {"consistency", "degmat", "ce_degmat", "eigv", "num_sem_sets", "lexical_similarity"}
     likelihoods = {"mcse", "mcnse", "semantic_entropy", "sentence_sar"}
     expected = textual | (likelihoods if with_logprobs else set())
     assert {name for name, value in result["scores"].items() if value is not None} == expected
     assert score_reasons(result).keys() == ESTIMATORS.keys() - expected
+
+
+@pytest.mark.parametrize(("num_words", "num_samples"), [(1000, 2), (4, 30)])
+async def test_many_or_long_texts_are_read_beside_the_event_loop(
+    service, monkeypatch, num_words, num_samples
+):
+    threads = set()
+
+    def noted(text, asked):
+        threads.add(threading.current_thread())
+        return added(text, asked)
+
+    monkeypatch.setattr("models.similarity.pairs.added", noted)
+    samples = [{"text": f"{'word ' * num_words}{number}"} for number in range(num_samples)]
+    await scored(service, answer="word " * num_words, samples=samples, similarity="added")
+
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 INVALID = {

@@ -27,7 +27,7 @@ def subject(*samples, answer=" Paris"):
 
 def derived(statistics, found, said, *, written=None, **plan):
     planned = a_plan(statistics, ask=ASK, **plan)
-    asked = questions(planned, found, (), RULES)
+    asked = questions(planned, found, (), RULES, RULES)
     return derive(planned, found, written, asked, *said)
 
 

@@ -92,7 +92,7 @@ class TestChoosing:
 
 
 def asked(plan, found, contexts=()):
-    return questions(replace(plan, ask=ASK), found, contexts, RULES)
+    return questions(replace(plan, ask=ASK), found, contexts, RULES, RULES)
 
 
 class TestPairs:
