@@ -152,10 +152,7 @@ def embeddings_app(traits):
         return JSONResponse({"object": "list", "model": "encoder", "data": rows[::-1]})
 
     return Starlette(
-        routes=[
-            Route("/v1/models", models),
-            Route("/v1/embeddings", embeddings, methods=["POST"]),
-        ]
+        routes=[Route("/v1/models", models), Route("/v1/embeddings", embeddings, methods=["POST"])]
     )
 
 

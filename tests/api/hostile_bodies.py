@@ -42,132 +42,35 @@ BODIES = {
 JSON = "application/json"
 
 _NUMBERS = [
-    0,
-    -0.0,
-    -1,
-    1,
-    7,
-    64,
-    65,
-    513,
-    2**31,
-    2**63 - 1,
-    2**63,
-    10**400,
-    0.5,
-    2.0,
-    1e-320,
-    1e308,
-    -1e308,
+    *[0, -0.0, -1, 1, 7, 64, 65, 513, 2**31, 2**63 - 1, 2**63, 10**400],
+    *[0.5, 2.0, 1e-320, 1e308, -1e308],
 ]
 _TEXTS = ["", " ", "1", "NaN", "null", "greedy", "mbr", "nli", "p_true", MARKER]
 _NESTS = [
-    [],
-    {},
-    [[]],
-    [None],
-    [MARKER],
-    [1, 2.5],
-    {"": None},
-    {MARKER: MARKER},
-    [{}],
-    [[[MARKER]]],
+    *[[], {}, [[]], [None], [MARKER], [1, 2.5], {"": None}, {MARKER: MARKER}, [{}], [[[MARKER]]]],
     ["sp"] * 3,
 ]
 VALUES = [None, True, False, *_NUMBERS, *_TEXTS, *_NESTS]
 LITERALS = [
-    *[
-        "NaN",
-        "Infinity",
-        "-Infinity",
-        "nan",
-        "1e400",
-        "-1e400",
-        "1e-400",
-        "-0",
-        "-0.0",
-        "0e0",
-        "1E+2",
-        "1e99999999999",
-    ],
-    *[
-        "True",
-        "None",
-        "undefined",
-        "'a'",
-        "0x10",
-        "010",
-        "1.",
-        ".5",
-        "+1",
-        "1e",
-        "--1",
-        "1_000",
-        "[1,]",
-        "{,}",
-        "",
-    ],
-    *[
-        '{"a":1,}',
-        r'"\x41"',
-        r'"\u12"',
-        r'"\ud800"',
-        r'"\udc00\ud800"',
-        r'"\u0000"',
-        '"\n"',
-        '"\t"',
-        "1 // a",
-    ],
-    *["9" * 400, "9" * 5000, "0." + "1" * 5000, "/* */ 1", "[" * 50 + "]" * 50],
+    *["NaN", "Infinity", "-Infinity", "nan", "1e400", "-1e400", "1e-400", "-0", "-0.0", "0e0"],
+    *["1E+2", "1e99999999999", "True", "None", "undefined", "'a'", "0x10", "010", "1.", ".5", "+1"],
+    *["1e", "--1", "1_000", "[1,]", "{,}", "", '{"a":1,}', r'"\x41"', r'"\u12"', r'"\ud800"'],
+    *[r'"\udc00\ud800"', r'"\u0000"', '"\n"', '"\t"', "1 // a", "9" * 400, "9" * 5000],
+    *["0." + "1" * 5000, "/* */ 1", "[" * 50 + "]" * 50],
 ]
 # Controls, directions, byte order marks, non-characters, halves of pairs, and letters that
 # normalisation changes.
 SPELLINGS = [
     *'\x00\x1b\u202e\ufeff\u200b\ufffe\uffff\U0010ffff\ud800\udfff\u00e9\u212b\ufb01\uff50\u0130\u00df\ufdfa\u2028\\"',
-    *[
-        "\udc00\ud800",
-        "e\u0301",
-        "\u1e9b\u0323",
-        "a" + "\u0300" * 200,
-        "\U0001f469\u200d\U0001f680",
-        "\u0661\u0662",
-    ],
-    *[
-        "\r\n",
-        "{{ 7*7 }}",
-        "{% raise %}",
-        "%s%n",
-        "${x}",
-        "<think>",
-        "</think>",
-        "<|endoftext|>",
-        "../../etc/passwd",
-    ],
+    *["\udc00\ud800", "e\u0301", "\u1e9b\u0323", "a" + "\u0300" * 200, "\u0661\u0662", "\r\n"],
+    *["\U0001f469\u200d\U0001f680", "{{ 7*7 }}", "{% raise %}", "%s%n", "${x}", "<think>"],
+    *["</think>", "<|endoftext|>", "../../etc/passwd"],
 ]
 CONTENT_TYPES = [
-    *[
-        None,
-        "",
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "application/octet-stream",
-        "application/xml",
-    ],
-    *[
-        "multipart/form-data",
-        "multipart/form-data; boundary=x",
-        "application/json; charset=utf-16",
-        "APPLICATION/JSON",
-    ],
-    *[
-        "application/json; charset=x",
-        "application/vnd.api+json",
-        "json",
-        "/",
-        ";",
-        "application/json" * 100,
-        "\xff",
-    ],
+    *[None, "", "text/plain", "application/x-www-form-urlencoded", "application/octet-stream"],
+    *["application/xml", "multipart/form-data", "multipart/form-data; boundary=x"],
+    *["application/json; charset=utf-16", "APPLICATION/JSON", "application/json; charset=x"],
+    *["application/vnd.api+json", "json", "/", ";", "application/json" * 100, "\xff"],
 ]
 ENCODINGS = ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "utf-32-be", "latin-1", "utf-7", "cp037"]
 
@@ -175,13 +78,9 @@ ENCODINGS = ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "utf-32-be", "latin-1
 def places(value, path=()):
     """Paths to every value in a body, the body's own () included."""
     yield path
-    children = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    children = []
+    if isinstance(value, dict | list):
+        children = value.items() if isinstance(value, dict) else enumerate(value)
     for key, child in children:
         yield from places(child, (*path, key))
 
@@ -259,15 +158,8 @@ def cut(random, body):
     """The beginning, the end, or a middle that lacks a piece."""
     data = encoded(body)
     start, end = sorted(random.choices(range(len(data) + 1), k=2))
-    pieces = [
-        data[:end],
-        data[start:],
-        data[:start] + data[end:],
-        b"",
-        b" ",
-        data + data,
-        data + b"x",
-    ]
+    middle = data[:start] + data[end:]
+    pieces = [data[:end], data[start:], middle, b"", b" ", data + data, data + b"x"]
     return random.choice(pieces), JSON
 
 
@@ -285,15 +177,8 @@ def not_utf8(random, body):
         return json.dumps(body).encode(random.choice(ENCODINGS)), JSON
     data = encoded(body)
     at = data.index(MARKER.encode()) + random.randrange(5)
-    wrong = [
-        b"\xff",
-        b"\xc0\x80",
-        b"\xed\xa0\x80",
-        b"\xf4\x90\x80\x80",
-        b"\xe2\x28\xa1",
-        b"\x80",
-        b"\x00",
-    ]
+    wrong = [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x28\xa1"]
+    wrong += [b"\x80", b"\x00"]
     return data[:at] + random.choice(wrong) + data[at:], JSON
 
 
@@ -334,18 +219,5 @@ def noise(random, body):
     return random.randbytes(random.choice([1, 10, 1000, LIMIT, 2 * LIMIT])), JSON
 
 
-KINDS = [
-    *[
-        other_value,
-        raw_literal,
-        strange_text,
-        strange_key,
-        doubled_key,
-        deep,
-        cut,
-        flipped,
-        not_utf8,
-        other_type,
-    ],
-    *[long_list, around_the_limit, noise],
-]
+KINDS = [other_value, raw_literal, strange_text, strange_key, doubled_key, deep, cut, flipped]
+KINDS += [not_utf8, other_type, long_list, around_the_limit, noise]

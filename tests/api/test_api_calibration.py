@@ -175,11 +175,7 @@ async def test_a_second_model_answers_what_does_not_pass_and_nothing_else(calibr
             passed = (await service.generate(**TARGET, on_reject="escalate")).json()
 
     assert escalated["text"] == "Serbia"
-    assert escalated["escalation"] == {
-        "model": "large",
-        "first_text": plain["text"],
-        "error": None,
-    }
+    assert escalated["escalation"] == {"model": "large", "first_text": plain["text"], "error": None}
     assert escalated["scores"] == plain["scores"]
     assert "escalation" not in passed
     assert second.keys == ["Bearer secret-key"]

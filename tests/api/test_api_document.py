@@ -15,12 +15,7 @@ from app.http.openai.schemas import (
     ServedModels,
 )
 from app.http.ops_schemas import EstimatorList, Status, Version
-from app.http.schemas import (
-    ErrorResponse,
-    FeedbackKept,
-    GenerateResponse,
-    ScoreResults,
-)
+from app.http.schemas import ErrorResponse, FeedbackKept, GenerateResponse, ScoreResults
 from models.errors import answered
 from tests.conftest import GENERATE
 

@@ -43,18 +43,10 @@ async def test_parts_are_labelled_by_path_and_by_span_and_kept_with_their_scores
 ):
     answer = await answered(collecting)
     number, total, name = answer["units"][1:]
-    said = [
-        {"path": "/lines/0/a~1b", "correct": False},
-        {"span": total["span"], "correct": True},
-    ]
+    said = [{"path": "/lines/0/a~1b", "correct": False}, {"span": total["span"], "correct": True}]
     response = await label(collecting, answer["id"], units=said, task="invoices")
 
-    assert response.json() == {
-        "id": answer["id"],
-        "quality": None,
-        "units": 2,
-        "task": "invoices",
-    }
+    assert response.json() == {"id": answer["id"], "quality": None, "units": 2, "task": "invoices"}
     [one] = stored_labels(config.path, config).labels
     labelled = [(part.part, part.correct) for part in one.parts]
     assert labelled == [(2, False), (1, True)]

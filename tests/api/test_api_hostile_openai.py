@@ -1,22 +1,16 @@
 """Five thousand hostile bodies at OpenAI's endpoints: none ends in a 500, and none is quoted."""
 
 import json
-from collections import Counter
-from random import Random
 
 import pytest
 
 from app.http.openai.schemas import ChatCompletion, Completion, OpenAIError
-from app.settings import Limits
-from tests.api.hostile_bodies import KINDS, LIMIT, MARKER
+from tests.api.hostile_bodies import KINDS, MARKER
 from tests.api.openai_calls import CHAT, TEXT
-from tests.api.test_api_hostile import REFUSED, post, refuse_constant
-from tests.conftest import serving
+from tests.api.test_api_hostile import REFUSED, ended, refuse_constant
 
 pytestmark = pytest.mark.anyio
 
-NUM_BODIES = 5_000
-NUM_EACH = -(-NUM_BODIES // len(KINDS))
 ASKED = {"model": "cocoa", "max_tokens": 8, "temperature": 0, "stop": [MARKER], "seed": 1}
 ASKED |= {"uncertainty": {"estimators": ["cocoa_ppl"], "num_samples": 2, "timeout_s": 30.0}}
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
@@ -56,18 +50,6 @@ def check(path, status, headers, data):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 async def test_a_hostile_body_ends_in_openais_shape_and_quotes_nothing(kind):
-    random, statuses = Random(kind.__name__), Counter()
-    async with serving(limits=Limits(max_body_bytes=LIMIT)) as service:
-        for _ in range(NUM_EACH):
-            path = random.choice(list(BODIES))
-            body, content_type = kind(random, random.choice(BODIES[path]))
-            status, headers, data = await post(service.app, path, body, content_type)
-            statuses[status] += 1
-            try:
-                check(path, status, headers, data)
-            except Exception as error:
-                raise AssertionError(f"{path}: {body[:300]} gave {status} {data[:300]}") from error
-        assert service.deaths == []
-        assert service.admission.num_admitted == 0
+    statuses = await ended(kind, BODIES, 5_000, check)
     assert statuses[200] or kind.__name__ not in ANSWERED, statuses
     assert set(statuses) - {200}, statuses

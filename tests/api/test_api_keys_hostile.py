@@ -44,14 +44,8 @@ AUTHORIZATION = [
     b"\xef\xbb\xbfBearer " + KEY,
     KEY + b" Bearer",
 ]
-ELSEWHERE = [
-    b"x-api-key",
-    b"api-key",
-    b"cookie",
-    b"proxy-authorization",
-    b"x-forwarded-authorization",
-    b"authorization ",
-]
+ELSEWHERE = [b"x-api-key", b"api-key", b"cookie", b"proxy-authorization"]
+ELSEWHERE += [b"x-forwarded-authorization", b"authorization "]
 PATHS = [
     GENERATE + "/",
     GENERATE + "//",

@@ -6,15 +6,7 @@ import math
 import pytest
 
 from app.http.openai.responses import Known, chat_logprobs, without_blank
-from tests.api.openai_calls import (
-    CHAT,
-    TEXT,
-    answered,
-    both,
-    post,
-    text_of,
-    uncertainty_of,
-)
+from tests.api.openai_calls import CHAT, TEXT, answered, both, post, text_of, uncertainty_of
 
 pytestmark = pytest.mark.anyio
 ALTERNATIVES = {CHAT: {"logprobs": True, "top_logprobs": 3}, TEXT: {"logprobs": 3}}

@@ -59,10 +59,7 @@ REFUSED = {
     "too many": ({"messages": showing(*[RED] * 9)}, PLACE.replace("content.0", "content.8")),
     "too large": ({"messages": showing("data:image/png;base64," + "A" * 700_000)}, PLACE),
     "with tools": (
-        {
-            "messages": showing(RED),
-            "tools": [{"type": "function", "function": {"name": "now"}}],
-        },
+        {"messages": showing(RED), "tools": [{"type": "function", "function": {"name": "now"}}]},
         "tools",
     ),
 }

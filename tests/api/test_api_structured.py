@@ -218,11 +218,7 @@ async def test_a_schema_that_is_nested_deeply_is_heeded(service):
         (GENERATE, {"stop": ["}"]}, "stop"),
         (GENERATE, {"units": "fields", "json_schema": {}}, "json_schema"),
         (CHAT, {"stop": "}"}, "stop"),
-        (
-            CHAT,
-            {"uncertainty": {"units": "fields", "json_schema": {}}},
-            "uncertainty.json_schema",
-        ),
+        (CHAT, {"uncertainty": {"units": "fields", "json_schema": {}}}, "uncertainty.json_schema"),
     ],
 )
 async def test_what_contradicts_a_format_is_refused(service, path, more, field):

@@ -130,11 +130,7 @@ async def test_openais_endpoint_tells_units_beside_the_scores(service):
             "needs samples",
         ),
         ({"json_schema": {}}, "json_schema", "units fields only"),
-        (
-            {"json_schema": {"$ref": 7}, "units": "fields"},
-            "json_schema",
-            "at #: $ref cannot be 7",
-        ),
+        ({"json_schema": {"$ref": 7}, "units": "fields"}, "json_schema", "at #: $ref cannot be 7"),
         (
             {"json_schema": {"enum": [0] * 20_000}, "units": "fields"},
             "json_schema",

@@ -14,17 +14,9 @@ pytestmark = pytest.mark.anyio
 
 BASE = {"prompt": "zanzibar-sentinel", "max_new_tokens": 8}
 CHAT = {"prompt": None, "messages": [{"role": "user", "content": "zanzibar-sentinel"}]}
-ESTIMATED = [
-    "cocoa_sp",
-    "cocoa_ppl",
-    "cocoa_mte",
-    "sp",
-    "ppl",
-    "mte",
-    "consistency",
-    "mcse",
-    "mcnse",
-]
+ESTIMATED = ["cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte"]
+ESTIMATED += ["consistency", "mcse", "mcnse"]
+AUTO, FIVE, NAN = {"num_samples": "auto"}, {"num_samples": 5}, float("nan")
 SURROGATE = "zanzibar-sentinel \ud800"
 
 
@@ -36,53 +28,58 @@ def chat(**message):
 
 
 # id: (changes of the body, field, part of the message)
+# field: {part of the message: values}
+OUT_OF_BOUNDS = {
+    "num_samples": {
+        'integer from 1 to 64, or "auto"': [0, 65, "10", True, 1.5, 10.5, "all", NAN, 10**4000]
+    },
+    "max_new_tokens": {"greater than or equal to 1": [0], "less than or equal to 8192": [8193]},
+    "temperature": {
+        "at least 0.05 where samples are drawn": [0],
+        "greater than or equal to 0": [-1.0],
+        "less than or equal to 2": [2.01],
+        "finite number": [NAN, float("inf")],
+        "valid number": ["1.0", True],
+        "at least 0.05": [0.04],
+    },
+    "top_k": {
+        "greater than or equal to 0": [-1],
+        "less than or equal to 1000": [1001],
+        "0 or at least 2": [1],
+    },
+    "top_p": {"greater than 0": [0], "less than or equal to 1": [1.01], "at least 0.05": [0.04]},
+    "seed": {
+        "greater than or equal to -1": [-2],
+        "less than 9223372036854775808": [2**63],
+        "valid integer": ["1"],
+    },
+    "timeout_s": {
+        "greater than 0": [0],
+        "less than or equal to 600": [601],
+        "finite number": [float("inf")],
+    },
+    "stop": {"at most 8": [["a"] * 9], "valid list": [5]},
+    "prompt": {
+        "at least 1 character": [""],
+        "valid string": [5, ["zanzibar-sentinel"], SURROGATE],
+        "exactly one of prompt and messages": [None],
+    },
+    "chat_template_kwargs": {"needs messages": [{"a": 1}]},
+    "mode": {"'full'": ["lite"]},
+    "strategy": {"'greedy'": ["sampled"]},
+    "estimators": {"at least 1": [[]], "at most 64": [["sp"] * 65], "valid list": ["sp"]},
+    "estimator": {"GET /estimators": ["zanzibar-sentinel"]},
+    "return_samples": {"valid boolean": [1]},
+    "return_tokens": {"valid boolean": ["true"]},
+    "n": {"not permitted": [3]},
+}
+# id: (changes of the body, field, part of the message)
 REFUSED = {
-    "num_samples 0": ({"num_samples": 0}, "num_samples", 'integer from 1 to 64, or "auto"'),
-    "num_samples 65": ({"num_samples": 65}, "num_samples", 'integer from 1 to 64, or "auto"'),
-    "num_samples text": ({"num_samples": "10"}, "num_samples", 'integer from 1 to 64, or "auto"'),
-    "num_samples true": ({"num_samples": True}, "num_samples", 'integer from 1 to 64, or "auto"'),
-    "num_samples 1.5": ({"num_samples": 1.5}, "num_samples", 'integer from 1 to 64, or "auto"'),
-    "num_samples 10.5": ({"num_samples": 10.5}, "num_samples", 'integer from 1 to 64, or "auto"'),
-    "num_samples of another word": (
-        {"num_samples": "all"},
-        "num_samples",
-        'integer from 1 to 64, or "auto"',
-    ),
     "max_samples without waves": ({"max_samples": 5}, "max_samples", 'num_samples "auto" only'),
-    "stop_mass without waves": (
-        {"num_samples": 5, "stop_mass": 0.5},
-        "stop_mass",
-        'num_samples "auto" only',
-    ),
-    "max_samples 65": (
-        {"num_samples": "auto", "max_samples": 65},
-        "max_samples",
-        "less than or equal to 64",
-    ),
-    "stop_mass 0": ({"num_samples": "auto", "stop_mass": 0}, "stop_mass", "greater than 0"),
-    "stop_mass 1.1": (
-        {"num_samples": "auto", "stop_mass": 1.1},
-        "stop_mass",
-        "less than or equal to 1",
-    ),
-    "num_samples NaN": (
-        {"num_samples": float("nan")},
-        "num_samples",
-        'integer from 1 to 64, or "auto"',
-    ),
-    "num_samples of 4000 digits": (
-        {"num_samples": 10**4000},
-        "num_samples",
-        'integer from 1 to 64, or "auto"',
-    ),
-    "max_new_tokens 0": ({"max_new_tokens": 0}, "max_new_tokens", "greater than or equal to 1"),
-    "max_new_tokens 8193": (
-        {"max_new_tokens": 8193},
-        "max_new_tokens",
-        "less than or equal to 8192",
-    ),
-    "temperature 0": ({"temperature": 0}, "temperature", "at least 0.05 where samples are drawn"),
-    "temperature negative": ({"temperature": -1.0}, "temperature", "greater than or equal to 0"),
+    "stop_mass without waves": ({**FIVE, "stop_mass": 0.5}, "stop_mass", 'num_samples "auto" only'),
+    "max_samples 65": ({**AUTO, "max_samples": 65}, "max_samples", "less than or equal to 64"),
+    "stop_mass 0": ({**AUTO, "stop_mass": 0}, "stop_mass", "greater than 0"),
+    "stop_mass 1.1": ({**AUTO, "stop_mass": 1.1}, "stop_mass", "less than or equal to 1"),
     "temperature 0 for samples that are only returned": (
         {"temperature": 0, "estimators": ["sp"], "return_samples": True},
         "temperature",
@@ -93,44 +90,11 @@ REFUSED = {
         "temperature",
         "at least 0.05",
     ),
-    "temperature 2.01": ({"temperature": 2.01}, "temperature", "less than or equal to 2"),
-    "temperature NaN": ({"temperature": float("nan")}, "temperature", "finite number"),
-    "temperature Infinity": ({"temperature": float("inf")}, "temperature", "finite number"),
-    "temperature text": ({"temperature": "1.0"}, "temperature", "valid number"),
-    "temperature true": ({"temperature": True}, "temperature", "valid number"),
-    "temperature near 0": ({"temperature": 0.04}, "temperature", "at least 0.05"),
-    "top_k negative": ({"top_k": -1}, "top_k", "greater than or equal to 0"),
-    "top_k 1001": ({"top_k": 1001}, "top_k", "less than or equal to 1000"),
-    "top_k 1": ({"top_k": 1}, "top_k", "0 or at least 2"),
-    "top_p 0": ({"top_p": 0}, "top_p", "greater than 0"),
-    "top_p 1.01": ({"top_p": 1.01}, "top_p", "less than or equal to 1"),
-    "top_p tiny": ({"top_p": 0.04}, "top_p", "at least 0.05"),
-    "seed below -1": ({"seed": -2}, "seed", "greater than or equal to -1"),
-    "seed 2^63": ({"seed": 2**63}, "seed", "less than 9223372036854775808"),
-    "seed text": ({"seed": "1"}, "seed", "valid integer"),
-    "timeout_s 0": ({"timeout_s": 0}, "timeout_s", "greater than 0"),
-    "timeout_s 601": ({"timeout_s": 601}, "timeout_s", "less than or equal to 600"),
-    "timeout_s Infinity": ({"timeout_s": float("inf")}, "timeout_s", "finite number"),
-    "stop of nine": ({"stop": ["a"] * 9}, "stop", "at most 8"),
     "stop with an empty one": ({"stop": ["a", ""]}, "stop.1", "at least 1 character"),
     "stop of 65 characters": ({"stop": ["x" * 65]}, "stop.0", "at most 64 characters"),
-    "stop a number": ({"stop": 5}, "stop", "valid list"),
     "one stop, empty": ({"stop": ""}, "stop.0", "at least 1 character"),
     "stop with a lone surrogate": ({"stop": [SURROGATE]}, "stop.0", "valid string"),
-    "prompt empty": ({"prompt": ""}, "prompt", "at least 1 character"),
-    "prompt a number": ({"prompt": 5}, "prompt", "valid string"),
-    "prompt a list": ({"prompt": ["zanzibar-sentinel"]}, "prompt", "valid string"),
-    "prompt with a lone surrogate": ({"prompt": SURROGATE}, "prompt", "valid string"),
-    "neither prompt nor messages": (
-        {"prompt": None},
-        "prompt",
-        "exactly one of prompt and messages",
-    ),
-    "both prompt and messages": (
-        CHAT | {"prompt": "a"},
-        "prompt",
-        "exactly one of prompt and messages",
-    ),
+    "both of them": (CHAT | {"prompt": "a"}, "prompt", "exactly one of prompt and messages"),
     "messages empty": (CHAT | {"messages": []}, "messages", "at least 1"),
     "messages of 1025": (CHAT | {"messages": CHAT["messages"] * 1025}, "messages", "at most 1024"),
     "a message that is text": (
@@ -141,16 +105,7 @@ REFUSED = {
     "a role that is empty": (chat(role=""), "messages.0.role", "at least 1 character"),
     "a role of 33 characters": (chat(role="x" * 33), "messages.0.role", "at most 32 characters"),
     "a content that is null": (chat(content=None), "messages.0.content", "required"),
-    "a content with a lone surrogate": (
-        chat(content=SURROGATE),
-        "messages.0.content",
-        "valid string",
-    ),
-    "chat_template_kwargs without messages": (
-        {"chat_template_kwargs": {"a": 1}},
-        "chat_template_kwargs",
-        "needs messages",
-    ),
+    "a content with a surrogate": (chat(content=SURROGATE), "messages.0.content", "valid string"),
     "chat_template_kwargs of 33": (
         CHAT | {"chat_template_kwargs": {str(i): i for i in range(33)}},
         "chat_template_kwargs",
@@ -161,23 +116,18 @@ REFUSED = {
         "chat_template_kwargs",
         "",
     ),
-    "mode lite": ({"mode": "lite"}, "mode", "'full'"),
-    "strategy sampled": ({"strategy": "sampled"}, "strategy", "'greedy'"),
-    "estimators empty": ({"estimators": []}, "estimators", "at least 1"),
-    "estimators of 65": ({"estimators": ["sp"] * 65}, "estimators", "at most 64"),
-    "estimators text": ({"estimators": "sp"}, "estimators", "valid list"),
     "estimators with an unknown one": (
         {"estimators": ["sp", "zanzibar-sentinel"]},
         "estimators.1",
         "GET /estimators",
     ),
-    "estimator unknown": ({"estimator": "zanzibar-sentinel"}, "estimator", "GET /estimators"),
-    "return_samples 1": ({"return_samples": 1}, "return_samples", "valid boolean"),
-    "return_tokens text": ({"return_tokens": "true"}, "return_tokens", "valid boolean"),
-    "an unknown field": ({"n": 3}, "n", "not permitted"),
     "an unknown field with a long name": ({"n" * 100: 3}, "n" * 64, "not permitted"),
     "an unknown field with a lone surrogate": ({"\ud800": 3}, None, ""),
 }
+for _field, _parts in OUT_OF_BOUNDS.items():
+    for _part, _values in _parts.items():
+        for _value in _values:
+            REFUSED[f"{_field} {_value!r:.20}"] = ({_field: _value}, _field, _part)
 
 
 @pytest.mark.parametrize(("change", "field", "part"), REFUSED.values(), ids=list(REFUSED.keys()))

@@ -7,15 +7,8 @@ from playwright.async_api import async_playwright
 from tests.binaries import binary
 
 # Containers have no sandbox of Chromium's kind; the others keep it from asking any host.
-_OPTIONS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+_OPTIONS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
 @asynccontextmanager

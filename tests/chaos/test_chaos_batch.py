@@ -13,10 +13,7 @@ NUM_LINES = 300
 def begin(given, out, url, *options):
     command = [*PROGRAM, "run-batch", "-i", given, "-o", out]
     return subprocess.Popen(
-        [*command, "--url", url, *options],
-        env=environment_of(),
-        stderr=subprocess.PIPE,
-        text=True,
+        [*command, "--url", url, *options], env=environment_of(), stderr=subprocess.PIPE, text=True
     )
 
 

@@ -149,9 +149,7 @@ GREEDY = {
     "101 headers": post(*[f"X-{number}: 1" for number in range(99)]),
     "10,000 headers": post(*[f"X-{number}: 1" for number in range(10_000)]),
     "10,000 trailers": post(
-        "Transfer-Encoding: chunked",
-        framed=False,
-        body=b"0\r\n" + b"X-Trailer: 1\r\n" * 10_000,
+        "Transfer-Encoding: chunked", framed=False, body=b"0\r\n" + b"X-Trailer: 1\r\n" * 10_000
     ),
     "a chunk's extension of 1 MB": post(
         "Transfer-Encoding: chunked", framed=False, body=b"1;a=" + b"x" * 1_000_000

@@ -98,12 +98,3 @@ async def test_a_connection_serves_one_request_after_another():
         for seed in range(3):
             response = await service.generate(seed=seed)
             assert (response.status_code, response.json()["provenance"]["seed"]) == (200, seed)
-
-
-async def test_a_body_above_the_limit_is_refused_on_a_socket_too():
-    async with listening() as (service, _, gate):
-        response = await service.generate(prompt="x" * 1_000_001)
-        assert (response.status_code, response.json()["error"]["code"]) == (413, "body_too_large")
-        assert gate.num_started == 0
-        gate.opened.set()
-        assert (await service.generate()).status_code == 200

@@ -57,10 +57,7 @@ async def _body(port):
 
 @pytest.mark.parametrize(
     ("made", "headers", "max_growth_mb"),
-    [
-        (endless_line, {}, MAX_LINE_GROWTH_MB),
-        (bomb, {"Content-Encoding": "gzip"}, MAX_GROWTH_MB),
-    ],
+    [(endless_line, {}, MAX_LINE_GROWTH_MB), (bomb, {"Content-Encoding": "gzip"}, MAX_GROWTH_MB)],
     ids=["an endless line", "a bomb of gzip"],
 )
 def test_a_reply_without_end_costs_a_gateway_no_more_than_its_bound(made, headers, max_growth_mb):

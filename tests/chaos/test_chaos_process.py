@@ -112,9 +112,7 @@ def test_when_its_engine_dies_all_get_503_and_it_exits_with_1_and_logs_why_but_n
         assert MARKER not in "".join(process.log)
 
 
-def test_when_its_similarity_model_hangs_all_get_503_and_it_exits_with_1(
-    threads,
-):
+def test_when_its_similarity_model_hangs_all_get_503_and_it_exits_with_1(threads):
     with cocoa_serve(
         COCOA_GENERATION__ENGINE="fake", COCOA_SIMILARITY__NAME="hanging", COCOA_STALL_S="2"
     ) as process:

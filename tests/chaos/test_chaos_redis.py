@@ -17,18 +17,35 @@ from tests.chaos.redis_cache import (
     look_up,
     running_cache,
 )
-from tests.chaos.redis_server import free_port
+from tests.chaos.redis_server import RedisServer, free_port
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_redis_that_is_killed_and_started_again(server, log):
+# id: (how it begins, how it ends, what is told of it)
+FAULTS = {
+    "killed and started again": (RedisServer.kill, RedisServer.start, "unreachable"),
+    "stopped and continued": (RedisServer.stop, RedisServer.cont, "too slow"),
+}
+WRITES_REFUSED = {
+    "without memory": ("config_set", ("maxmemory", 1), ("maxmemory", 0), "out of memory"),
+    "a replica": ("replicaof", ("127.0.0.1", free_port()), ("no", "one"), "read-only"),
+}
+NETWORKS = {"slow": ("delay_s", 0.5, 0), "losing every reply": ("mute", True, False)}
+
+
+@pytest.mark.parametrize("when", ["at the start", "later"])
+@pytest.mark.parametrize(("begin", "end", "told"), FAULTS.values(), ids=FAULTS)
+async def test_a_redis_that_is_not_there(server, log, begin, end, told, when):
+    if when == "at the start":
+        begin(server)
     async with running_cache(server.url) as running:
-        await running.store(ENTRY)
-        server.kill()
+        if when == "later":
+            await running.store(ENTRY)
+            begin(server)
         assert await look_up(running) == MISSES
-        await assert_lives_without(running, "unreachable", log)
-        server.start()
+        await assert_lives_without(running, told, log)
+        end(server)
         await assert_healed(running, log)
 
 
@@ -40,71 +57,27 @@ async def test_a_redis_that_restarts_between_two_lookups_costs_misses_only(serve
         await running.store(ENTRY)
 
 
-async def test_a_redis_that_is_stopped_and_continued(server, log):
-    async with running_cache(server.url) as running:
-        await running.store(ENTRY)
-        server.stop()
-        assert await look_up(running) == MISSES
-        await assert_lives_without(running, "too slow", log)
-        server.cont()
-        await assert_healed(running, log)
-
-
-async def test_a_redis_without_memory(server, log):
+@pytest.mark.parametrize(
+    ("name", "begin", "end", "told"), WRITES_REFUSED.values(), ids=WRITES_REFUSED
+)
+async def test_a_redis_that_takes_no_writes(server, log, name, begin, end, told):
     async with running_cache(server.url) as running:
         await running.store(ENTRY)
         with server.client() as client:
-            client.config_set("maxmemory", 1)
-            await assert_lives_without(running, "out of memory", log)
-            client.config_set("maxmemory", 0)
+            getattr(client, name)(*begin)
+            await assert_lives_without(running, told, log)
+            getattr(client, name)(*end)
         await assert_healed(running, log)
 
 
-async def test_a_redis_that_has_become_a_replica_and_is_read_only(server, log):
-    async with running_cache(server.url) as running:
-        await running.store(ENTRY)
-        with server.client() as client:
-            client.replicaof("127.0.0.1", free_port())
-            await assert_lives_without(running, "read-only", log)
-            client.replicaof("no", "one")
-        await assert_healed(running, log)
-
-
-async def test_a_redis_that_is_not_there_at_the_start_and_comes_later(server, log):
-    server.kill()
-    async with running_cache(server.url) as running:
-        assert await look_up(running) == MISSES
-        await assert_lives_without(running, "unreachable", log)
-        server.start()
-        await assert_healed(running, log)
-
-
-async def test_a_redis_that_is_stopped_at_the_start(server, log):
-    server.stop()
-    async with running_cache(server.url) as running:
-        assert await look_up(running) == MISSES
-        await assert_lives_without(running, "too slow", log)
-        server.cont()
-        await assert_healed(running, log)
-
-
-async def test_a_redis_behind_a_slow_network(server, log):
+@pytest.mark.parametrize(("name", "bad", "good"), NETWORKS.values(), ids=NETWORKS)
+async def test_a_redis_behind_a_bad_network(server, log, name, bad, good):
     async with proxy_to(server.port) as proxy, running_cache(proxy.url) as running:
         await running.store(ENTRY)
-        proxy.delay_s = 0.5
+        setattr(proxy, name, bad)
         assert await look_up(running) == MISSES
         await assert_lives_without(running, "too slow", log)
-        proxy.delay_s = 0
-        await assert_healed(running, log)
-
-
-async def test_a_network_that_loses_every_reply(server, log):
-    async with proxy_to(server.port) as proxy, running_cache(proxy.url) as running:
-        await running.store(ENTRY)
-        proxy.mute = True
-        assert await look_up(running) == MISSES
-        await assert_lives_without(running, "too slow", log)
-        proxy.mute = False
+        setattr(proxy, name, good)
         await assert_healed(running, log)
 
 

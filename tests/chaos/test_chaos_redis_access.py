@@ -67,15 +67,9 @@ def authority(tmp_path_factory):
 @pytest.fixture
 def tls_server(tmp_path, authority):
     options = ["--tls-port", str(free_port()), "--tls-auth-clients", "no"]
-    options += [
-        "--tls-cert-file",
-        str(authority / "server.pem"),
-        "--tls-key-file",
-        str(authority / "server.key"),
-    ]
-    with running_redis(
-        tmp_path, *options, "--tls-ca-cert-file", str(authority / "ca.pem")
-    ) as running:
+    for name, file in (("cert", "server.pem"), ("key", "server.key"), ("ca-cert", "ca.pem")):
+        options += [f"--tls-{name}-file", str(authority / file)]
+    with running_redis(tmp_path, *options) as running:
         yield running
 
 

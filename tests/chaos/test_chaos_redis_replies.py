@@ -6,12 +6,7 @@ import pytest
 
 from app.cache.connection import Connection
 from tests.chaos.proxy import proxy_to
-from tests.chaos.redis_cache import (
-    ENTRY,
-    assert_healed,
-    assert_lives_without,
-    running_cache,
-)
+from tests.chaos.redis_cache import ENTRY, assert_healed, assert_lives_without, running_cache
 from tests.chaos.redis_server import WITHIN_S
 from tests.conftest import until
 
@@ -81,30 +76,24 @@ async def test_a_claim_that_nobody_keeps_lapses_and_one_that_is_kept_does_not(se
         assert not await other.cache.claim("kept")
 
 
-async def test_a_late_reply_never_becomes_the_answer_to_another_lookup(server):
+@pytest.mark.parametrize("leaves", ["late", "cancelled"])
+async def test_the_reply_to_a_lookup_that_was_left_never_becomes_the_answer_to_another(
+    server, leaves
+):
     entries = {f"key {i}": f"value {i}".encode() for i in range(20)}
     async with proxy_to(server.port) as proxy:
         connection = Connection(proxy.url, None)
         await connection.execute([("SET", *entry) for entry in entries.items()], WITHIN_S)
         for key, value in entries.items():
             proxy.delay_s = 0.2
-            with pytest.raises(TimeoutError):
-                await connection.execute([("MGET", "key 0", "key 1")], 0.01)
-            proxy.delay_s = 0.0
-            assert await connection.execute([("MGET", key)], WITHIN_S) == [[value]]
-        await connection.close()
-
-
-async def test_the_reply_to_a_lookup_that_was_cancelled_never_becomes_the_answer_to_another(server):
-    entries = {f"key {i}": f"value {i}".encode() for i in range(20)}
-    async with proxy_to(server.port) as proxy:
-        connection = Connection(proxy.url, None)
-        await connection.execute([("SET", *entry) for entry in entries.items()], WITHIN_S)
-        for key, value in entries.items():
-            proxy.delay_s = 0.2
-            leaving = await proxy.asked(connection.execute([("MGET", "key 0", "key 1")], WITHIN_S))
-            leaving.cancel()
-            await asyncio.gather(leaving, return_exceptions=True)
+            lookup = [("MGET", "key 0", "key 1")]
+            if leaves == "late":
+                with pytest.raises(TimeoutError):
+                    await connection.execute(lookup, 0.01)
+            else:
+                leaving = await proxy.asked(connection.execute(lookup, WITHIN_S))
+                leaving.cancel()
+                await asyncio.gather(leaving, return_exceptions=True)
             proxy.delay_s = 0.0
             assert await connection.execute([("MGET", key)], WITHIN_S) == [[value]]
         await connection.close()

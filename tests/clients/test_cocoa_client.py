@@ -9,10 +9,7 @@ from app.feedback.protocol import FeedbackConfig
 from tests.clients.cocoa_clients import KINDS, OPTIONS, PROMPT, asking
 from tests.conftest import serving
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys()),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())]
 
 
 @pytest.fixture

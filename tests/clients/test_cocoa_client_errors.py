@@ -8,10 +8,7 @@ from cocoa_client import errors
 from models.errors import EngineError, InvalidLogits, NotReady, Overloaded
 from tests.clients.cocoa_clients import KINDS, OPTIONS, PROMPT, asking
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys()),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())]
 
 
 @pytest.fixture

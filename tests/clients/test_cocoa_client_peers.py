@@ -6,10 +6,7 @@ from cocoa_client import errors
 from tests.clients.cocoa_clients import KINDS, PROMPT, asking
 from tests.worker_servers import listening
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys()),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())]
 
 
 async def test_a_service_that_is_not_there_is_unreachable(kind):

@@ -14,9 +14,7 @@ import pytest
 from models.engines import ENGINES
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
-from models.errors import (
-    PromptTooLong,
-)
+from models.errors import PromptTooLong
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by

@@ -6,12 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.errors import (
-    DeadlineExceeded,
-    InvalidRequest,
-    NotReady,
-    PromptTooLong,
-)
+from models.errors import DeadlineExceeded, InvalidRequest, NotReady, PromptTooLong
 from models.records import GivenAnswer
 from models.units.prose import sentences_of
 from tests.contract.generators import (

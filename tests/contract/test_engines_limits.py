@@ -4,16 +4,8 @@ from bisect import bisect_left
 
 import pytest
 
-from models.errors import (
-    ChatTemplateError,
-    InvalidRequest,
-    PromptTooLong,
-)
-from tests.contract.generators import (
-    REQUEST,
-    asked,
-    needs_of_server,
-)
+from models.errors import ChatTemplateError, InvalidRequest, PromptTooLong
+from tests.contract.generators import REQUEST, asked, needs_of_server
 
 pytestmark = pytest.mark.anyio
 

@@ -8,11 +8,7 @@ import pytest
 from models.records import GivenAnswer
 from models.statistics import supplied_by
 from models.waves import num_taken
-from tests.contract.generators import (
-    asked,
-    needs_of_server,
-    samples_of,
-)
+from tests.contract.generators import asked, needs_of_server, samples_of
 
 pytestmark = pytest.mark.anyio
 

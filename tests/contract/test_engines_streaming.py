@@ -3,14 +3,7 @@
 import pytest
 
 from models.records import GivenAnswer
-from tests.contract.generators import (
-    REQUEST,
-    asked,
-    needs,
-    needs_of_server,
-    samples_of,
-    values_of,
-)
+from tests.contract.generators import REQUEST, asked, needs, needs_of_server, samples_of, values_of
 
 pytestmark = pytest.mark.anyio
 

@@ -2,15 +2,7 @@
 
 import json
 
-from tests.deploy.chart import (
-    ROOT,
-    VLLM,
-    container_of,
-    environment,
-    names,
-    pod_of,
-    render,
-)
+from tests.deploy.chart import ROOT, VLLM, container_of, environment, names, pod_of, render
 
 
 def test_an_external_server_takes_the_place_of_the_worker():

@@ -4,15 +4,7 @@ import json
 
 import yaml
 
-from tests.deploy.chart import (
-    ROOT,
-    VLLM,
-    container_of,
-    environment,
-    names,
-    render,
-    run,
-)
+from tests.deploy.chart import ROOT, VLLM, container_of, environment, names, render, run
 
 # Prometheus scrapes all of them.
 WATCHED = {

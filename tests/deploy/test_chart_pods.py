@@ -200,10 +200,7 @@ def test_a_value_of_all_pods_can_be_another_in_one():
     # So that an upgrade to another server leaves the worker until that one is ready.
     for kind in ("Deployment", "Service", "ConfigMap", "NetworkPolicy"):
         annotations = objects[kind, "cocoa-generation"]["metadata"]["annotations"]
-        assert annotations == {
-            "example.org/owner": "language",
-            "helm.sh/resource-policy": "keep",
-        }
+        assert annotations == {"example.org/owner": "language", "helm.sh/resource-policy": "keep"}
 
 
 def test_vllm_gives_its_gpu_up_first_or_last():

@@ -55,8 +55,7 @@ def test_own_redis_wants_the_password_that_the_gateway_knows():
 
 
 @pytest.mark.parametrize(
-    ("worker", "secret"),
-    [({"apiKey": "k"}, "cocoa-worker"), ({"existingSecret": "mine"}, "mine")],
+    ("worker", "secret"), [({"apiKey": "k"}, "cocoa-worker"), ({"existingSecret": "mine"}, "mine")]
 )
 def test_gateway_and_workers_share_one_secret(worker, secret):
     objects = render({"worker": worker})

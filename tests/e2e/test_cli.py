@@ -202,9 +202,7 @@ def in_a_process(*arguments, **environment):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("ask", "Hi"), ("evaluate", "testbed")],
-    ids=["ask", "evaluate"],
+    "arguments", [("ask", "Hi"), ("evaluate", "testbed")], ids=["ask", "evaluate"]
 )
 def test_a_model_that_is_not_there_ends_a_command_with_2_and_one_line(arguments, tmp_path):
     out = () if "ask" in arguments else ("--out", str(tmp_path), "--limit", "1")

@@ -1,7 +1,5 @@
 """The service as it ships: embedded language model, cross-encoder and NLI model, over HTTP."""
 
-import asyncio
-
 import pytest
 
 from tests.conftest import GENERATE
@@ -92,40 +90,6 @@ async def test_every_similarity_function_serves(client, similarity):
     assert 0 < result["scores"]["consistency"] <= 1
 
 
-async def test_a_request_is_repeated_by_its_seed_whatever_runs_beside_it(client):
-    alone = await ask(client, "Which country is Pirot in?", return_samples=True)
-    others = [ask(client, f"What is {i} + {2 * i}?", num_samples=20) for i in range(10)]
-    joined, *_ = await asyncio.gather(
-        ask(client, "Which country is Pirot in?", return_samples=True), *others
-    )
-
-    joined_texts = [sample["text"] for sample in joined["samples"]]
-    assert joined_texts == [sample["text"] for sample in alone["samples"]]
-    assert joined["scores"] == pytest.approx(alone["scores"], abs=1e-4)
-
-
-async def test_a_chat_message_is_answered_like_the_raw_prompt(client):
-    raw = await ask(client, "What is the capital of France?")
-    messages = [{"role": "user", "content": "What is the capital of France?"}]
-    chat = await ask(client, messages=messages)
-
-    assert (chat["text"], chat["usage"]) == (raw["text"], raw["usage"])
-
-
-async def test_an_answer_scored_equals_the_same_answer_generated(client):
-    generated = await ask(client, "Which country is Pirot in?")
-    body = {
-        "prompt": "Which country is Pirot in?",
-        "answer": generated["text"],
-        "max_new_tokens": 48,
-        "seed": 7,
-    }
-    scored = (await client.post("/score", json=body)).json()
-
-    assert scored["provenance"]["retokenized"]
-    assert scored["scores"] == pytest.approx(generated["scores"], abs=1e-3)
-
-
 async def test_a_right_answer_scores_better_than_a_wrong_one(client):
     async def score(answer):
         body = {"prompt": "What is the capital of France?", "answer": answer}
@@ -135,20 +99,3 @@ async def test_a_right_answer_scores_better_than_a_wrong_one(client):
     right, wrong = await score(" It is Paris."), await score(" It is Rome.")
     assert right["cocoa_ppl"] < wrong["cocoa_ppl"]
     assert right["consistency"] < 0.2 < 0.8 < wrong["consistency"]
-
-
-async def test_a_prompt_over_the_context_is_told_both_lengths(client):
-    response = await client.post(GENERATE, json={"prompt": "word " * 2000, "max_new_tokens": 8})
-
-    error = response.json()["error"]
-    assert response.status_code == 422
-    assert (error["code"], error["field"]) == ("prompt_too_long", "prompt")
-    assert "holds 512" in error["message"]
-
-
-async def test_a_deadline_in_mid_generation_is_504_and_the_service_goes_on(client):
-    body = {"prompt": "word " * 200, "num_samples": 64, "timeout_s": 0.01}
-    late = await client.post(GENERATE, json=body)
-
-    assert (late.status_code, late.json()["error"]["code"]) == (504, "deadline_exceeded")
-    assert "Paris" in (await ask(client, "What is the capital of France?"))["text"]

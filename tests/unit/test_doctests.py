@@ -5,35 +5,15 @@ from importlib import import_module
 
 import pytest
 
-MODULES = [
-    "cocoa_lab.metrics",
-    "cocoa_lab.quality",
-    "cocoa_lab.atlas.computed",
-    "cocoa_lab.report",
-    "cocoa_lab.probes.collecting",
-    "cocoa_lab.probes.splits",
-    "cocoa_lab.judge",
-    "models.estimators",
-    "models.engines.texts",
-    "models.similarity.align",
-    "models.similarity.classifier",
-    "models.similarity.lexical",
-    "models.similarity.nli",
-    "models.similarity.pairs",
-    "models.similarity.vectors",
-    "models.estimators.overlap",
-    "models.units.assignment",
-    "models.units.characters",
-    "models.units.chunks",
-    "models.units.json_values",
-    "models.units.markdown",
-    "models.units.prose",
-    "models.units.reasoning",
-    "models.units.schemas",
-    "models.units.sentences",
-    "models.units.unit",
-    "cocoa_vllm.columns",
-]
+MODULES = ["cocoa_lab.metrics", "cocoa_lab.quality", "cocoa_lab.atlas.computed", "cocoa_lab.report"]
+MODULES += ["cocoa_lab.probes.collecting", "cocoa_lab.probes.splits", "cocoa_lab.judge"]
+MODULES += ["models.estimators", "models.engines.texts", "models.similarity.align"]
+MODULES += ["models.similarity.classifier", "models.similarity.lexical", "models.similarity.nli"]
+MODULES += ["models.similarity.pairs", "models.similarity.vectors", "models.estimators.overlap"]
+MODULES += ["models.units.assignment", "models.units.characters", "models.units.chunks"]
+MODULES += ["models.units.json_values", "models.units.markdown", "models.units.prose"]
+MODULES += ["models.units.reasoning", "models.units.schemas", "models.units.sentences"]
+MODULES += ["models.units.unit", "cocoa_vllm.columns"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,13 +1,7 @@
 """The client's view of the parts of an answer."""
 
 import pytest
-from cocoa_client import (
-    fields_of,
-    rejected_units,
-    statements_of,
-    units_by_uncertainty,
-    value_of,
-)
+from cocoa_client import fields_of, rejected_units, statements_of, units_by_uncertainty, value_of
 from cocoa_client.models import GenerateResponse, UnitInfo
 
 

@@ -6,7 +6,6 @@ import pytest
 from cocoa_lab import comparison
 from cocoa_lab.comparison import MEAN, Column, Measured
 from cocoa_lab.metrics import Interval, auroc, prr
-from models.estimators import ESTIMATORS
 
 RNG = np.random.default_rng(0)
 CORRECT = (RNG.random(400) < 0.6).astype(float)
@@ -128,19 +127,3 @@ def test_undefined_resamples_are_those_of_every_estimator():
         assert np.isnan(measured.resampled).sum() == undefined
     constant = a_column(quality=np.ones(40), sp=FAIR[:40])
     assert comparison.undefined_resamples(constant, num_resamples=300) == 300
-
-
-@pytest.mark.parametrize(
-    ("name", "base"),
-    [
-        ("cocoa_sp", "sp"),
-        ("full_sample_cocoa_mte", "mte"),
-        ("cocoa_ppl_light", "ppl"),
-        ("rb_cocoa_mte", "mte"),
-        ("rb_consistency", None),
-        ("consistency", None),
-        ("sp", None),
-    ],
-)
-def test_the_base_of_a_name(name, base):
-    assert ESTIMATORS[name].base == base

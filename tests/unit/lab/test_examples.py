@@ -65,77 +65,36 @@ def test_a_chat_is_an_example_and_shown_as_its_messages(tmp_path):
 
 
 GOOD = {"prompt": "p", "reference": "r"}
+SAID = {"role": "user", "content": "p"}
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        pytest.param("{", "no JSON", id="no json"),
-        pytest.param("[1]", "no JSON object", id="no object"),
-        pytest.param({"reference": "r"}, "field 'prompt' or 'messages' is missing", id="no prompt"),
-        pytest.param(
-            {"prompt": "", "reference": "r"},
-            "field 'prompt' or 'messages' is missing or empty",
-            id="empty prompt",
+        ("{", "no JSON"),
+        ("[1]", "no JSON object"),
+        ({"reference": "r"}, "field 'prompt' or 'messages' is missing"),
+        ({"prompt": "", "reference": "r"}, "field 'prompt' or 'messages' is missing or empty"),
+        ({"prompt": 3, "reference": "r"}, "field 'prompt' is not a string"),
+        ({"prompt": "p"}, "field 'reference' or 'references' is missing"),
+        ({"prompt": "p", "references": []}, "'references' is missing or empty"),
+        ({"prompt": "p", "references": "r"}, "field 'references' is not a list"),
+        ({"prompt": "p", "reference": ["r"]}, "field 'reference' is not a string"),
+        (GOOD | {"context": 1}, "field 'context' is not a string"),
+        (GOOD | {"stop": "\n"}, "field 'stop' is not a list"),
+        (GOOD | {"max_new_tokens": "9"}, "field 'max_new_tokens' is not a number"),
+        (GOOD | {"max_new_tokens": True}, "field 'max_new_tokens' is not a number"),
+        (GOOD | {"max_new_tokens": 0}, "field 'max_new_tokens' is below 1"),
+        (GOOD | {"messages": [SAID]}, "'messages' cannot stand beside 'prompt'"),
+        ({"messages": [], "reference": "r"}, "field 'messages' is no list of messages"),
+        (
+            {"messages": [SAID | {"content": ["p"]}], "reference": "r"},
+            "another thing than {'role', 'content'}",
         ),
-        pytest.param(
-            {"prompt": 3, "reference": "r"}, "field 'prompt' is not a string", id="number as prompt"
-        ),
-        pytest.param(
-            {"prompt": "p"}, "field 'reference' or 'references' is missing", id="no reference"
-        ),
-        pytest.param(
-            {"prompt": "p", "references": []},
-            "'references' is missing or empty",
-            id="empty references",
-        ),
-        pytest.param(
-            {"prompt": "p", "references": "r"},
-            "field 'references' is not a list",
-            id="text as references",
-        ),
-        pytest.param(
-            {"prompt": "p", "reference": ["r"]},
-            "field 'reference' is not a string",
-            id="list as reference",
-        ),
-        pytest.param(
-            GOOD | {"context": 1}, "field 'context' is not a string", id="number as context"
-        ),
-        pytest.param(GOOD | {"stop": "\n"}, "field 'stop' is not a list", id="text as stop"),
-        pytest.param(
-            GOOD | {"max_new_tokens": "9"},
-            "field 'max_new_tokens' is not a number",
-            id="text as limit",
-        ),
-        pytest.param(
-            GOOD | {"max_new_tokens": True},
-            "field 'max_new_tokens' is not a number",
-            id="bool as limit",
-        ),
-        pytest.param(
-            GOOD | {"max_new_tokens": 0}, "field 'max_new_tokens' is below 1", id="no new tokens"
-        ),
-        pytest.param(
-            GOOD | {"messages": [{"role": "user", "content": "p"}]},
-            "'messages' cannot stand beside 'prompt'",
-            id="messages beside a prompt",
-        ),
-        pytest.param(
-            {"messages": [], "reference": "r"},
-            "field 'messages' is no list of messages",
-            id="no messages",
-        ),
-        pytest.param(
-            {"messages": [{"role": "user", "content": ["p"]}], "reference": "r"},
-            "holds another thing than {'role', 'content'}",
-            id="a message in parts",
-        ),
-        pytest.param(GOOD | {"fame": "high"}, "field 'fame' is not a number", id="text as fame"),
-        pytest.param(
-            GOOD | {"id": "mine-1"}, "field 'id': 'mine-1' occurs twice", id="repeated id"
-        ),
+        (GOOD | {"fame": "high"}, "field 'fame' is not a number"),
+        (GOOD | {"id": "mine-1"}, "field 'id': 'mine-1' occurs twice"),
     ],
+    ids=str,
 )
 def test_a_bad_line_is_named_with_its_file_its_number_and_its_field(tmp_path, line, message):
     path = write(tmp_path / "mine.jsonl", GOOD, "", line)

@@ -59,24 +59,6 @@ async def test_the_request_is_a_chat_completion_for_one_digit():
     assert body["messages"][1]["content"] == judge_prompt("Goethe", example("Goethe"))
 
 
-async def test_no_more_than_eight_requests_run_at_once():
-    running, most = 0, 0
-
-    async def answer(request):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.005)
-        running -= 1
-        return httpx.Response(200, json=completion("1"))
-
-    outputs = list(map(str, range(24)))
-    values = await measure(model(answer)).score(outputs, [example("a")] * 24)
-
-    assert values.tolist() == [1.0] * 24
-    assert most == 8
-
-
 async def test_an_error_of_the_server_is_raised_and_the_other_requests_are_cancelled():
     answered = []
 

@@ -21,10 +21,6 @@ def lines(path):
     return list(complete_lines(path))
 
 
-def test_equal_headers_belong_to_the_same_run_also_after_tuples_became_lists():
-    check_same(MadeHeader(layers=[1, 2]), MadeHeader(), "this folder has")
-
-
 @pytest.mark.parametrize(
     ("found", "message"),
     [
@@ -38,10 +34,6 @@ def test_equal_headers_belong_to_the_same_run_also_after_tuples_became_lists():
 def test_the_first_difference_of_headers_is_named(found, message):
     with pytest.raises(AnotherRun, match=message):
         check_same(found, MadeHeader(), "this folder has")
-
-
-def test_another_run_is_a_value_error():
-    assert issubclass(AnotherRun, ValueError)
 
 
 @given(st.permutations(range(7)))
@@ -94,9 +86,3 @@ def test_a_file_is_cut_to_the_bytes_that_its_owner_keeps(tmp_path):
     LineFile(path, num_bytes=3).close()
 
     assert path.read_bytes() == b"{}\n"
-
-
-def test_a_missing_file_is_made(tmp_path):
-    LineFile(tmp_path / "lines.jsonl").close()
-
-    assert lines(tmp_path / "lines.jsonl") == []

@@ -65,22 +65,33 @@ def prompt(number, rng):
     return ScoredPrompt(example, Recording(example.id, example.prompt, None), answers)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def a_run(without_quality, measure_names, **told):
+    """Of made-up prompts; those of some numbers or tasks have no quality."""
     rng = np.random.default_rng(0)
     prompts = [prompt(number, rng) for number in range(NUM_PROMPTS)]
     quality = (np.random.default_rng(1).random(NUM_PROMPTS) < 0.5).astype(float)
-    quality[1] = np.nan
-    run = Run(
+    for number, one in enumerate(prompts):
+        if {number, one.example.task} & set(without_quality):
+            quality[number] = np.nan
+    return Run(
         header=HEADER,
         prompts=prompts,
+        qualities=dict.fromkeys(VARIANTS, quality),
+        measure_names=measure_names,
+        binary_tasks=frozenset({"facts", "numbers"}),
+        origin=ORIGIN,
+        **{"num_failed": 0, "errors": [], "models": {}, "speed": {}} | told,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    run = a_run(
+        [1],
+        {"facts": "exact_match", "numbers": "judge"},
         num_failed=2,
         errors=["prompt_too_long"],
-        qualities=dict.fromkeys(VARIANTS, quality),
-        measure_names={"facts": "exact_match", "numbers": "judge"},
-        binary_tasks=frozenset({"facts", "numbers"}),
         models={"similarity fake": "fake (1)"},
-        origin=ORIGIN,
         speed={"prompts_per_s": 12.34, "seconds": 4.0, "cores": 2},
         foreign=["similarity fake"],
         costs=[Cost(("sar",), ("token_relevance",), 71.2), Cost(("sp", "ppl"), (), 0.3)],
@@ -186,24 +197,7 @@ def test_every_strategy_has_its_plots(folder, strategy, kind):
 
 @pytest.mark.parametrize("without_quality", [["numbers"], ["facts", "numbers"]], ids=len)
 def test_tasks_without_any_quality_do_not_end_the_report(tmp_path, without_quality):
-    rng = np.random.default_rng(0)
-    prompts = [prompt(number, rng) for number in range(NUM_PROMPTS)]
-    quality = (np.random.default_rng(1).random(NUM_PROMPTS) < 0.5).astype(float)
-    for i, one in enumerate(prompts):
-        if one.example.task in without_quality:
-            quality[i] = np.nan
-    run = Run(
-        header=HEADER,
-        prompts=prompts,
-        num_failed=0,
-        errors=[],
-        qualities=dict.fromkeys(VARIANTS, quality),
-        measure_names={"facts": "judge", "numbers": "judge"},
-        binary_tasks=frozenset({"facts", "numbers"}),
-        models={},
-        origin=ORIGIN,
-        speed={},
-    )
+    run = a_run(without_quality, {"facts": "judge", "numbers": "judge"})
     page = outputs.write(run, tmp_path, "cocoa evaluate made", num_resamples=20)
 
     results = json.loads((tmp_path / "results.json").read_text())

@@ -62,15 +62,6 @@ def test_a_record_comes_back_as_it_was(tmp_path):
     assert found.generation.answer.token_texts == (" Zürich", "")
 
 
-def test_records_are_written_in_their_order_as_soon_as_it_allows(tmp_path):
-    path = tmp_path / "generations.jsonl"
-    with log(path) as out:
-        out.put(1, a_recording(1))
-        assert ids(path) == []
-        out.put(0, a_recording(0))
-        assert ids(path) == ["x-0", "x-1"]
-
-
 @pytest.mark.parametrize("cut", [1, 40], ids=["the newline alone", "half a line"])
 def test_a_half_written_last_line_is_dropped_and_written_anew(tmp_path, cut):
     path = tmp_path / "generations.jsonl"
@@ -91,27 +82,6 @@ def test_a_half_written_header_is_as_no_file(tmp_path):
     with log(path) as out:
         assert out.recordings == {}
     assert read(path) == (HEADER, {})
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"model": "other"}, "model = 'fake'"),
-        ({"revision": "2"}, "revision"),
-        ({"seed": 1}, "seed"),
-        ({"sampling": {**HEADER.sampling, "num_samples": 10}}, "sampling"),
-        ({"dataset": "other"}, "dataset"),
-        ({"statistics": ("sample_texts",)}, "statistics"),
-    ],
-)
-def test_another_run_is_refused_with_what_differs(tmp_path, change, named):
-    path = tmp_path / "generations.jsonl"
-    with log(path):
-        pass
-    before = path.read_bytes()
-    with pytest.raises(AnotherRun, match=named):
-        log(path, replace(HEADER, **change))
-    assert path.read_bytes() == before
 
 
 def test_a_run_without_p_true_may_go_on_with_a_file_that_has_it_and_no_other_way_round(tmp_path):

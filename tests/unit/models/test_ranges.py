@@ -30,8 +30,7 @@ def test_an_array_with_anything_else_is_none(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "shape"),
-    [([], (0,)), ([0.5], (1,)), ([[0.5, 1.0], [0.0, 0.25]], (2, 2))],
+    ("value", "shape"), [([], (0,)), ([0.5], (1,)), ([[0.5, 1.0], [0.0, 0.25]], (2, 2))]
 )
 def test_lists_of_floats_are_an_array_of_their_shape(value, shape):
     array = numbers(value, shape, PROBABILITIES)

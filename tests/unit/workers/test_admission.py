@@ -39,33 +39,11 @@ async def refused(admission, caller=""):
     return caught.value
 
 
-async def test_as_many_are_admitted_as_the_limit_says():
-    admission = Admission(2)
-    async with admission.admit(), admission.admit():
-        assert admission.num_admitted == 2
-        assert "2 requests" in (await refused(admission)).message
-        assert admission.num_admitted == 2, "a refusal takes no place"
-    assert admission.num_admitted == 0
-
-
 async def test_a_freed_place_is_given_again():
     admission = Admission(1)
     for _ in range(3):
         async with admission.admit():
             await refused(admission)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [ValueError, KeyboardInterrupt, asyncio.CancelledError],
-    ids=lambda error: error.__name__,
-)
-async def test_a_place_is_freed_when_its_request_fails(error):
-    admission = Admission(1)
-    with pytest.raises(error):
-        async with admission.admit():
-            raise error
-    assert admission.num_admitted == 0
 
 
 # id: (limit, seconds of each of the requests that ended, idle seconds since then, seconds since

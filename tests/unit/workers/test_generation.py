@@ -22,7 +22,6 @@ from models.errors import (
     ModelNotLoaded,
     NotReady,
 )
-from models.probes.features import TOKEN_FEATURES, joined
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig
@@ -161,18 +160,6 @@ async def test_a_request_ends_at_its_own_deadline_whatever_it_waits_for(part, na
         held.release()
         assert (await patient).probe_readings
         assert worker.num_waiting == 0
-
-
-async def test_a_question_ends_at_its_own_deadline():
-    engine = FakeEngine()
-    held = Held(engine, "step")
-    async with running(engine) as worker:
-        try:
-            async with asyncio.timeout(2):
-                with pytest.raises(DeadlineExceeded):
-                    await worker.first_token_logprobs(replace(REQUEST, timeout_s=0.05), GROUPS)
-        finally:
-            held.release()
 
 
 async def test_a_request_past_its_deadline_is_cancelled_in_the_engine():
@@ -454,16 +441,6 @@ async def test_each_of_many_steps_has_a_beginning_of_its_own():
         asking.cancel()
 
 
-async def test_closing_ends_running_steps():
-    engine = Stepping(10**9)
-    async with running(engine) as worker:
-        asking = asyncio.create_task(worker.generate(REQUEST))
-        await until(lambda: engine.num_steps > 3)
-        await worker.close()
-        with pytest.raises(NotReady):
-            await asking
-
-
 async def test_tokens_that_no_step_reported_are_told_when_the_job_is_finished():
     class Holding(FakeEngine):
         """Reports but the first token."""
@@ -511,40 +488,6 @@ async def test_the_info_is_the_engines_with_what_the_probes_add():
         assert told.training_set == "prompts.jsonl"
 
 
-async def test_each_probe_reads_its_own_layer_and_the_states_stay_here():
-    probes = new_probes()
-    async with running(probes=probes) as worker:
-        generation = await worker.generate(replace(REQUEST, statistics=frozenset(PREDICTED)))
-        asked = replace(REQUEST, hidden_layers=(1, 2), statistics=ANSWER_STATISTICS)
-        shown = await worker.generate(asked)
-
-    assert generation.answer_hidden_mean is None
-    answer = shown.answer
-    numbers = {
-        "sp": -answer.token_logprobs.sum(),
-        "mte": answer.token_entropies.mean(),
-        "num_tokens": answer.num_tokens,
-    }
-    states = [joined(mean, TOKEN_FEATURES, **numbers) for mean in shown.answer_hidden_mean]
-    dissimilarity, high = (probes[name] for name in PREDICTED)
-    assert generation.probe_readings == {
-        "predicted_dissimilarity": dissimilarity.read(states[1][None])[0],
-        "predicted_high_semantic_entropy": high.read(states[0][None])[0],
-    }
-
-
-@pytest.mark.parametrize("layers", [(3,), (2,), (3, 1, 2)], ids=str)
-async def test_the_layers_that_were_asked_for_come_back_beside_readings(layers):
-    asked = replace(REQUEST, hidden_layers=layers)
-    async with running(probes=new_probes()) as worker:
-        plain = await worker.generate(asked)
-        read = await worker.generate(replace(asked, statistics=frozenset(PREDICTED)))
-        only = await worker.generate(replace(REQUEST, statistics=frozenset(PREDICTED)))
-
-    np.testing.assert_array_equal(read.answer_hidden_mean, plain.answer_hidden_mean)
-    assert read.probe_readings == only.probe_readings
-
-
 async def test_a_probe_that_nobody_asked_for_is_not_read():
     async with running(probes=new_probes()) as worker:
         only = await worker.generate(PROBED)
@@ -582,19 +525,6 @@ async def test_hidden_states_that_an_engine_does_not_give_are_an_error_of_the_en
     async with running(Changed(without), new_probes()) as worker:
         with pytest.raises(EngineError, match="reading a probe"):
             await worker.generate(PROBED)
-
-
-@pytest.mark.parametrize(("num_tokens", "warnings"), [(1, ("one_token_answer",)), (2, ())])
-async def test_a_one_token_answer_is_flagged_even_where_its_token_is_not_told(num_tokens, warnings):
-    def untold(generation):
-        answer = replace(generation.answer, num_tokens=num_tokens, token_ids=None)
-        return replace(generation, answer=answer)
-
-    async with running(Changed(untold), {"predicted_dissimilarity": random_probe()}) as worker:
-        plain = await worker.generate(REQUEST)
-        probed = await worker.generate(PROBED)
-    assert plain.warnings == ()
-    assert tuple(code for code in probed.warnings if code != "out_of_domain") == warnings
 
 
 @pytest.mark.parametrize(("shift", "is_flagged"), [(50.0, True), (0.0, False)])

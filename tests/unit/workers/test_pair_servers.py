@@ -136,14 +136,3 @@ async def test_a_server_that_comes_back_with_other_weights_has_another_identity_
         await context.__aexit__(None, None, None)
 
     assert first.identity != second.identity
-
-
-async def test_a_server_that_is_gone_is_a_typed_error(api):
-    async with score_server(api) as server:
-        context = over(server, api)
-        comparer = await context.__aenter__()
-    try:
-        with pytest.raises(SimilarityUnavailable):
-            await comparer.compare(PAIRS)
-    finally:
-        await context.__aexit__(None, None, None)

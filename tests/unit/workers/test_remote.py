@@ -1,4 +1,4 @@
-"""What a gateway asks of a worker, how often it connects for it, and what it makes of a refusal."""
+"""What a gateway asks of a worker, and what it makes of a refusal."""
 
 import asyncio
 from dataclasses import replace
@@ -13,13 +13,7 @@ from models.similarity.pairs import PairRules
 from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
-from tests.worker_servers import (
-    listening,
-    make_app,
-    remote_comparers,
-    remote_generator,
-    running,
-)
+from tests.worker_servers import listening, make_app, remote_comparers, remote_generator, running
 from workers import wire
 from workers.config import GeneratorConfig, LanguageModel
 from workers.generation import GenerationWorker
@@ -30,26 +24,6 @@ from workers.similarity import NliWorker, SimilarityWorker
 
 pytestmark = pytest.mark.anyio
 REQUEST = GenerationRequest("Hello", sampling=SamplingParams(num_samples=2, max_new_tokens=8))
-
-
-@pytest.mark.parametrize("on_token", [None, lambda token: None], ids=["whole", "streamed"])
-async def test_calls_one_after_another_share_a_connection(on_token):
-    clients = []
-    async with running(GenerationWorker(FakeEngine())) as local:
-        app = make_app(lambda: Served(generator=local))
-
-        async def watched(scope, receive, send):
-            clients.append(scope["client"])
-            await app(scope, receive, send)
-
-        async with listening(watched) as port:
-            servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").checked()
-            async with running(await connect_generator(servers, Hooks())) as remote:
-                for _ in range(4):
-                    await remote.generate(REQUEST, on_token)
-
-    assert len(clients) > 4
-    assert len(set(clients)) == 1
 
 
 async def test_which_embedded_pair_models_know_the_answers_depends_on_the_model():

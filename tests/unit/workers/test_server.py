@@ -62,11 +62,7 @@ async def code_of(response):
         ("generate", {"headers": HEADERS | {wire.TIMEOUT_HEADER: "nan"}}, (400, "wire_mismatch")),
         ("generate", {"headers": HEADERS | {wire.TIMEOUT_HEADER: "soon"}}, (400, "wire_mismatch")),
         ("compare", {"content": wire.encode_compare("fake", [])}, (422, "invalid_request")),
-        (
-            "fit-contexts",
-            {"content": NONE},
-            (422, "invalid_request"),
-        ),
+        ("fit-contexts", {"content": NONE}, (422, "invalid_request")),
         ("token-ends", {"content": to_json([])}, (422, "invalid_request")),
     ],
 )

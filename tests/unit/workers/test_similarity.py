@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from models.errors import ModelLost, NotReady, SimilarityUnavailable
+from models.errors import NotReady, SimilarityUnavailable
 from models.records import PairScores
 from models.similarity import NLI_MODELS, PAIR_MODELS
 from models.similarity.pairs import PairRules, PairTable, answer_pairs, answer_relation
@@ -120,37 +120,11 @@ async def test_the_flag_is_that_of_the_callers_own_pairs():
     assert (long.truncated, short.truncated) == (True, False)
 
 
-async def test_requests_at_once_share_a_call_and_get_their_own_values():
-    async with working() as worker:
-        results = await asyncio.gather(
-            similarity(worker, "k b", ["k c"]),
-            similarity(worker, "k b", ["k c", "b"]),
-            similarity(worker, "q", ["r"]),
-        )
-        assert worker._model.batches == [6]
-    assert [result.values.tolist() for result in results] == [[0.5], [0.5, 0.75], [0]]
-
-
 async def test_no_call_has_more_pairs_than_the_limit():
     sizes = []
     async with working(max_batch_pairs=3, on_batch=sizes.append) as worker:
         await similarity(worker, "a", ["b", "c", "d", "e"])
         assert worker._model.batches == sizes == [3, 3, 2]
-
-
-async def test_a_poisoned_pair_fails_its_own_caller_only():
-    async with working() as worker:
-        good, bad, other = await asyncio.gather(
-            similarity(worker, "a b", ["a c"]),
-            similarity(worker, "a b", ["<poison> secret"]),
-            similarity(worker, "k b", ["b"]),
-            return_exceptions=True,
-        )
-        assert isinstance(bad, SimilarityUnavailable)
-        assert "secret" not in bad.message
-        assert "ValueError" in bad.message
-        assert (good.values.tolist(), other.values.tolist()) == ([0.5], [0.75])
-        assert (await similarity(worker, "a b", ["a c"])).values.tolist() == [0.5]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -247,34 +221,6 @@ async def test_it_is_busy_since_its_call_began(name, of_model):
         await until(lambda: worker.busy_since is None)
 
 
-async def test_a_lost_model_ends_the_loop_and_its_callers_get_not_ready():
-    class Lost(FakePairModel):
-        def score(self, pairs):
-            raise ModelLost("device")
-
-    worker = new_worker(Lost())
-    loop = asyncio.create_task(worker.run())
-    with pytest.raises(NotReady):
-        await similarity(worker, "a", ["b"])
-    with pytest.raises(ModelLost):
-        await loop
-    with pytest.raises(NotReady):
-        await similarity(worker, "a", ["b"])
-    await worker.close()
-
-
-@pytest.mark.parametrize("name", CALLS)
-async def test_after_its_loop_every_call_is_refused(name):
-    worker = new_worker()
-    loop = asyncio.create_task(worker.run())
-    await asyncio.sleep(0)
-    loop.cancel()
-    await asyncio.gather(loop, return_exceptions=True)
-    with pytest.raises(NotReady):
-        await getattr(worker, name)([("a", "b")])
-    await worker.close()
-
-
 @pytest.mark.parametrize("name", CALLS)
 async def test_after_close_every_call_is_refused(name):
     async with working() as worker:
@@ -304,16 +250,6 @@ async def test_the_info_says_what_the_model_is():
 
     assert (info.model_id, info.revision, info.labels) == ("fake", "1", ("similarity",))
     assert (info.max_pair_tokens, info.rules) == (512, rules)
-
-
-async def test_every_reply_names_the_identity_and_holds_each_distinct_pair():
-    async with working() as worker:
-        reply = await worker.compare([("a b", "a c"), ("b", "b"), ("a b", "a c")])
-        none = await worker.compare([])
-
-    assert reply.identity == none.identity == worker.info.identity != ""
-    assert reply.scores == {("a b", "a c"): ((0.5,), False), ("b", "b"): ((1.0,), False)}
-    assert none.scores == {}
 
 
 def model_with(**attributes):

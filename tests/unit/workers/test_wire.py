@@ -8,13 +8,11 @@ import pytest
 
 from models.codec import to_json
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
-from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
 from tests.fakes.engine import FakeEngine
 from tests.same import assert_same
 from workers import wire
-from workers.generation import GenerationWorker
-from workers.protocol import ComparerInfo, FirstTokenReply, PairReply, ProbeInfo
+from workers.protocol import FirstTokenReply, PairReply
 
 REQUEST = GenerationRequest(
     messages=({"role": "user", "content": "Capital of France?\u2028\x85"},),
@@ -25,7 +23,6 @@ REQUEST = GenerationRequest(
     timeout_s=3.0,
 )
 PAIRS = [("a", "b"), ("b", "a"), ("a", "é\u2028")]
-COMPARER = ComparerInfo("id", "model", None, ("similarity",), None, PairRules())
 
 
 def sent(kind, value):
@@ -45,16 +42,6 @@ def generated(request):
     job = engine.prepare(request)
     engine.step([job])
     return engine.generation(job)
-
-
-def test_a_request_comes_back_with_the_seconds_that_are_left():
-    body = wire.encode_request(REQUEST, streams=True)
-    assert wire.decode_generate(body, 1.5) == (replace(REQUEST, timeout_s=1.5), True)
-    body = wire.encode_request(REQUEST, groups=[["True", " True"], []])
-    assert wire.decode_first_token(body, None) == (
-        replace(REQUEST, timeout_s=None),
-        [["True", " True"], []],
-    )
 
 
 def test_a_generation_comes_back_to_the_last_bit():
@@ -148,16 +135,6 @@ def test_tokens_and_first_tokens_come_back():
     assert wire.decode_first_token_reply(2, value) == reply
     with pytest.raises(wire.Garbled):
         wire.decode_first_token_reply(3, value)
-
-
-def test_what_a_worker_is_comes_back():
-    probe = ProbeInfo("id", "set", 3, "sha", split=0.5)
-    info = replace(GenerationWorker(FakeEngine()).info, probes={"predicted_dissimilarity": probe})
-    body = to_json(wire.GenerationInfo(info))
-    assert wire.decode_info("generation", body).generator == info
-
-    told = wire.SimilarityInfo({"fake": COMPARER}, nli=replace(COMPARER, labels=("a", "b", "c")))
-    assert wire.decode_info("similarity", to_json(told)) == told
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,7 @@ def test_the_key_is_all_of_stdout_and_its_entry_is_in_the_file(new, tmp_path):
     assert result.exit_code == 0
     key = result.stdout.removesuffix("\n")
     assert parse_keys(file.read_bytes()) == (
-        Key(
-            "search",
-            (digest_of(key),),
-            namespace="search",
-            tokens_per_minute=5,
-            modes=("light",),
-        ),
+        Key("search", (digest_of(key),), namespace="search", tokens_per_minute=5, modes=("light",)),
     )
     assert key not in file.read_text() + result.stderr
     assert file.stat().st_mode & 0o777 == 0o600

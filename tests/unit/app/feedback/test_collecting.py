@@ -42,15 +42,6 @@ class Told:
         {"feedback_answers": self.answers, "feedback_labels": self.labels}[counter].append(outcome)
 
 
-async def test_a_label_is_kept_with_its_answer():
-    told = Told()
-    told.feedback.remember(lambda: an_answer("a"))
-    await told.feedback.label("a", 0.5, "task")
-    [label] = told.store.labels.values()
-    assert (label.answer.id, label.quality, label.task) == ("a", 0.5, "task")
-    assert (told.answers, told.labels) == (["remembered"], ["kept"])
-
-
 async def test_a_label_of_an_unknown_answer_is_refused():
     told = Told()
     with pytest.raises(UnknownAnswer):

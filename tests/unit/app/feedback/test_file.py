@@ -12,7 +12,6 @@ import pytest
 from app.feedback.file import FileStore
 from app.feedback.protocol import FeedbackConfig, StoreFailed
 from cocoa_lab.calibration.feedback import stored_labels
-from models.errors import InvalidRequest
 from tests.made_labels import a_label, an_answer
 
 pytestmark = pytest.mark.anyio
@@ -126,20 +125,6 @@ async def test_a_label_that_is_sent_again_is_written_once(path, disk):
     await store.close()
     qualities = [json.loads(line)["quality"] for line in path.read_bytes().splitlines()]
     assert qualities == [1.0, 0.0, 0.5]
-
-
-async def test_a_label_changes_ten_times_and_then_no_more(path):
-    store = a_store(path)
-    await store.start()
-    await labelled(store, "a", *[0.0, 1.0] * 5)
-    with pytest.raises(InvalidRequest, match="10 times") as refused:
-        await store.put(a_label("a", 0.0))
-    assert refused.value.field == "id"
-    await store.put(a_label("a", 1.0))  # as the latest is
-    await labelled(store, "b", 0.0)
-    await labelled(store, "a", 0.0)  # another answer of the same id
-    await store.close()
-    assert len(path.read_bytes().splitlines()) == 12
 
 
 async def test_labels_that_the_disk_refused_count_for_nothing(path, disk):

@@ -105,15 +105,6 @@ async def only_this_task_runs():
     return not any(name.startswith(("unless_gone", "ended", "Work")) for name in names)
 
 
-async def test_the_result_comes_back_and_nothing_watches_on():
-    async def work():
-        await asyncio.sleep(0)
-        return 5
-
-    assert await ended(Client().request, work()) == 5
-    assert await only_this_task_runs()
-
-
 async def test_an_exception_comes_back_as_it_is():
     async def work():
         raise ValueError("bad")

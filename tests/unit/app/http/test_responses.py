@@ -11,7 +11,7 @@ from app.http.responses import HELD_BACK, to_response
 from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask
 from app.scoring.judging import Decision, Judgement
-from models.records import Reasoning, SamplingParams
+from models.records import Reasoning
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 
 
@@ -67,25 +67,6 @@ def test_times_are_in_milliseconds():
     }
 
 
-def test_samples_carry_their_sum_and_similarity_and_the_chosen_one_has_none():
-    samples = (sequence(" Rome", 3), sequence("?", token_logprobs=None), sequence(" Paris"))
-    result = a_result(
-        generation(samples=samples),
-        statistics={"similarity": np.array([0.25, 0.5])},
-        answer_sample=2,
-        ask=SHOWN,
-    )
-    body = body_of(result, "id")
-
-    about = body.provenance
-    assert (about.answer_sample, body.text) == (2, " Paris")
-    assert [sample.logprob for sample in body.samples] == [-1.5, None, -1.0]
-    assert [sample.similarity for sample in body.samples] == [0.25, 0.5, None]
-    assert about.consistency_std_error == pytest.approx(0.125)
-    assert about.similarity == "fake"
-    assert about.similarity_model.model_dump() == {"id": "fake", "revision": "1"}
-
-
 def test_tokens_carry_what_is_known_of_them():
     known = sequence(" so", token_texts=(" so", ""), token_entropies=np.array([0.5, 0.25]))
     body = body_of(a_result(generation(known), ask=SHOWN), "id")
@@ -101,19 +82,6 @@ def test_tokens_carry_what_is_known_of_them():
     ]
 
 
-def test_warnings_tell_what_was_cut_and_what_the_generator_says():
-    cut = sequence("…", finish_reason="length")
-    written = generation(cut, (cut,), warnings=("one_token_answer",))
-
-    assert body_of(a_result(written, truncated=True), "id").warnings == [
-        "answer_truncated",
-        "samples_truncated",
-        "similarity_truncated",
-        "one_token_answer",
-    ]
-    assert body_of(a_result(), "id").warnings == []
-
-
 def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
     reasoned = sequence(" Rome", reasoning=Reasoning("hm", 3, is_finished=True))
     body = body_of(a_result(generation(reasoned)), "id")
@@ -121,22 +89,6 @@ def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
     assert (body.usage.completion_tokens, body.usage.reasoning_tokens) == (5, 3)
     written = generation(samples=(" Paris", reasoned))
     assert body_of(a_result(written), "id").warnings == ["reasoning_excluded"]
-
-
-@pytest.mark.parametrize(
-    ("estimator", "stop_mass", "codes"),
-    [
-        ("semantic_entropy", 0.7, ["scores_move_with_samples"]),
-        ("sar", 0.7, ["scores_move_with_samples"]),
-        ("semantic_entropy", None, []),
-        ("cocoa_sp", 0.7, []),
-    ],
-)
-def test_scores_that_waves_spoil_are_warned_of(estimator, stop_mass, codes):
-    ask = Ask(prompt="Hi", sampling=SamplingParams(stop_mass=stop_mass))
-    plan = a_plan(estimators=("sp", estimator))
-
-    assert body_of(a_result(ask=ask, plan=plan), "id").warnings == codes
 
 
 def test_an_answer_that_says_nothing_is_warned_of():

@@ -14,7 +14,7 @@ from app.scoring.capabilities import Capability
 from app.scoring.judging import Judgement
 from models.estimators import ESTIMATORS
 from models.records import ProbeReading
-from tests.results import a_result, generation, sequence
+from tests.results import a_result, generation
 
 # name: (type, labels)
 NAMES = {
@@ -95,8 +95,7 @@ def test_the_labels_are_those_that_dashboards_know():
 
 
 @pytest.mark.parametrize(
-    ("role", "of_others"),
-    [("generation", "cocoa_pairs"), ("similarity", "cocoa_running_rows")],
+    ("role", "of_others"), [("generation", "cocoa_pairs"), ("similarity", "cocoa_running_rows")]
 )
 def test_a_worker_tells_nothing_that_only_gateways_and_other_workers_have(role, of_others):
     told = {family.name for family in Telemetry(role).registry.collect()}
@@ -141,22 +140,6 @@ def scored(telemetry, scores):
 def counts(telemetry, name, label, values):
     value = telemetry.registry.get_sample_value
     return [value(name, {label: one}) for one in values]
-
-
-def test_what_was_computed_counts_its_tokens_by_kind_and_its_stages_in_seconds():
-    telemetry = Telemetry()
-    samples = (sequence("secret", 2), sequence("secret", 5))
-    written = generation(
-        sequence("secret", 3), samples, prompt_tokens=11, queue_s=0.001, generate_s=2.0
-    )
-    telemetry.observe_result(a_result(written))
-
-    kinds = ("prompt", "answer", "sample")
-    assert counts(telemetry, "cocoa_tokens_total", "kind", kinds) == [11, 3, 7]
-    stages = ("queue", "generate", "similarity", "score")
-    spent = counts(telemetry, "cocoa_stage_seconds_sum", "stage", stages)
-    assert spent == [0.001, 2, 0.03, 0.004]
-    assert b"secret" not in telemetry.exposition()
 
 
 @pytest.mark.parametrize("source", ["cache", "joined"])
@@ -227,20 +210,6 @@ def test_a_score_without_a_value_is_counted_and_in_no_bucket():
     assert value("cocoa_consistency_count", {"estimator": "consistency_light"}) == 0
 
 
-def test_other_estimators_get_no_histogram():
-    telemetry = Telemetry()
-
-    def told():
-        """What neither each answer nor time itself changes."""
-        lines = telemetry.exposition().splitlines()
-        return [line for line in lines if b"samples" not in line and b"process_" not in line]
-
-    scored(telemetry, {"sp": 0.0})
-    before = told()
-    scored(telemetry, {"sp": 1.0, "semantic_entropy": None, "secret": 2.0})
-    assert told() == before
-
-
 def test_every_estimator_with_a_histogram_exists_and_all_of_cocoa_have_one():
     of_cocoa = r"(rb_)?(cocoa_\w+|consistency)(_light)?"
     names = {name for name in ESTIMATORS if re.fullmatch(of_cocoa, name)}
@@ -286,20 +255,6 @@ def test_a_suspicion_is_counted_by_the_use_of_redis():
     name, uses = "cocoa_redis_suspicions_total", ("cache", "limits")
     assert counts(telemetry, name, "use", uses) == [1, 2]
     assert telemetry.registry.get_sample_value("cocoa_key_limits_breaker_open") == 1
-
-
-def test_gauges_are_read_when_scraped():
-    telemetry, owner = Telemetry(), {"ready": False, "admitted": 2, "waiting": 1}
-    telemetry.read_gauges(
-        ready=lambda: owner["ready"],
-        admitted_requests=lambda: owner["admitted"],
-        waiting_requests=lambda: owner["waiting"],
-    )
-    value = telemetry.registry.get_sample_value
-    names = ("cocoa_ready", "cocoa_admitted_requests", "cocoa_waiting_requests")
-    assert [value(name) for name in names] == [0, 2, 1]
-    owner |= {"ready": True, "admitted": 0, "waiting": 0}
-    assert [value(name) for name in names] == [1, 0, 0]
 
 
 def test_a_failed_estimator_is_logged_by_type_and_place_without_what_its_error_quotes(caplog):

@@ -51,16 +51,6 @@ async def test_a_key_without_limits_is_never_refused(gateways):
     assert gateways.told == []
 
 
-async def test_beyond_its_requests_a_minute_a_key_waits_for_the_next(gateways):
-    key = replace(KEY, requests_per_minute=3)
-    await gateways.send(key, 3)
-    refused = await gateways.refused(key)
-    assert refused.limit == "requests_per_minute"
-    assert refused.retry_after_s in near(20)
-    assert "3 requests a minute" in refused.message
-    assert gateways.told == [("search", "requests_per_minute")]
-
-
 async def test_a_refusal_costs_nothing(gateways):
     key = replace(KEY, requests_per_minute=2)
     await gateways.send(key, 2)
@@ -107,18 +97,6 @@ async def test_what_costs_no_tokens_passes_without_any(gateways):
     gateways.all[0].charge(key, tokens=1000)
     await gateways.send(key, costs_tokens=False)
     assert (await gateways.refused(key)).limit == "tokens_per_minute"
-
-
-async def test_beyond_its_concurrent_requests_a_key_is_refused_until_one_ends(gateways):
-    key = replace(KEY, max_concurrent=2)
-    async with gateways.request(key):
-        async with gateways.request(key):
-            refused = await gateways.refused(key)
-            assert (refused.limit, refused.retry_after_s) == ("max_concurrent", 1)
-            assert "2 requests under way" in refused.message
-        for _ in range(3):
-            await gateways.passes(key)
-    await gateways.passes(key)
 
 
 async def test_a_request_that_fails_or_is_given_up_is_no_longer_under_way(gateways):

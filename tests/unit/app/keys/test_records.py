@@ -1,7 +1,5 @@
 """The file of keys: what it may say, and that no fault quotes a value."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from app.keys.records import Key, KeysFileInvalid, digest_of, new_key, parse_keys
@@ -19,29 +17,6 @@ def entry(**fields):
 
 def test_an_entry_has_a_name_a_hash_and_no_limits_by_default():
     assert parse_keys(entry().encode()) == (Key("search", (ONE,), namespace="search"),)
-
-
-def test_an_entry_may_name_every_limit():
-    content = entry(
-        sha256=f'["{ONE}", "{OTHER}"]',
-        namespace='"people"',
-        requests_per_minute=60,
-        tokens_per_minute=10_000,
-        max_concurrent=4,
-        modes='["light"]',
-        expires="2027-01-31T12:00:00Z",
-    )
-    [key] = parse_keys(content.encode())
-    assert key == Key(
-        "search",
-        (ONE, OTHER),
-        namespace="people",
-        requests_per_minute=60,
-        tokens_per_minute=10_000,
-        max_concurrent=4,
-        modes=("light",),
-        expires=datetime(2027, 1, 31, 12, tzinfo=UTC),
-    )
 
 
 # id: (the file, what its fault says)

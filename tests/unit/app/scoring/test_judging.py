@@ -63,11 +63,7 @@ OTHER = {
         PLAN,
         "(max_samples 10, stop_mass 0.7): ask with num_samples 10",
     ),
-    "temperature": (
-        sampled(temperature=0.5),
-        PLAN,
-        "temperature 0.5: ask with temperature 1.0",
-    ),
+    "temperature": (sampled(temperature=0.5), PLAN, "temperature 0.5: ask with temperature 1.0"),
     "top_k": (sampled(top_k=0), PLAN, "for top_k 0: ask with top_k 50,"),
     "top_p": (sampled(top_p=0.5), PLAN, "for top_p 0.5: ask with top_p 1.0,"),
     "a stop string": (sampled(stop=(".",)), PLAN, "for stop ['.']: ask with stop [],"),
@@ -239,20 +235,6 @@ def test_an_answer_without_a_score_does_not_pass():
     said = judge(TARGET, PLAN, calibrator(), None)
     assert (said.confidence, said.decision.accept) == (None, False)
     assert said.reason == "rb_cocoa_root_sp has no value"
-
-
-def test_a_group_has_a_calibration_of_its_own():
-    groups = {
-        ALL: {"rb_cocoa_root_sp": calibration()},
-        "facts": {"rb_cocoa_root_sp": calibration(threshold=3.0)},
-        "sums": {},
-    }
-    of_facts = replace(TARGET, calibration="facts")
-    assert judge(of_facts, PLAN, calibrator(groups), 2.0).decision.accept
-    assert not judge(TARGET, PLAN, calibrator(groups), 2.0).decision.accept
-    of_sums = replace(ASK, calibration="sums")
-    reason = judge(of_sums, PLAN, calibrator(groups), 2.0).reason
-    assert reason.startswith("rb_cocoa_root_sp is not calibrated")
 
 
 @pytest.mark.parametrize("ask", [TARGET, replace(ASK, calibration="facts")])

@@ -99,20 +99,6 @@ async def test_what_an_earlier_request_asked_for_is_looked_up():
     assert kept.told.pairs == [(2, 0), (3, 2)]
 
 
-async def test_asks_that_share_scores_ask_once_and_are_flagged_for_their_own_pairs_alone():
-    comparer, kept, known = Comparer(), Kept(), {}
-    first, second = (
-        PairScores(comparer, ASK, kept.memory, kept.told, known=known) for _ in range(2)
-    )
-    assert (await first.table([*PAIRS, ("cut", "cut")])).truncated
-    table = await second.table([*PAIRS, ("c", "d")])
-
-    assert comparer.asked == [[*PAIRS, ("cut", "cut")], [("c", "d")]]
-    assert kept.told.pairs == [(3, 0), (1, 0)]
-    assert table.scores == dict.fromkeys([*PAIRS, ("c", "d")], (0.5,))
-    assert not table.truncated
-
-
 async def test_scores_of_other_weights_are_not_shared():
     comparer, known = Comparer(), {}
     comparer.speaks_as = "other weights"
@@ -129,15 +115,6 @@ async def test_a_function_without_weights_is_asked_and_not_looked_up():
     assert comparer.asked == [PAIRS, PAIRS]
     assert kept.told.pairs == []
     assert kept.cache.num_bytes == 0
-
-
-async def test_a_pair_that_was_cut_flags_the_request_also_from_the_cache():
-    comparer, kept = Comparer(), Kept()
-    first, again = scores_of(comparer, kept), scores_of(comparer, kept)
-    assert not (await first.table(PAIRS)).truncated
-    assert (await first.table([("cut", "cut")])).truncated
-    assert (await first.table(PAIRS)).truncated
-    assert (await again.table([("cut", "cut")])).truncated
 
 
 BAD = {

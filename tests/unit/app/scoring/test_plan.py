@@ -4,16 +4,11 @@ import pytest
 
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
-from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS
+from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.plan import available_statistics, generation_request, make_plan
 from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.statistics import (
-    ANSWER_STATISTICS,
-    PROBE_STATISTICS,
-    SAMPLE_STATISTICS,
-    supplied_by,
-)
+from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from tests.results import a_deployment
 
 ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
@@ -39,11 +34,7 @@ WORK = {
     "cocoa_sp": ({"estimators": ("cocoa_sp",)}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_ppl": ({"estimators": ("cocoa_ppl",)}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_mte": ({"estimators": ("cocoa_mte",)}, {ENTROPIES, "sample_texts"}, True),
-    "the default": (
-        {},
-        {LOGPROBS, ENTROPIES, "sample_texts", "sample_token_logprobs"},
-        True,
-    ),
+    "the default": ({}, {LOGPROBS, ENTROPIES, "sample_texts", "sample_token_logprobs"}, True),
     "the primary beside the named": (
         {"estimators": ("sp",), "primary": "mte"},
         {LOGPROBS, ENTROPIES},
@@ -162,29 +153,6 @@ def test_what_can_be_known_follows_from_what_is_asked_and_brought(ask, expected)
     assert available_statistics(ask, a_deployment(EVERYTHING)) == expected
 
 
-def test_light_mode_without_its_probe_names_the_mode_and_draws_nothing_with_it():
-    with pytest.raises(ProbeMissing) as caught:
-        plan(light=True)
-    assert caught.value.field == "light"
-    planned = plan(ALL | {"predicted_dissimilarity"}, light=True)
-    assert planned.generated == {LOGPROBS, ENTROPIES, "predicted_dissimilarity"}
-    assert planned.primary == "cocoa_sp_light"
-
-
-def test_a_probe_of_sentences_serves_light_mode_for_sentences_alone():
-    of_sentences = ALL | {"sentence_dissimilarity", "answer_token_texts"}
-    planned = plan(of_sentences, light=True, units="sentences")
-    assert (planned.primary, planned.unit_primary) == ("sp", "cocoa_sp_light")
-    assert set(planned.unit_estimators) == set(LIGHT_ESTIMATORS)
-    assert planned.generated >= {"sentence_dissimilarity", "answer_token_texts"}
-    assert planned.parts_compared_by is None
-    for units in (None, "fields", "claims"):
-        with pytest.raises(ProbeMissing):
-            plan(of_sentences, light=True, units=units)
-    by_tokens = plan(of_sentences, light=True, units="sentences", estimators=("sp",))
-    assert "sentence_dissimilarity" not in by_tokens.generated
-
-
 def test_without_any_probe_sentences_have_the_probability_of_their_tokens():
     supplied = ALL | {"answer_token_texts"}
     planned = plan(supplied, light=True, units="sentences")
@@ -209,11 +177,7 @@ def test_a_light_score_of_a_sampled_answer_is_refused():
 
 def test_a_sampled_answer_takes_its_statistics_from_the_samples():
     planned = plan(strategy="most_probable", estimators=("sp", "mte"))
-    assert planned.generated == {
-        "sample_texts",
-        "sample_token_logprobs",
-        "sample_token_entropies",
-    }
+    assert planned.generated == {"sample_texts", "sample_token_logprobs", "sample_token_entropies"}
 
 
 def test_a_drawn_answer_takes_its_statistics_from_the_samples_and_is_the_first_of_them():

@@ -130,10 +130,7 @@ class TestPairs:
 
     def test_nli_judges_the_samples_and_the_answer_where_each_is_wanted(self):
         found = subject("a")
-        assert asked(a_plan({"entailment"}), subject("a", "b")).nli == [
-            ("a", "b"),
-            ("b", "a"),
-        ]
+        assert asked(a_plan({"entailment"}), subject("a", "b")).nli == [("a", "b"), ("b", "a")]
         assert asked(a_plan({"answer_contradiction"}), found).nli == [
             ("Paris", "a"),
             ("a", "Paris"),

@@ -13,7 +13,7 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.computation import Recorded
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
-from models.errors import Overloaded, StatisticUnavailable
+from models.errors import StatisticUnavailable
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig
@@ -61,19 +61,6 @@ async def test_without_limits_as_offline_a_text_of_any_length_is_scored():
 
 def num_calls(scorer):
     return scorer.workers.generator._engine.num_calls
-
-
-async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
-    async with scoring() as scorer:
-        result = await scorer.run(ASK)
-        assert scorer.told.results == [], "whoever asked has it first"
-
-    assert (result.source, result.plan.primary) == ("computed", "rb_cocoa_root_sp")
-    assert result.uncertainty == result.scores["rb_cocoa_root_sp"] is not None
-    assert result.generation.identity == scorer.workers.generator.info.identity
-    assert result.comparer == scorer.workers.comparers["fake"].info
-    assert result.total_s >= result.stage_s["score"] >= 0
-    assert scorer.told.results == [result]
 
 
 async def test_a_reply_of_other_weights_than_the_keys_serves_and_is_not_stored():
@@ -210,16 +197,6 @@ async def test_an_answer_that_is_not_the_first_sample_of_its_text_shifts_no_simi
     assert mass == pytest.approx(min(1.0, sum(map(math.exp, sums))))
 
 
-async def test_the_mass_that_was_found_is_known_where_its_statistics_were_computed():
-    async with scoring() as scorer:
-        names = ("consistency", "rb_consistency")
-        asks = [replace(ASK, estimators=(name,)) for name in names]
-        unknown, known = [(await scorer.run(ask)).found_mass for ask in asks]
-
-    assert unknown is None
-    assert 0 < known <= 1
-
-
 async def test_hidden_states_come_with_the_result_and_are_never_cached():
     async with scoring() as scorer:
         ask = replace(ASK, estimators=("sp",), hidden_layers=(2, 1))
@@ -237,25 +214,6 @@ async def test_a_timeout_that_is_not_the_deadline_is_no_deadline():
         scorer.workers.generator.generate = fail
         with pytest.raises(TimeoutError):
             await scorer.run(replace(ASK, timeout_s=60.0))
-
-
-async def test_above_the_admission_limit_it_is_refused_and_the_cache_still_serves():
-    async with scoring(limit=1) as scorer:
-        await scorer.run(ASK)
-        async with scorer.admission.admit():
-            assert (await scorer.run(ASK)).source == "cache"
-            with pytest.raises(Overloaded):
-                await scorer.run(replace(ASK, prompt="Another?"))
-
-
-async def test_a_strategy_that_reads_what_cannot_be_supplied_is_refused():
-    async with scoring() as scorer:
-        generator = scorer.workers.generator
-        generator.info = replace(generator.info, statistics=frozenset({"answer_token_logprobs"}))
-        for strategy in ("mbr", "most_probable"):
-            with pytest.raises(StatisticUnavailable) as caught:
-                await scorer.run(replace(ASK, strategy=strategy))
-            assert caught.value.field == "strategy"
 
 
 @pytest.mark.parametrize("name", ["sp", "lexical_similarity"], ids=["at once", "on a thread"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scoring.ask import Ask, GivenClaim
+from app.scoring.ask import Ask
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.explaining import shaky_units
 from app.scoring.questions import Subject
@@ -188,55 +188,6 @@ def test_a_call_of_a_tool_has_no_sentences():
     tools = [{"type": "function", "function": {"name": "weather", "parameters": {}}}]
 
     assert made(sequence(call), ["Lima."], tools=tools).parts(table({})).units == ()
-
-
-def test_claims_have_the_tokens_of_their_quotes_and_are_compared_as_sentences_are():
-    answer = sequence("Lima is big.", 4, token_texts=("Lima", " is", " big.", ""))
-    claims = [
-        GivenClaim("Lima is large.", ("Lima", "big")),
-        GivenClaim("Lima is old.", ("big", "Lima")),
-        GivenClaim("Lima has many people."),
-    ]
-    statements = made(answer, ["It is vast.", ""], claims=claims)
-
-    hypotheses = [one.text for one in claims]
-    assert statements.pairs == [("It is vast.", one) for one in hypotheses]
-    parts = statements.parts(table(dict.fromkeys(statements.pairs, (0.75, 0.0, 0.25))))
-    assert [unit.tokens.tolist() for unit in parts.units] == [[0, 2], [], []]
-    assert [unit.supports.tolist() for unit in parts.units] == [[0.75, 0.0]] * 3
-    assert parts.warnings == ("quotes_not_found",)
-
-
-def test_long_and_many_claims_are_shortened_and_cut():
-    claims = [GivenClaim("x " * 300), GivenClaim("It is so."), GivenClaim("It is not.")]
-    statements = made(sequence("Yes."), ["No."], max_units=2, claims=claims)
-
-    assert [len(one.split()) for _, one in statements.pairs] == [200, 3]
-    parts = statements.parts(table(dict.fromkeys(statements.pairs, (0.5, 0.5, 0.0))))
-    assert parts.warnings == ("units_cut", "claims_shortened")
-
-
-@pytest.mark.parametrize(
-    ("sentence", "sample", "expected"),
-    [
-        ("The capital of Peru is Lima.", "Lima is the capital of Peru. It is old.", 1.0),
-        ("Die Hauptstadt von Peru ist Lima.", "Es liegt in Asien. Lima ist Perus Hauptstadt.", 1.0),
-        ("The capital of Peru is Lima.", "The capital is Cusco. It is old.", 0.0),
-        ("It was founded in 1535.", "It was founded in 1553.", 0.0),
-        ("It is not safe.", "It is safe.", 0.0),
-        ("It is safe.", "It isn't safe.", 0.0),
-        ("Lima was founded by Pizarro.", "Pizarro came. Lima is old.", 0.5),
-        ("秘鲁的首都是利马。", "利马是秘鲁的首都。", 1.0),
-        ("It lies in Asia.", "", 0.0),
-    ],
-)
-def test_without_an_nli_model_sentences_are_compared_by_what_they_add(sentence, sample, expected):
-    question = "What is the capital of Peru? Was ist die Hauptstadt von Peru? When was it founded?"
-    statements = by_words(sentence, [sample], question)
-
-    [unit] = statements.parts(table({})).units
-    assert (support(unit), contradiction(unit)) == (expected, None)
-    assert statements.pairs == []
 
 
 @given(st.lists(st.sampled_from(["Lima is old.", "It rains.", "He left in 1990."]), min_size=1))

@@ -129,17 +129,6 @@ def test_behind_a_reasoning_nothing_is_calibrated_and_nothing_passes():
     assert found.refined_text == '{"a": null, "b": null}'
 
 
-def test_what_the_schema_does_not_let_be_null_stays_with_the_reason():
-    made = with_fields(calibrator(), schema_use="compared")
-    schema = {"properties": {"b": {"type": "string"}}}
-    ask = replace(ASK, on_unit_reject="remove", json_schema=schema)
-    found = judged(scored(2.0, 2.0), ask, made=made)
-
-    assert found.refined_text == '{"a": null, "b": "x"}'
-    assert [one.is_removed for one in found.units] == [True, False]
-    assert found.units[1].reason.endswith("it stays, as the schema does not let it be null")
-
-
 def test_a_schema_that_only_removal_finds_at_fault_is_refused_by_name():
     made = with_fields(calibrator(), schema_use="compared")
     ask = replace(ASK, on_unit_reject="remove", json_schema={"properties": {"b": {"type": 7}}})

@@ -1,6 +1,5 @@
 """Units of an answer: read from texts, cut from statistics, and carried by the path of an ask."""
 
-import asyncio
 import json
 from dataclasses import replace
 
@@ -15,14 +14,8 @@ from app.scoring.deployment import AskLimits
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.questions import Subject
 from app.scoring.scorer import Policy, Scorer
-from app.scoring.units import (
-    TOKENS_UNKNOWN,
-    Fields,
-    unknown_pairs,
-)
-from app.scoring.units import (
-    scored as scored_by,
-)
+from app.scoring.units import TOKENS_UNKNOWN, Fields, unknown_pairs
+from app.scoring.units import scored as scored_by
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, Reasoning, SamplingParams
@@ -30,7 +23,6 @@ from models.similarity.pairs import PairRules, PairTable
 from models.statistics import supplied_by
 from models.units.characters import token_spans
 from models.units.steps import Steps
-from models.units.unit import support
 from tests.results import a_plan, generation, sequence
 from tests.unit.app.scoring.test_scorer import num_calls, scoring
 
@@ -70,11 +62,7 @@ def failed(name, error):
 def scored(given_subject, parts, on_failure=failed, **absent):
     statistics = token_statistics(given_subject) | {"similarity": np.array([1.0, 0.2, 0.6])}
     plan = a_plan(
-        statistics,
-        ask=FIELDS,
-        estimators=NAMES,
-        unit_estimators=NAMES,
-        unit_primary="cocoa_sp",
+        statistics, ask=FIELDS, estimators=NAMES, unit_estimators=NAMES, unit_primary="cocoa_sp"
     )
     evidence = Evidence(given_subject, statistics, {}, truncated=False)
     return scored_by(plan, evidence, absent, parts, on_failure).units
@@ -88,23 +76,6 @@ def test_fields_are_told_with_what_the_samples_say_of_them():
     assert distance.supports.tolist() == [1.0, 1.0, 0.0]
     assert city.alternatives == pytest.approx({'"Lima"': 1 / 3, '"Cusco"': 1 / 3, None: 1 / 3})
     assert parts_of(subject()).missing == {"/zip": pytest.approx(1 / 3)}
-
-
-def test_a_field_is_scored_by_its_own_tokens_and_its_own_support():
-    answer, city, _ = scored(subject(), parts_of(subject())).units
-
-    sp = -np.log(0.25) - np.log(0.8)
-    assert city.scores == pytest.approx(
-        {"sp": sp, "consistency": 0.5, "cocoa_sp": 0.5 * sp}, abs=1e-12
-    )
-    assert city.uncertainty == city.scores["cocoa_sp"]
-    assert (answer.unit.kind, answer.scores.keys(), answer.uncertainty) == (
-        "answer",
-        set(NAMES),
-        pytest.approx(-np.log([0.5, 0.25, 0.8, 0.1, 0.9]).sum()),
-    )
-    assert answer.unit.tokens.tolist() == [0, 1, 2, 3, 4]
-    assert support(answer.unit) == pytest.approx(0.6)
 
 
 def test_the_mean_and_the_greatest_are_those_of_the_parts():
@@ -245,53 +216,6 @@ async def test_units_are_scored_and_asked_in_one_batch_with_the_rest():
     assert "rb_cocoa_sp" not in city.scores
     assert city.uncertainty == city.scores["cocoa_sp"] > distance.uncertainty > 0
     assert len(batches) == 1
-
-
-@pytest.mark.anyio
-async def test_an_entry_with_units_serves_who_asks_for_none():
-    async with scoring() as scorer:
-        await scorer.run(FIELDS)
-        again = await scorer.run(replace(FIELDS, units=None))
-
-    assert (again.source, again.units) == ("cache", None)
-
-
-@pytest.mark.anyio
-async def test_units_of_a_joined_answer_are_those_of_the_one_that_computed_it():
-    async with scoring() as scorer:
-        results = await asyncio.gather(*(scorer.run(FIELDS) for _ in range(3)))
-
-    assert sorted(one.source for one in results) == ["computed", "joined", "joined"]
-    assert len({json.dumps(one.units.units[1].scores) for one in results}) == 1
-
-
-@pytest.mark.anyio
-async def test_units_of_what_was_recorded_are_scored():
-    recorded = Recorded(generation(ANSWER, SAMPLES), supplied_by("answer", "samples"))
-    names = ("cocoa_sp", "sp")
-    ask = Ask(prompt="?", sampling=SamplingParams(3), estimators=names, units="fields")
-    async with scoring() as scorer:
-        result = await scorer.run(ask, recorded)
-
-    assert [one.unit.path for one in result.units.units] == [None, "/city", "/km"]
-
-
-@pytest.mark.anyio
-async def test_in_light_mode_a_field_has_its_own_probability_and_no_support():
-    ask = Ask(
-        prompt="?",
-        answer=GivenAnswer('{"a": 1}'),
-        light=True,
-        estimators=("sp", "ppl"),
-        units="fields",
-    )
-    async with scoring() as scorer:
-        result = await scorer.run(ask)
-
-    _, field = result.units.units
-    assert support(field.unit) is None
-    assert field.estimator == "sp"
-    assert field.uncertainty > 0
 
 
 @pytest.mark.anyio

@@ -21,16 +21,7 @@ from cocoa_vllm.hooks import Method, Unfit, hook, make_reader
 from cocoa_vllm.probe import ProbeRefused
 
 from tests.tiny_probes import saved
-from tests.unit.docker.vllm.fakes import (
-    CPU,
-    Buffer,
-    D,
-    V,
-    asking,
-    loaded,
-    reader,
-    sampled,
-)
+from tests.unit.docker.vllm.fakes import CPU, Buffer, D, V, asking, loaded, reader, sampled
 
 MODES = {"light": "light", "entropy": "entropy", "plain": None, "chunk": "light", "late": "light"}
 REQUESTS = list(MODES)

@@ -73,10 +73,7 @@ def test_each_way_of_asking_is_a_part_and_the_most_frequent_one_the_first(read):
 
 
 def test_what_no_calibrator_can_speak_of_is_left_out_and_counted(read):
-    made = [
-        a_label("brought", binding=None),
-        a_label("kept"),
-    ]
+    made = [a_label("brought", binding=None), a_label("kept")]
     [part], _, notes = read(made, tail=b"junk\n")
     assert len(part.labels.correct) == 1
     assert notes == [

@@ -47,8 +47,7 @@ def test_another_way_of_asking_is_refused_by_name(calibrator, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("num_wrong", "chance"),
-    [(0, "100 of 100"), (10, "54.9 of 100"), (20, "0.198 of 100")],
+    ("num_wrong", "chance"), [(0, "100 of 100"), (10, "54.9 of 100"), (20, "0.198 of 100")]
 )
 def test_chance_is_that_of_so_many_wrong_ones_where_the_promise_just_holds(num_wrong, chance):
     correct = np.ones(150)

@@ -1,6 +1,5 @@
 """No prompt of the testbed is trained on; every fact of it is trained in another wording."""
 
-import dataclasses
 import json
 import random
 from collections import Counter
@@ -19,12 +18,7 @@ from cocoa_lab.embedded.corpus import (
     training_prompts,
 )
 from cocoa_lab.embedded.language_model import RECIPES
-from cocoa_lab.embedded.testbed import (
-    HeldOut,
-    is_correct,
-    read_testbed,
-    write_probe_prompts,
-)
+from cocoa_lab.embedded.testbed import HeldOut, is_correct, read_testbed, write_probe_prompts
 from cocoa_lab.embedded.topics import prompts, prompts_in, split, wordings
 from models.embedded import TESTBED_DIR
 
@@ -174,8 +168,3 @@ def test_an_answer_is_right_when_stripped_it_is_an_accepted_wording(text, right)
 def test_an_unknown_task_is_refused():
     with pytest.raises(ValueError, match="unknown task 'poetry'"):
         held_out_path("poetry")
-
-
-def test_a_line_of_the_testbed_is_frozen(testbed):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        testbed["facts"][0].prompt = "another"

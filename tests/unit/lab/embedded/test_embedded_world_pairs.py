@@ -29,13 +29,6 @@ def test_the_labels_are_balanced_and_every_family_has_all_of_them(pairs):
     assert min(families.values()) >= 3
 
 
-def test_the_same_pairs_come_again_and_other_seeds_give_others(world, pairs):
-    pool = pool_of([world], "train")
-
-    assert make_pairs(pool, 20, "test") == pairs[:20]
-    assert make_pairs(pool, 20, "other") != pairs[:20]
-
-
 def test_names_and_values_of_one_part_are_in_no_other(world):
     train, tested = pool_of([world], "train"), pool_of([world], "testbed")
     for kind in ("country", "city"):
@@ -56,73 +49,41 @@ def country(*neighbours):
     return Place("Peru", "country", invented=False, facts={"neighbours": neighbours}, size=0)
 
 
-CHILE_AND_BRAZIL = ("Chile", "Brazil")
+@pytest.mark.parametrize(
+    ("place", "premise", "attribute", "value", "label"),
+    [
+        (city(river="Rimac"), "It lies on the Rimac.", "river", "Rimac", "entailment"),
+        (city(river="Rimac"), "It lies on the Rimac.", "river", "Ob", "contradiction"),
+        (city(river="Rimac"), "It lies on the Rimac.", "founded", 1535, "neutral"),
+        (city(population=320_000), "", "population", 340_000, "entailment"),
+        (city(population=320_000), "", "population", 410_000, "contradiction"),
+        (city(capital_of="Peru"), "", "country", "Peru", "entailment"),
+        (city(capital_of="Peru"), "", "country", "Chile", "contradiction"),
+        (city(country="Peru"), "", "capital_of", "Peru", "neutral"),
+        (city(country="Peru"), "", "capital_of", "Chile", "contradiction"),
+    ],
+)
+def test_the_label_is_what_the_premise_says(place, premise, attribute, value, label):
+    assert label_of(place, premise, attribute, value, "") == label
+
+
+ALL = "Its neighbours are Chile and Brazil."
 
 
 @pytest.mark.parametrize(
-    ("place", "premise", "attribute", "value", "hypothesis", "label"),
+    ("premise", "neighbours", "hypothesis", "label"),
     [
-        (city(river="Rimac"), "It lies on the Rimac.", "river", "Rimac", "", "entailment"),
-        (city(river="Rimac"), "It lies on the Rimac.", "river", "Ob", "", "contradiction"),
-        (city(river="Rimac"), "It lies on the Rimac.", "founded", 1535, "", "neutral"),
-        (city(population=320_000), "", "population", 340_000, "", "entailment"),
-        (city(population=320_000), "", "population", 410_000, "", "contradiction"),
-        (city(capital_of="Peru"), "", "country", "Peru", "", "entailment"),
-        (city(capital_of="Peru"), "", "country", "Chile", "", "contradiction"),
-        (city(country="Peru"), "", "capital_of", "Peru", "", "neutral"),
-        (city(country="Peru"), "", "capital_of", "Chile", "", "contradiction"),
-        (
-            country(*CHILE_AND_BRAZIL),
-            "It borders Chile and Brazil.",
-            "neighbours",
-            ("Chile",),
-            "It borders Chile.",
-            "entailment",
-        ),
-        (
-            country(*CHILE_AND_BRAZIL),
-            "It borders Chile.",  # Brazil is not said
-            "neighbours",
-            ("Brazil",),
-            "It borders Brazil.",
-            "neutral",
-        ),
-        (
-            country(*CHILE_AND_BRAZIL),
-            "Its neighbours are Chile and Brazil.",
-            "neighbours",
-            ("Ecuador",),
-            "It borders Ecuador.",
-            "contradiction",
-        ),
-        (
-            country(*CHILE_AND_BRAZIL),
-            "Its neighbours are Chile and Brazil.",
-            "neighbours",
-            ("Chile",),
-            "Its neighbours are Chile.",
-            "contradiction",
-        ),
-        (
-            country(*CHILE_AND_BRAZIL),
-            "It borders Chile.",
-            "neighbours",
-            CHILE_AND_BRAZIL,
-            "Its neighbours are Chile and Brazil.",
-            "neutral",
-        ),
-        (
-            country("Niger", "Nigeria"),
-            "It borders Nigeria.",
-            "neighbours",
-            ("Niger",),
-            "It borders Niger.",
-            "neutral",
-        ),
+        ("It borders Chile and Brazil.", ("Chile",), "It borders Chile.", "entailment"),
+        ("It borders Chile.", ("Brazil",), "It borders Brazil.", "neutral"),
+        ("It borders Nigeria.", ("Niger",), "It borders Niger.", "neutral"),
+        (ALL, ("Ecuador",), "It borders Ecuador.", "contradiction"),
+        (ALL, ("Chile",), "Its neighbours are Chile.", "contradiction"),
+        ("It borders Chile.", ("Chile", "Brazil"), ALL, "neutral"),
     ],
 )
-def test_the_label_is_what_the_premise_says(place, premise, attribute, value, hypothesis, label):
-    assert label_of(place, premise, attribute, value, hypothesis) == label
+def test_neighbours_are_entailed_as_far_as_they_are_said(premise, neighbours, hypothesis, label):
+    place = country("Niger", "Nigeria") if "Niger" in premise else country("Chile", "Brazil")
+    assert label_of(place, premise, "neighbours", neighbours, hypothesis) == label
 
 
 @pytest.mark.parametrize(

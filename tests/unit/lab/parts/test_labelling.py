@@ -133,10 +133,7 @@ LIMA = "Lima is in Peru. It is a port. It has a tram."
 def test_a_sentence_has_the_label_of_its_text_wherever_others_part_the_answer():
     found = of_sentences(LIMA, ("Lima is in Peru.", None), ("It is a port. It has a tram.", "new"))
 
-    assert found == (
-        {"Lima is in Peru.": None, "It is a port.": "new", "It has a tram.": "new"},
-        0,
-    )
+    assert found == ({"Lima is in Peru.": None, "It is a port.": "new", "It has a tram.": "new"}, 0)
 
 
 def test_one_wrong_part_makes_a_sentence_wrong_and_sentences_without_labels_are_left_out():

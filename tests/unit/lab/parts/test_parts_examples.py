@@ -83,10 +83,7 @@ def test_claims_are_those_that_are_labelled(read):
     ]
     [one] = read({"prompt": "?", "output": "Lima, a port.", "units": units}, units="claims")
 
-    assert one.claims == (
-        GivenClaim("Lima is a port.", ("Lima", "port")),
-        GivenClaim("It is old."),
-    )
+    assert one.claims == (GivenClaim("Lima is a port.", ("Lima", "port")), GivenClaim("It is old."))
     assert [verdict.is_right for _, verdict in one.labels] == [False, True]
 
 

@@ -11,33 +11,12 @@ from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (
     PROMPTS,
     engine_of,
-    generated,
     request_for,
     running,
     teacher_forced,
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.mark.parametrize("architecture", ["llama", "sliding", "hybrid"])
-@pytest.mark.parametrize(
-    "num_tokens", [1, 5, 150], ids=["one token", "short", "longer than a chunk"]
-)
-async def test_a_given_answer_scores_like_teacher_forcing(architecture, num_tokens):
-    model, tokenizer = random_model(architecture), byte_tokenizer()
-    text = "".join(chr(33 + i * 7 % 94) for i in range(num_tokens))
-    ids = tokenizer(text, add_special_tokens=False).input_ids
-    given = request_for("Hello", answer=GivenAnswer(text, append_eos=False))
-    async with running(engine_of(model)) as worker:
-        whole, generation = await generated(worker, [request_for("Hello"), given])
-
-    logprobs, entropies = teacher_forced(model, tokenizer("Hello").input_ids, ids)
-    np.testing.assert_allclose(generation.answer.token_logprobs, logprobs, atol=1e-4)
-    np.testing.assert_allclose(generation.answer.token_entropies, entropies, atol=1e-4)
-    assert generation.answer.token_ids == tuple(ids)
-    assert generation.answer.num_tokens == num_tokens
-    assert [s.token_ids for s in generation.samples] == [s.token_ids for s in whole.samples]
 
 
 @pytest.mark.parametrize(

@@ -140,25 +140,6 @@ async def test_samples_beside_a_given_answer_are_held_and_the_answer_is_not(llam
     np.testing.assert_allclose(generation.answer.token_logprobs, free.answer.token_logprobs)
 
 
-async def test_a_grammar_in_larks_notation_is_followed(llama):
-    grammar = Grammar("lark", 'start: "<" /[a-c]{2}/ ">"')
-    async with running(engine_of(llama)) as worker:
-        generation = await worker.generate(request_for(PROMPT, grammar=grammar))
-
-    for sequence in sequences(generation):
-        assert len(sequence.text) == 4
-        assert set(sequence.text[1:3]) <= set("abc")
-
-
-async def test_a_text_that_is_cut_off_has_reached_its_length(llama):
-    async with running(engine_of(llama)) as worker:
-        request = request_for(PROMPT, max_new_tokens=3, num_samples=0, grammar=OBJECT)
-        generation = await worker.generate(request)
-
-    assert generation.answer.finish_reason == "length"
-    assert generation.answer.text.startswith("{")
-
-
 DISJOINT = "patternProperties: two patterns may match the same name"
 DEEP_FAULTS = [
     ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "held to it: nothing is valid under it"),
@@ -171,10 +152,7 @@ DEEP_FAULTS = [
         {"oneOf": [{"type": "null"}, {"type": "string", "pattern": "("}]},
         "held to it: a pattern cannot be read",
     ),
-    (
-        {"items": {"patternProperties": {"^a": {}, "a$": {}}}},
-        f"held to it: {DISJOINT}",
-    ),
+    ({"items": {"patternProperties": {"^a": {}, "a$": {}}}}, f"held to it: {DISJOINT}"),
     (
         {"type": "object", "required": ["b"], "additionalProperties": False},
         "held to it: nothing is valid under it",
@@ -203,24 +181,6 @@ async def test_a_pattern_that_takes_too_much_to_follow_fails_its_request_alone(l
     assert len(free.samples) == 4
     assert isinstance(held, InvalidRequest)
     assert (held.field, "too complex" in held.message) == ("grammar", True)
-
-
-async def test_a_grammar_is_compiled_once_while_it_is_in_use(llama, monkeypatch):
-    engine, compiled = engine_of(llama), []
-    own = Grammars._compiled
-
-    def compile_it(self, grammar):
-        compiled.append(grammar)
-        return own(self, grammar)
-
-    monkeypatch.setattr(Grammars, "_compiled", compile_it)
-    engine = engine_of(llama)
-    async with running(engine) as worker:
-        for _ in range(2):
-            await worker.generate(request_for(PROMPT, grammar=CHOICES))
-        await worker.generate(request_for(PROMPT, grammar=OBJECT))
-
-    assert compiled == [CHOICES, OBJECT]
 
 
 async def test_a_slow_compilation_holds_up_nobody_else_and_ends_in_time_for_its_caller(llama):

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from models.engines.protocol import EngineConfig
 from models.engines.reasoning import opens_reasoning
 from models.engines.transformers import TransformersEngine
-from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
 from models.units.reasoning import Tags
 from workers.generation import GenerationWorker
@@ -112,20 +112,6 @@ async def test_a_stream_tells_the_reasoning_and_then_the_answer():
     assert [token.logprob for token in tokens] == answer.token_logprobs.tolist()
 
 
-@pytest.mark.parametrize("max_new_tokens", [1, 5, 30])
-async def test_a_reasoning_that_is_cut_off_has_no_answer(max_new_tokens):
-    told = []
-    async with reasoning() as worker:
-        request = asking(max_new_tokens=max_new_tokens)
-        answer = (await worker.generate(request, told.append)).answer
-
-    assert answer.no_answer == "reasoning_unfinished"
-    assert (answer.text, answer.num_tokens, answer.finish_reason) == ("", 0, "length")
-    assert answer.num_written == max_new_tokens
-    assert len(answer.token_logprobs) == 0
-    assert "".join(token.reasoning or "" for token in told).strip() == answer.reasoning.text
-
-
 @pytest.mark.parametrize(("most", "text"), [(1, ""), (5, "I add in steps"), (9, None)])
 async def test_a_reasoning_at_its_bound_is_ended_and_the_answer_follows_it(plain, most, text):
     told = []
@@ -204,15 +190,6 @@ async def test_stop_strings_act_behind_the_reasoning_alone(plain):
     assert stopped.finish_reason == "stop"
 
 
-async def test_without_thinking_there_is_no_reasoning():
-    async with reasoning() as worker:
-        request = asking(chat_template_kwargs={"enable_thinking": False})
-        answer = (await worker.generate(request)).answer
-
-    assert answer.reasoning is None
-    assert answer.num_tokens == len(answer.token_ids) > 0
-
-
 async def test_a_tag_that_ends_the_users_text_is_text():
     async with reasoning() as worker:
         answer = (await worker.generate(asking(f"{SUM} <think>"))).answer
@@ -236,20 +213,6 @@ async def test_switched_off_all_is_answer_and_other_tags_can_be_set():
     assert whole.text.startswith("<think>")
     assert early.num_written == whole.num_tokens
     assert early.text == whole.text[whole.text.index(" =") + 2 :]
-
-
-async def test_a_given_answer_is_read_with_its_reasoning_and_without():
-    async with reasoning() as worker:
-        own = (await worker.generate(asking())).answer
-        written = f"<think>\n{own.reasoning.text}\n</think>{own.text}"
-        request = asking(num_samples=0, answer=GivenAnswer(written))
-        given = (await worker.generate(request)).answer
-        request = asking(num_samples=0, answer=GivenAnswer("24"))
-        alone = (await worker.generate(request)).answer
-
-    assert (given.text, given.reasoning) == (own.text, own.reasoning)
-    np.testing.assert_allclose(given.token_logprobs, own.token_logprobs, atol=1e-4)
-    assert (alone.text, alone.reasoning) == ("24", None)
 
 
 async def test_a_template_that_cannot_end_without_its_own_tag_opens_a_reasoning():

@@ -28,9 +28,7 @@ FIRST = torch.tensor([0])
 
 def law(*, count=1, temperature=1.0, top_k=0, top_p=1.0):
     return Law(
-        torch.full((count,), temperature),
-        torch.full((count,), top_p, dtype=torch.float64),
-        top_k,
+        torch.full((count,), temperature), torch.full((count,), top_p, dtype=torch.float64), top_k
     )
 
 

@@ -8,10 +8,9 @@ from models.call_grammars import grammar_of_calls
 from models.engines.reasoning import opens_reasoning
 from models.engines.tokenization import encode_prompt
 from models.errors import ChatTemplateError, InvalidRequest
-from models.grammars import grammar_of
 from models.records import GenerationRequest, SamplingParams
 from models.units.reasoning import KNOWN_TAGS
-from models.units.tool_calls import Call, read, schema_of_one
+from models.units.tool_calls import Call, read
 from tests.tiny_models import CHAT_TEMPLATE, TOOL_TEMPLATE, byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import ALL, engine_of, running
 
@@ -158,9 +157,7 @@ def test_a_call_that_a_template_drops_is_refused():
 def test_a_reasoning_is_opened_with_tools_as_without(opening, opened):
     tokenizer = byte_tokenizer(chat_template=QWEN)
     request = GenerationRequest(
-        messages=(USER, CALLED, RESULT),
-        tools=(TOOL,),
-        chat_template_kwargs={"opening": opening},
+        messages=(USER, CALLED, RESULT), tools=(TOOL,), chat_template_kwargs={"opening": opening}
     )
     assert opens_reasoning(tokenizer, request, KNOWN_TAGS[0]) is opened
 
@@ -169,35 +166,6 @@ def tool_of(name, **properties):
     parameters = {"type": "object", "properties": properties, "required": list(properties)}
     parameters |= {"additionalProperties": False}
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
-
-
-@pytest.mark.anyio
-async def test_an_answer_that_must_call_is_one_call_with_arguments_of_its_tool():
-    unit = {"$ref": "#/$defs/unit"}
-    weather = tool_of("weather", days={"type": "integer", "minimum": 1, "maximum": 9}, unit=unit)
-    weather["function"]["parameters"]["$defs"] = {"unit": {"enum": ["C", "F"]}}
-    tools = (weather, tool_of("now"))
-    engine = engine_of(random_model("llama"), byte_tokenizer(chat_template=TOOL_TEMPLATE))
-    request = GenerationRequest(
-        messages=(USER,),
-        tools=tools,
-        grammar=grammar_of(schema_of_one(tools)),
-        sampling=SamplingParams(num_samples=6, max_new_tokens=400, seed=3),
-        statistics=ALL,
-    )
-    async with running(engine) as worker:
-        generation = await worker.generate(request)
-
-    assert len(generation.samples) == 6
-    for sequence in (generation.answer, *generation.samples):
-        assert sequence.finish_reason == "stop"
-        [call] = read(sequence.text, ["weather", "now"])
-        arguments = json.loads(call.arguments)
-        if call.name == "now":
-            assert arguments == {}
-        else:
-            assert 1 <= arguments.pop("days") <= 9
-            assert arguments in ({"unit": "C"}, {"unit": "F"})
 
 
 FORMAT = tool_of("", answer={"type": "boolean"})["function"]["parameters"]

@@ -15,12 +15,8 @@ from workers.generation import GenerationWorker
 
 ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
 ARCHITECTURES = ["llama", "gpt2", "qwen2", "sliding"]
-PROMPTS = [
-    "Hi",
-    "What is the capital of France?",
-    "12 + 30 =",
-    "A prompt that is a good deal longer than the others, é",
-]
+PROMPTS = ["Hi", "What is the capital of France?", "12 + 30 ="]
+PROMPTS += ["A prompt that is a good deal longer than the others, é"]
 
 
 def ignore(num_rows):
@@ -61,14 +57,7 @@ async def generated(worker, requests, *, return_exceptions=False):
 
 
 def request_for(
-    prompt,
-    *,
-    max_new_tokens=24,
-    num_samples=4,
-    seed=1,
-    stop_mass=None,
-    statistics=ALL,
-    **kwargs,
+    prompt, *, max_new_tokens=24, num_samples=4, seed=1, stop_mass=None, statistics=ALL, **kwargs
 ):
     sampling = SamplingParams(
         num_samples=num_samples, max_new_tokens=max_new_tokens, seed=seed, stop_mass=stop_mass

@@ -16,19 +16,8 @@ from models.similarity.lexical import JACCARD, ROUGE_L, LexicalModel
 from models.similarity.nli import EntailmentModel, label_columns
 from tests.fakes.pair_models import FakeNliModel
 
-WORDS = [
-    "The",
-    "capitals",
-    "of",
-    "running",
-    "countries,",
-    "Paris!",
-    "isn't",
-    "42",
-    "well-known",
-    "x_y",
-    "are",
-]
+WORDS = ["The", "capitals", "of", "running", "countries,", "Paris!", "isn't", "42", "well-known"]
+WORDS += ["x_y", "are"]
 
 
 def rouge_l(a, b):

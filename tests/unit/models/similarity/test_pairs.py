@@ -49,34 +49,6 @@ def test_rules_see_function_words_of_texts_that_are_cut(question, a, b, is_same)
     assert rules.value(*compared, "similarity") == is_same
 
 
-@pytest.mark.parametrize(
-    ("answer", "samples", "num_pairs"),
-    [
-        ("Paris", ["Paris", " Paris\n"], 0),
-        ("Paris", ["Rome", "Rome", " Rome "], 2),
-        ("Paris", ["Rome", "Lyon", "Paris"], 4),
-        ("", ["", "  "], 0),
-        ("", ["Rome"], 0),
-        ("Paris", [""], 0),
-        ("Paris", [], 0),
-    ],
-    ids=[
-        "equal",
-        "duplicates",
-        "two distinct",
-        "both empty",
-        "empty answer",
-        "empty sample",
-        "no samples",
-    ],
-)
-def test_the_model_is_asked_for_distinct_unknown_pairs_only(answer, samples, num_pairs):
-    pairs = answer_pairs(answer, samples, RULES)
-
-    assert len(pairs) == len(set(pairs)) == num_pairs
-    assert len(similarity(answer, samples)) == len(samples)
-
-
 def test_both_directions_are_averaged_and_samples_count_with_multiplicity():
     samples = ["Rome", "Paris", "", " Rome"]
     scores = table_for(answer_pairs("Paris", samples, RULES)).scores

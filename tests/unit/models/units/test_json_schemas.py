@@ -11,27 +11,6 @@ def typed(kind):
     return schema["properties"]["a"]
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("string", "string"),
-        ("str", "string"),
-        ("STRING", "string"),
-        ("Integer", "integer"),
-        ("float", "number"),
-        ("bool", "boolean"),
-        ("dict", "object"),
-        ("HashMap", "object"),
-        ("ArrayList", "array"),
-        ("char", "string"),
-        ("short", "integer"),
-        (["int", "none"], ["integer", "null"]),
-    ],
-)
-def test_types_are_called_by_the_names_of_json_schema(written, read):
-    assert typed(written) == {"type": read}
-
-
 def test_any_is_no_type():
     assert typed("any") == {}
 

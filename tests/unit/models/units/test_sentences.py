@@ -30,19 +30,10 @@ print("Hi. There.")
 * * *
 End. 😀 ...
 """
-SENTENCES = [
-    "Paris is the capital of France.",
-    "It has 2.1 million people,\ne.g. in the 15th district.",
-    "The tower.",
-    "It is tall.",
-    "It has stairs.",
-    "The Louvre",
-    "A quote over\n> two lines.",
-    "Ok.",
-    "| Berlin | 3.6 m |",
-    "| Paris | 2.1 m |",
-    "End.",
-]
+SENTENCES = ["Paris is the capital of France."]
+SENTENCES += ["It has 2.1 million people,\ne.g. in the 15th district.", "The tower.", "It is tall."]
+SENTENCES += ["It has stairs.", "The Louvre", "A quote over\n> two lines.", "Ok."]
+SENTENCES += ["| Berlin | 3.6 m |", "| Paris | 2.1 m |", "End."]
 
 
 def said(text):
@@ -58,19 +49,13 @@ def test_sentences_of_markdown_are_those_that_say_something():
     [
         (
             "Er kam am 3. Mai 2020 z. B. nach Berlin. Dr. Müller blieb ca. 2,5 Std. dort.",
-            [
-                "Er kam am 3. Mai 2020 z. B. nach Berlin.",
-                "Dr. Müller blieb ca. 2,5 Std. dort.",
-            ],
+            ["Er kam am 3. Mai 2020 z. B. nach Berlin.", "Dr. Müller blieb ca. 2,5 Std. dort."],
         ),
         (
             "巴黎是法国的首都。它有2.1百万人口！你知道吗？",
             ["巴黎是法国的首都。", "它有2.1百万人口！"],
         ),
-        (
-            "باريس هي عاصمة فرنسا. هل تعرف ذلك؟ نعم.",
-            ["باريس هي عاصمة فرنسا.", "نعم."],
-        ),
+        ("باريس هي عاصمة فرنسا. هل تعرف ذلك؟ نعم.", ["باريس هي عاصمة فرنسا.", "نعم."]),
         ("पेरिस राजधानी है। यह बड़ा है।", ["पेरिस राजधानी है।", "यह बड़ा है।"]),
         # Thai has no mark at a sentence's end; its lines in a list are told apart.
         (
@@ -196,18 +181,8 @@ def test_a_line_above_others_is_a_heading_of_them(heading):
     ]
 
 
-PIECES = [
-    " It cost 1.",
-    " 4 billion.",
-    " $2.",
-    " 5",
-    " m",
-    " See App. B",
-    "oth",
-    ".",
-    " Is it",
-    "?",
-]
+PIECES = [" It cost 1.", " 4 billion.", " $2.", " 5", " m", " See App. B", "oth", ".", " Is it"]
+PIECES += ["?"]
 PIECES += [" So.", "\n\n", " vs.", " a", "\n\n**b**\n", "\nName:\n", " Hello", "!", " He is."]
 
 

@@ -103,23 +103,6 @@ async def test_one_who_leaves_during_the_trial_leaves_it_to_the_next():
     assert json.loads(held.answer.text) in ("Rome", 7)
 
 
-async def test_the_answer_and_samples_are_asked_for_under_the_schema_and_others_are_not():
-    async with openai_server() as server, over(server) as generator:
-        held = await generator.generate(HELD)
-        sent = asked(server)
-        await generator.generate(REQUEST)
-        free = asked(server)[len(sent) :]
-
-    for one in (held.answer, *held.samples):
-        assert json.loads(one.text) in ("Rome", 7)
-    assert held.answer.token_logprobs.max() <= 0
-    assert len(sent) == len(free) == 2
-    for body in sent:
-        told = body["response_format"]["json_schema"]
-        assert json.dumps(told["schema"]) == CHOICES.source
-    assert not any("response_format" in body for body in free)
-
-
 LARK = replace(REQUEST, grammar=Grammar("lark", "start: /[a-z]/"))
 
 

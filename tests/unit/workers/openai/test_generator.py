@@ -165,23 +165,6 @@ async def test_the_key_is_sent_and_never_logged(caplog):
     assert "hush" not in caplog.text
 
 
-async def test_greedy_answer_and_samples_are_two_calls_with_neutral_parameters():
-    async with openai_server() as server, over(server) as generator:
-        await generator.generate(REQUEST)  # which has its seed tried out
-        server.bodies.clear()
-        await generator.generate(REQUEST)
-        greedy, drawn = sorted(
-            server.sent("/v1/completions")[:2], key=lambda body: body["temperature"]
-        )
-
-    assert (greedy["temperature"], "n" in greedy) == (0.0, False)
-    assert (drawn["n"], drawn["top_k"], drawn["seed"]) == (3, 50, 7 * 1000003)
-    assert drawn["prompt"] == greedy["prompt"]
-    assert drawn["min_p"] == 0.0
-    assert drawn["repetition_penalty"] == 1.0
-    assert "min_tokens" not in drawn
-
-
 async def test_an_end_without_a_log_prob_is_not_counted_and_told():
     shown = await generated(PLAIN)
     hidden = await generated({**PLAIN, "shows_end": False})

@@ -41,27 +41,6 @@ async def test_images_that_a_server_refuses_are_named(traits):
     assert caught.value.field == "messages.0.content.0.image_url.url"
 
 
-@pytest.mark.parametrize("traits", [{}, CHATS_ALONE], ids=["renders", "chats alone"])
-async def test_they_are_passed_on_unchanged_for_the_answer_and_all_samples(traits):
-    other = "A" * 38 + "CC"
-    async with serving(images="heeded", **traits) as (server, generator):
-        shown = await generator.generate(showing(image()))
-        sent = asked(server)
-        changed = await generator.generate(showing(image(other)))
-        plain = await generator.generate(CHAT)
-
-    assert len(sent) == 2
-    for body in sent:
-        assert body["messages"] == [{"role": "user", "content": [image(), TEXT]}]
-    assert shown.prompt_tokens > plain.prompt_tokens
-    assert len(shown.samples) == len(plain.samples)
-    assert [one.text for one in (shown.answer, *shown.samples)] != [
-        one.text for one in (changed.answer, *changed.samples)
-    ]
-    for one in (shown.answer, *shown.samples):
-        assert len(one.token_logprobs) == one.num_tokens
-
-
 async def test_tools_and_variables_of_a_template_do_not_go_with_them():
     tool = {"type": "function", "function": {"name": "now", "parameters": {}}}
     async with serving(images="heeded", calls="<tool_call>{}</tool_call>") as (_, generator):

@@ -1,7 +1,6 @@
 """Servers of models that reason, by how they tell it: the adapter over each of them."""
 
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,31 +78,6 @@ async def test_the_token_that_ends_answers_is_found_behind_a_reasoning_that_is_c
     traits = WAYS[way] | {"num_thoughts": 100}
     async with openai_server(**traits) as server, over(server) as generator:
         assert generator.info.capabilities["end_of_answer_token"] == EOS
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_reasoning_that_is_cut_off_is_told_as_one(way):
-    sampling = replace(REQUEST.sampling, max_new_tokens=4)
-    found, _ = await generated(WAYS[way], replace(REQUEST, sampling=sampling))
-    for one in (found.answer, *found.samples):
-        assert one.no_answer == "reasoning_unfinished"
-        assert (one.text, one.num_tokens, one.num_written) == ("", 0, 4)
-        assert len(one.token_logprobs) == 0
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("stop", [(), ("France",)], ids=["to the end", "with a stop string"])
-async def test_a_stream_tells_what_the_whole_has(way, stop):
-    tokens = []
-    request = replace(REQUEST, sampling=replace(REQUEST.sampling, stop=stop))
-    found, _ = await generated(WAYS[way], request, tokens.append)
-
-    answer, told = found.answer, [token for token in tokens if token.reasoning is None]
-    thoughts = [token.reasoning for token in tokens if token.reasoning]
-    assert "".join(thoughts).strip() == "word word word"
-    assert len(thoughts) >= 3 or (stop and way == "special"), "told as they are written"
-    assert "".join(token.text for token in told) == answer.text
-    assert [token.logprob for token in told] == answer.token_logprobs.tolist()
 
 
 @pytest.mark.parametrize("max_logprobs", [5, None], ids=["log-probs of the answer", "none"])

@@ -33,9 +33,7 @@ async def test_a_server_renders_tools_with_the_messages(calls):
 
 
 @pytest.mark.parametrize(
-    "traits",
-    [{}, {"calls": "<function={}>"}],
-    ids=["takes none", "another format"],
+    "traits", [{}, {"calls": "<function={}>"}], ids=["takes none", "another format"]
 )
 async def test_tools_are_refused_before_any_work_where_calls_could_not_be_read(traits):
     async with serving(**traits) as (server, generator):

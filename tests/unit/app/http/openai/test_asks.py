@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from app.http.openai.requests import ChatRequest, CompletionRequest, ask_of
 from app.scoring.ask import Ask
-from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest
 from models.records import SamplingParams
 
@@ -80,33 +79,6 @@ def test_without_further_fields_it_is_the_default_ask():
     )
 
 
-@pytest.mark.parametrize(
-    ("temperature", "wanted", "expected"),
-    [
-        (None, {}, ("greedy", 1.0)),
-        (0, {"temperature": 0.3}, ("greedy", 0.3)),
-        (0.7, {}, ("sample", 0.7)),
-        (0.7, {"strategy": "greedy"}, ("greedy", 0.7)),
-    ],
-    ids=["absent", "zero", "drawn", "named"],
-)
-def test_the_temperature_says_whether_the_answer_is_drawn(temperature, wanted, expected):
-    request = CompletionRequest(model="m", prompt="a", temperature=temperature, uncertainty=wanted)
-    ask = ask_of(request, light=False)
-    assert (ask.strategy, ask.sampling.temperature) == expected
-
-
-def test_light_mode_comes_from_the_name_or_the_field_and_not_against_each_other():
-    plain = CompletionRequest(model="m", prompt="a")
-    light = CompletionRequest(model="m", prompt="a", uncertainty={"mode": "light"})
-    full = CompletionRequest(model="m", prompt="a", uncertainty={"mode": "full"})
-    assert [ask_of(one, light=False).light for one in (plain, light, full)] == [False, True, False]
-    assert [ask_of(one, light=True).light for one in (plain, light)] == [True, True]
-    with pytest.raises(InvalidRequest) as refused:
-        ask_of(full, light=True)
-    assert refused.value.field == "mode"
-
-
 @pytest.mark.parametrize("value", [True, False, 2, "1", [1], {}])
 def test_a_field_that_may_hold_one_value_holds_no_other(value):
     with pytest.raises(ValidationError) as refused:
@@ -128,11 +100,7 @@ def chat_with(tool_choice, **body):
         ("none", [], None),
         ("auto", ["now", "weather"], None),
         ("required", ["now", "weather"], ["now", "weather"]),
-        (
-            {"type": "function", "function": {"name": "weather"}},
-            ["now", "weather"],
-            ["weather"],
-        ),
+        ({"type": "function", "function": {"name": "weather"}}, ["now", "weather"], ["weather"]),
     ],
 )
 def test_tool_choice_says_which_tools_are_shown_and_which_must_be_called(
@@ -153,26 +121,6 @@ def test_one_call_at_most_is_what_a_required_one_is():
 
 
 FORMAT = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"enum": ["a", "b"]}}}
-
-
-@pytest.mark.parametrize(
-    ("body", "several", "answer"),
-    [
-        ({"parallel_tool_calls": False}, False, None),
-        ({"response_format": FORMAT}, True, {"enum": ["a", "b"]}),
-        ({"response_format": {"type": "json_object"}}, True, {"type": "object"}),
-        ({"response_format": FORMAT, "parallel_tool_calls": False}, False, {"enum": ["a", "b"]}),
-        ({"tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, True, None),
-    ],
-)
-def test_answers_are_held_to_a_format_and_calls_to_their_tools_where_one_of_them_asks_for_it(
-    body, several, answer
-):
-    request = chat_with("auto", **body)
-    ask = ask_of(request, light=False)
-    assert ask.grammar == grammar_of_calls(request.tools_shown, several=several, answer=answer)
-    assert ask.units == "fields"
-    assert ask_of(chat_with("auto", response_format={"type": "text"}), light=False).grammar is None
 
 
 def test_an_answer_that_must_call_has_no_format():

@@ -5,30 +5,9 @@ import pytest
 from app.http.errors import named
 from app.http.openai.errors import PARAMS, openai_error
 from app.http.schemas import ErrorBody
-from models.errors import Overloaded, PromptTooLong
+from models.errors import Overloaded
 
 NAMES = {"num_tops": "logprobs"}
-
-
-@pytest.mark.parametrize(
-    ("field", "param"),
-    [
-        ("max_new_tokens", "max_tokens"),
-        ("primary", "uncertainty.estimator"),
-        ("light", "uncertainty.mode"),
-        ("num_samples", "uncertainty.num_samples"),
-        ("temperature", "temperature"),
-        ("messages", "messages"),
-        ("num_tops", "logprobs"),
-    ],
-)
-def test_fields_of_an_ask_are_named_as_the_body_names_them_in_a_copy(field, param):
-    raised = PromptTooLong("too long", field=field)
-    with pytest.raises(PromptTooLong) as renamed, named({**PARAMS, **NAMES}):
-        raise raised
-
-    assert (renamed.value.field, renamed.value.message) == (param, "too long")
-    assert raised.field == field
 
 
 def test_an_error_of_no_field_stays_as_it_is():
