@@ -1,6 +1,6 @@
 """Bodies of OpenAI's endpoints, and the `Ask` of each.
 
-Fields that this service does not have may hold what asks for nothing (`neutral.py`); with any other
+Fields that this service does not have may hold what asks for nothing; with any other
 value they are refused by name.
 """
 
