@@ -91,7 +91,7 @@ class Client:
             await self._close(client)
             raise
         self._resting.append((time.monotonic(), client))
-        while time.monotonic() - self._resting[0][0] > _KEEPALIVE_S:  # it has just gained one
+        while self._resting and time.monotonic() - self._resting[0][0] > _KEEPALIVE_S:
             await self._close(self._resting.popleft()[1])
 
     async def aclose(self) -> None:
