@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +17,13 @@ from starlette.routing import BaseRoute
 from app.cache.memory import make_cache
 from app.cache.protocol import Cache
 from app.feedback.collecting import make_feedback
-from app.http.access import Origins, make_access
+from app.http.access import Access, Origins
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of, make_tracing
 from app.http.middleware import JsonCalls, add_middleware
 from app.http.repeats import Repeats
-from app.http.routes import feedback, generate, openai, ops, page, score
+from app.http.routes import openai, ops, own, page
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.revision import git_revision
@@ -56,10 +55,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     """
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
-    access = make_access(settings.keys, settings.cache, telemetry)
-    of_labels = partial(telemetry.observe_one, "feedback_labels")
-    of_answers = partial(telemetry.observe_one, "feedback_answers")
-    labels = make_feedback(settings.feedback, of_answers, of_labels)
+    access = Access(settings.keys, settings.cache, telemetry) if settings.keys.file else None
+    labels = make_feedback(settings.feedback, telemetry.observe_one)
     supervisor = Supervisor(on_death, settings.stall_s)
     tracing = make_tracing()
     hooks = hooks_of(telemetry, tracing)
@@ -111,7 +108,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     app.state.is_draining, app.state.repeats = False, Repeats(service)
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
     endpoints: list[BaseRoute] = []
-    for module in (generate, score, openai, feedback, ops, page):
+    for module in (own, openai, ops, page):
         app.include_router(module.router)
         endpoints += module.router.routes
     app.add_middleware(JsonCalls, routes=endpoints)  # the innermost

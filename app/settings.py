@@ -7,13 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    field_validator,
-)
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -205,19 +199,17 @@ def load_settings() -> Settings:
 
 
 def variables() -> Iterator[str]:
+    """The name of each setting, and of each group of them."""
     for name, field in Settings.model_fields.items():
+        yield f"{_PREFIX}{name}".upper()
         if is_dataclass(field.annotation):
             for one in fields(field.annotation):
                 yield f"{_PREFIX}{name}__{one.name}".upper()
-        else:
-            yield f"{_PREFIX}{name}".upper()
 
 
 def _told(fault: Mapping[str, Any]) -> str:
     """One of pydantic's errors, by the name of its variable; a value may be a key."""
     name = _PREFIX + "__".join(map(str, fault["loc"])).upper()
-    if fault["type"] == "unexpected_keyword_argument":
-        return f"{name} is no setting{did_you_mean(closest(name, variables()))}"
     return f"{name}: {fault['msg']}"
 
 
@@ -226,13 +218,11 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
     A misspelt variable must not be ignored in silence.
     """
-    links = service_links(environment)
+    known = service_links(environment).union(variables())
     unknown = []
     for name in environment:
         is_ours = name.upper().startswith(_PREFIX) and not name.upper().startswith(_FOREIGN)
-        if name.upper() in links:
-            continue
-        if is_ours and not _is_setting(name.upper().removeprefix(_PREFIX).lower()):
+        if is_ours and name.upper() not in known:
             unknown.append(name)
     return sorted(unknown)
 
@@ -254,14 +244,3 @@ def service_links(environment: Mapping[str, str]) -> frozenset[str]:
             if other.startswith(service) and _LINK_SUFFIX.fullmatch(other.removeprefix(service)):
                 links.add(other)
     return frozenset(links)
-
-
-def _is_setting(name: str) -> bool:
-    """Whether the name is a field, or one below a group.
-
-    Pydantic refuses unknown fields of a group itself.
-    """
-    field, nested, _ = name.partition("__")
-    if field not in Settings.model_fields:
-        return False
-    return not nested or is_dataclass(Settings.model_fields[field].annotation)

@@ -18,13 +18,11 @@ from app.http.logs import places_of
 from app.http.middleware import add_middleware
 from app.http.telemetry import Telemetry
 from app.settings import Settings
-from models.errors import NotReady
-from workers import wire
 from workers.build import load_served
 from workers.config import Role, api_keys
 from workers.hooks import Hooks
 from workers.protocol import Served
-from workers.server import HeadCheck, routes
+from workers.server import HeadCheck, not_ready, routes
 from workers.supervision import Supervisor
 
 logger = logging.getLogger(__name__)
@@ -112,24 +110,18 @@ async def _start(service: WorkerService, role: Role, settings: Settings, hooks: 
 async def _livez(request: Request) -> Response:
     service: WorkerService = request.app.state.service
     if service.supervisor.state == "dead":
-        return _not_ready("a model loop has died")
+        return not_ready("a model loop has died")
     return JSONResponse({"status": "alive"})
 
 
 async def _readyz(request: Request) -> Response:
     service: WorkerService = request.app.state.service
-    if service.ready() is None:
-        return _not_ready("the model is not ready")
-    return JSONResponse({"status": "ready"})
+    return not_ready() if service.ready() is None else JSONResponse({"status": "ready"})
 
 
 async def _metrics(request: Request) -> Response:
     service: WorkerService = request.app.state.service
     return Response(service.telemetry.exposition(), media_type=CONTENT_TYPE_LATEST)
-
-
-def _not_ready(message: str) -> Response:
-    return JSONResponse({"error": wire.error_to_json(NotReady(message))}, 503, {"Retry-After": "1"})
 
 
 def _log_defect(error: Exception) -> None:

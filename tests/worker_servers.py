@@ -7,9 +7,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from workers.config import ComparerConfig, GeneratorConfig
+from workers.config import ComparerConfig, GeneratorConfig, LanguageModel
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 from workers.protocol import Served
 from workers.remote import connect_comparers, connect_generator
 from workers.server import HeadCheck, routes

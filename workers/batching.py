@@ -35,6 +35,7 @@ class _Ticket(Generic[Item, Result]):
     results: dict[Item, Result] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class MicroBatcher(Generic[Item, Result]):
     """Awaits `call(items) -> results`, over the distinct items of everybody who waits.
 
@@ -42,22 +43,17 @@ class MicroBatcher(Generic[Item, Result]):
     one item each, so that nobody waits for all the items of a larger one. An exception runs
     each item of its batch once alone, so that one bad item fails its own caller only.
 
-    Args:
+    Attributes:
         call: results in the order of the items.
         max_batch: most items of one call.
         on_batch: told the size of each batch.
     """
 
-    def __init__(
-        self,
-        call: Callable[[list[Item]], Awaitable[Sequence[Result]]],
-        *,
-        max_batch: int,
-        on_batch: Callable[[int], None] = lambda size: None,
-    ) -> None:
-        self._call = call
-        self._max_batch = max_batch
-        self._on_batch = on_batch
+    call: Callable[[list[Item]], Awaitable[Sequence[Result]]]
+    max_batch: int
+    on_batch: Callable[[int], None] = lambda size: None
+
+    def __post_init__(self) -> None:
         self._waiting: deque[_Ticket[Item, Result]] = deque()
         self._wake = asyncio.Event()
         self._ended = False
@@ -107,7 +103,7 @@ class MicroBatcher(Generic[Item, Result]):
 
     def _next_batch(self) -> list[tuple[_Ticket[Item, Result], Item]]:
         batch: list[tuple[_Ticket[Item, Result], Item]] = []
-        while self._waiting and len(batch) < self._max_batch:
+        while self._waiting and len(batch) < self.max_batch:
             ticket = self._waiting.popleft()
             if ticket.future.done():
                 continue
@@ -118,10 +114,10 @@ class MicroBatcher(Generic[Item, Result]):
 
     async def _run_batch(self, batch: list[tuple[_Ticket[Item, Result], Item]]) -> None:
         items = list(dict.fromkeys(item for _, item in batch))
-        self._on_batch(len(items))
+        self.on_batch(len(items))
         outcomes: dict[Item, Result | Exception] = {}
         try:
-            results = await self._call(items)
+            results = await self.call(items)
             outcomes.update(zip(items, results, strict=True))
         except ModelLost:
             raise

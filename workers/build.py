@@ -35,10 +35,11 @@ from models.similarity import (
     reads_added,
 )
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import EMBEDDED, NliConfig, NliPairModel, SimilarityConfig
+from models.similarity.protocol import EMBEDDED, NliConfig, NliPairModel
 from models.threads import ModelThread
 from workers.config import (
     ComparerConfig,
+    LanguageModel,
     Role,
     WorkerConfig,
     probe_folders,
@@ -47,7 +48,6 @@ from workers.config import (
 )
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 from workers.protocol import Comparer, Generator, NliComparer, Served, Workers
 from workers.similarity import AlignWorker, NliWorker, SimilarityWorker
 
@@ -236,13 +236,11 @@ def default_similarity(
     if is_foreign and not language_model.is_embedded:
         return "added"
     is_named = not similarity.urls and not is_shipped
-    return "embedding" if is_named and _is_embedding(similarity) else "cross_encoder"
-
-
-def _is_embedding(similarity: SimilarityConfig) -> bool:
+    if not is_named:
+        return "cross_encoder"
     with _loading("similarity.model", similarity.model):
-        found: bool = resolve(_IS_EMBEDDING)(similarity.model, similarity.revision)
-    return found
+        is_embedding = resolve(_IS_EMBEDDING)(similarity.model, similarity.revision)
+    return "embedding" if is_embedding else "cross_encoder"
 
 
 def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
@@ -320,11 +318,7 @@ def _load_nli(config: NliConfig, language_model: LanguageModel) -> NliPairModel 
 
 @contextmanager
 def _loading(setting: str, model: str) -> Iterator[None]:
-    """Whatever goes wrong within is one line with the variable, the model and the reason.
-
-    Raises:
-        ModelNotLoaded: anything was raised.
-    """
+    """Whatever goes wrong within is one line with the variable, the model and the reason."""
     name = public_name(model)
     try:
         with lasting():

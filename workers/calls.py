@@ -21,15 +21,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from models.errors import Overloaded
-from workers.client import (
-    MAX_REPLY_BYTES,
-    POOL_S,
-    Client,
-    Refused,
-    Unreachable,
-    body_of,
-    lines,
-)
+from workers.client import MAX_REPLY_BYTES, POOL_S, Client, Refused, Unreachable, body_of, lines
 
 logger = logging.getLogger(__name__)
 
@@ -100,16 +92,12 @@ class Calls:
         Rejected, Failed: see there.
         Overloaded: it asks for more patience than the deadline has.
 
+    Where no request waits for them (`is_trial`), each raises `Hung` after `TRIAL_S`; else they have
+    time until the monotonic second of the deadline. `on_open` is told where a new connection was
+    needed: another server may answer there by now.
+
     Attributes:
         num_posts: calls that were sent.
-
-    Args:
-        client: of the server.
-        model: its name there, sent with every body; "" for none.
-        until: monotonic second of the request's deadline; None where there is none.
-        on_open: told where a new connection was needed: another one may answer there by now.
-        headers: of every call, beside those of the client.
-        is_trial: whether nobody's request waits for them: each raises `Hung` after `TRIAL_S`.
     """
 
     def __init__(
@@ -266,11 +254,7 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
 
 
 def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
-    """A reply, or a part of it, as the structure that it should have.
-
-    Raises:
-        Unreachable: it has another one; says `what` it should be.
-    """
+    """A reply, or a part of it, as the structure that it should have; `what` it is is told."""
     try:
         return structure.validate_python(reply)
     except ValueError:

@@ -43,12 +43,7 @@ class Client:
     connection has an `httpx.AsyncClient` of its own.
 
     It asks for replies as they are: a few of their bytes, compressed, may stand for gigabytes.
-
-    Args:
-        url: of the server.
-        named: url by whose host the server knows itself, where `url` has an address.
-        headers: further ones.
-        **options: as in httpx.
+    Where its url has an address, the server knows itself by the host of the url `named`.
     """
 
     def __init__(
@@ -100,20 +95,12 @@ class Client:
             await self._close(client)
             raise
         self._resting.append((time.monotonic(), client))
-        await self._close_expired()
-
-    async def get(self, path: str) -> httpx.Response:
-        async with self.stream("GET", path) as response:
-            await response.aread()
-        return response
+        while time.monotonic() - self._resting[0][0] > _KEEPALIVE_S:  # it has just gained one
+            await self._close(self._resting.popleft()[1])
 
     async def aclose(self) -> None:
         self._resting.clear()
         await asyncio.gather(*map(self._close, list(self._all)))
-
-    async def _close_expired(self) -> None:
-        while self._resting and time.monotonic() - self._resting[0][0] > _KEEPALIVE_S:
-            await self._close(self._resting.popleft()[1])
 
     async def _close(self, client: httpx.AsyncClient) -> None:
         self._all.discard(client)

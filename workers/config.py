@@ -4,7 +4,7 @@ The environment fills one flat group of settings for each model, of which some a
 this process loads, and some for servers that hold it. One that is not heeded there is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from annotated_types import Ge, Gt
 from pydantic import AfterValidator, SecretStr
 
+from models.embedded import LANGUAGE_MODELS, SHORT_LANGUAGE_MODELS
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
 from models.probes.card import Target
@@ -36,24 +37,36 @@ Url = Annotated[str, AfterValidator(_without_user)]
 
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
-class Servers:
-    """Where a model is that another process holds, and how one gets in there.
+class Credentials:
+    """What one end of a connection shows, and whom it believes.
 
     Attributes:
-        url: of the server, or of several that hold the same model, separated by commas; "" where
-            the model is in this process.
-        api_key: sent as a bearer token; the secret of our own workers, or a server's API key.
+        api_key: bearer token: the secret of our own workers, or a server's API key. A worker takes
+            each of several with commas between; "" lets everybody in.
         api_key_file: file that holds it, in place of `api_key`.
-        tls_ca_file: authority of an `https://` server; the system's without it.
-        tls_cert_file, tls_key_file: what this process shows for itself (mutual TLS).
+        tls_ca_file: authority of the other end. Without it a client believes the system's, and a
+            worker asks for no certificate.
+        tls_cert_file, tls_key_file: what this process shows for itself; a worker without them
+            speaks plain HTTP.
     """
 
-    url: Url = ""
     api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
     api_key_file: str = ""
     tls_ca_file: str = ""
     tls_cert_file: str = ""
     tls_key_file: str = ""
+
+
+@dataclass(frozen=True)
+class Servers(Credentials):
+    """Where a model is that another process holds, and how one gets in there.
+
+    Attributes:
+        url: of the server, or of several that hold the same model, separated by commas; "" where
+            the model is in this process.
+    """
+
+    url: Url = ""
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
@@ -148,28 +161,18 @@ class EscalationConfig:
     timeout_s: Annotated[float, Gt(0)] = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
+@dataclass(frozen=True)
+class ServerConfig(Credentials):
     """How `cocoa worker` lets gateways in.
 
     Attributes:
-        api_key: bearer token that every caller must show, or several with commas between, of which
-            it shows one; "" lets everybody in.
-        api_key_file: file that holds it, in place of `api_key`.
-        tls_cert_file, tls_key_file: what the worker shows for itself; "" speaks plain HTTP.
-        tls_ca_file: authority of the certificates that callers must show; "" asks for none.
         max_body_bytes: of a call; gateways split what is larger.
     """
 
-    api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
-    api_key_file: str = ""
-    tls_cert_file: str = ""
-    tls_key_file: str = ""
-    tls_ca_file: str = ""
     max_body_bytes: Annotated[int, Ge(1_000_000)] = 67_108_864
 
 
-def api_keys(config: Servers | ServerConfig, group: Role | Literal["worker"]) -> tuple[str, ...]:
+def api_keys(config: Credentials, group: Role | Literal["worker"]) -> tuple[str, ...]:
     """The keys themselves, from where the settings say; none where there is none.
 
     A bearer token has no comma (RFC 6750). Callers show the first, and workers take each, so that
@@ -244,11 +247,7 @@ def variable(setting: str) -> str:
 
 
 def refuse_changes(group: str, config: ProbeConfig | NliConfig, role: Role) -> None:
-    """Refuse settings of a group that belongs to the process that loads the model of this role.
-
-    Raises:
-        ModelNotLoaded: one of them is set.
-    """
+    """Refuse settings of a group that belongs to the process that loads the model of this role."""
     for name in _changed(config):
         raise ModelNotLoaded(f"{variable(f'{group}.{name}')} {_elsewhere(role)}")
 
@@ -258,11 +257,7 @@ def _check_heeded(
     config: GeneratorConfig | ComparerConfig,
     here: type[EngineConfig | SimilarityConfig],
 ) -> None:
-    """Refuse settings that nobody heeds; `here` has those of a model that this process loads.
-
-    Raises:
-        ModelNotLoaded: there is one, or the url is none.
-    """
+    """Refuse settings that nobody heeds; `here` has those of a model that this process loads."""
     for url in config.urls:
         if not url.startswith(("http://", "https://")):
             message = "must begin with http:// or https://"
@@ -306,3 +301,34 @@ def _changed(config: Any) -> list[str]:
 
 def _elsewhere(role: Role) -> str:
     return f"is for the process that loads the model; {variable(f'{role}.url')} is set"
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModel:
+    """Whose answers are compared.
+
+    Attributes:
+        name: id, or the name of an embedded one.
+        is_embedded: whether it ships with the project, so that the embedded NLI model serves
+            without being asked for.
+    """
+
+    name: str
+    is_embedded: bool
+
+    @classmethod
+    def of(cls, generation: EngineConfig) -> Self:
+        is_ours = generation.model in LANGUAGE_MODELS and generation.engine == "transformers"
+        return cls(generation.model, is_ours)
+
+    @classmethod
+    def of_id(cls, model_id: str) -> Self:
+        return cls(model_id, model_id in LANGUAGE_MODELS)
+
+    def is_unknown_to(self, pair_model: str, *, is_nli: bool) -> bool:
+        """Whether the pair model of this id was made for other language models' answers only.
+
+        The embedded NLI model knows those of all embedded ones, the cross-encoder short ones alone.
+        """
+        known: Container[str] = LANGUAGE_MODELS if is_nli else SHORT_LANGUAGE_MODELS
+        return pair_model == "embedded" and self.name not in known

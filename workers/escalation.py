@@ -44,13 +44,9 @@ class SecondModel:
         max_tokens: int,
         timeout_s: float | None,
     ) -> str:
-        """Its answer, at temperature 0.
+        """Its answer, at temperature 0, within the seconds that are left and the settings allow.
 
-        Args:
-            prompt: raw text, sent as one message of the user; exclusive with `messages`.
-            messages: of the chat.
-            max_tokens: of the answer.
-            timeout_s: seconds that are left; None for as many as the settings allow.
+        A prompt is sent as one message of the user, where there are no messages.
 
         Raises:
             EscalationFailed: no answer came, in time or at all.

@@ -56,19 +56,6 @@ class _Waiter:
     listener: Listener
 
 
-@dataclass(slots=True)
-class _Stretch:
-    """Steps that ran without coming back to the event loop.
-
-    Attributes:
-        report: of the last one; those before it had nothing to tell.
-        num_rows: that each step decoded.
-    """
-
-    report: StepReport
-    num_rows: list[int]
-
-
 class GenerationWorker:
     """A `Generator` around one `Engine` in this process.
 
@@ -130,14 +117,14 @@ class GenerationWorker:
                     await self._wake.wait()
                     continue
                 try:
-                    stretch = await loop.run_in_executor(self._model_thread, self._steps)
+                    done = await loop.run_in_executor(self._model_thread, self._steps)
                 except ModelLost:
                     raise
                 except Exception as error:
                     await loop.run_in_executor(self._model_thread, self._engine.abandon)
                     self._fail_step(self._taken, error)
                 else:
-                    self._deliver(stretch)
+                    self._deliver(*done)
         finally:
             self._closed = True
             for job in list(self._waiters):
@@ -147,11 +134,11 @@ class GenerationWorker:
             if self._trials is not None:
                 self._trials.close()
 
-    def _steps(self) -> _Stretch:
-        """Step until there is something to tell; runs on the model's thread.
+    def _steps(self) -> tuple[StepReport, list[int]]:
+        """Step until there is something to tell; with how many rows each step decoded.
 
-        To change threads at each step costs a small model a tenth of its time. New jobs join and
-        cancelled ones leave at the next step all the same.
+        Runs on the model's thread. To change threads at each step costs a small model a tenth of
+        its time. New jobs join and cancelled ones leave at the next step all the same.
         """
         num_rows = []
         while True:
@@ -162,7 +149,7 @@ class GenerationWorker:
             num_rows.append(report.num_rows)
             has_news = report.tokens or report.finished or report.failed
             if has_news or self._closed or self._engine.is_idle:
-                return _Stretch(report, num_rows)
+                return report, num_rows
             self._model_thread.mark()
 
     async def warm_up(self) -> None:
@@ -292,16 +279,15 @@ class GenerationWorker:
             job.cancelled = True
             self._waiters.pop(job, None)
 
-    def _deliver(self, stretch: _Stretch) -> None:
-        report = stretch.report
+    def _deliver(self, report: StepReport, num_rows: Sequence[int]) -> None:
         for job, token in report.tokens:
             self._stream(job, token)
         for job in report.finished:
             self._settle(job, None)
         for job, error in report.failed:
             self._settle(job, error)
-        for num_rows in filter(None, stretch.num_rows):
-            self._on_step(num_rows)
+        for num in filter(None, num_rows):
+            self._on_step(num)
 
     def _stream(self, job: Job, token: Token) -> None:
         waiter = self._waiters.get(job)

@@ -9,8 +9,6 @@ from workers.config import Role
 
 # What became of one call of another process: a typed error is an answer, too.
 Outcome = Literal["answered", "repeated", "failed"]
-OnCall = Callable[[Role, Outcome, float], None]
-OnServer = Callable[[Role, str, str | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Hooks:
 
     on_step: OnStep = lambda num_rows: None
     on_batch: Callable[[int], None] = lambda size: None
-    on_call: OnCall = lambda role, outcome, seconds: None
-    on_server: OnServer = lambda role, url, trouble: None
+    on_call: Callable[[Role, Outcome, float], None] = lambda role, outcome, seconds: None
+    on_server: Callable[[Role, str, str | None], None] = lambda role, url, trouble: None
     headers: Callable[[], Mapping[str, str]] = dict
     tenant: Callable[[], str] = str

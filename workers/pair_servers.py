@@ -27,9 +27,8 @@ from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import together
 from workers.calls import Calls, Failed, Rejected, listed_model, read
 from workers.client import Client, Refused, Unreachable
-from workers.config import ComparerConfig
+from workers.config import ComparerConfig, LanguageModel
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 from workers.standing import Server, unchanged
 from workers.upstream import RemoteWorker, Upstream

@@ -34,9 +34,8 @@ from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.calling import Listener, deadline_of, in_time
 from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of, lines
-from workers.config import ComparerConfig, GeneratorConfig, Role
+from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, Role
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 from workers.protocol import (
     Comparer,
     ComparerInfo,
@@ -80,11 +79,7 @@ _error, _refusal = reader(_Error), reader(_Refusal)
 
 
 def decode_error(content: bytes) -> CocoaError:
-    """The error of this code.
-
-    Raises:
-        Garbled: it is none.
-    """
+    """The error of this code; raises `Garbled` where it is none."""
     with wire.garbled("no error"):
         return _as_ours(_error(content))
 

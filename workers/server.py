@@ -40,9 +40,7 @@ def routes(get_served: GetServed, on_defect: OnDefect = lambda error: None) -> l
 class HeadCheck:
     """Refuses a call of the wire by its head, before anything of its body is read.
 
-    Args:
-        app: what is called.
-        secrets: of which every caller must show one as a bearer token; none lets everybody in.
+    Every caller must show one of the secrets as a bearer token, where there are any.
     """
 
     def __init__(self, app: ASGIApp, secrets: Sequence[str]) -> None:
@@ -60,10 +58,10 @@ class HeadCheck:
         closing = {"Connection": "close"}  # what is left of the body is not read
         if self._expected and not any(hmac.compare_digest(shown, one) for one in self._expected):
             message = "the caller does not show this worker's secret"
-            return _refused(401, "unauthorized", message, closing)
+            return refused(401, "unauthorized", message, closing)
         if request.method == "POST" and request.headers.get(wire.WIRE_HEADER) != _VERSION:
             message = f"this worker speaks version {_VERSION} of the wire"
-            return _refused(400, "wire_mismatch", message, closing)
+            return refused(400, "wire_mismatch", message, closing)
         return None
 
 
@@ -76,7 +74,7 @@ class _Doors:
 
     async def info(self, request: Request) -> Response:
         if (served := self._get_served()) is None:
-            return _not_ready()
+            return not_ready()
         if served.generator is not None:
             body = to_json(wire.GenerationInfo(served.generator.info))
         else:
@@ -87,7 +85,7 @@ class _Doors:
 
     async def answer(self, request: Request) -> Response:
         if (served := self._get_served()) is None:
-            return _not_ready()
+            return not_ready()
         try:
             timeout_s = _timeout_of(request)
             prepare = _CALLS[request.scope["path"]]
@@ -95,28 +93,27 @@ class _Doors:
             work = prepare(served, body, timeout_s)
             digest = wire.digest_of_call(request.scope["path"], body)
         except wire.Garbled as error:
-            return _refused(400, "wire_mismatch", str(error))
+            return refused(400, "wire_mismatch", str(error))
         except CocoaError as error:
             return JSONResponse({"error": wire.error_to_json(error)}, 422)
         said = _lines(work, digest, self._on_defect)
         return StreamingResponse(said, media_type="text/plain")
 
 
-def _refused(
+def refused(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     body = {"code": code, "message": message, "field": None, "retry_after_s": None}
     return JSONResponse({"error": body}, status, headers)
 
 
-def _not_ready() -> Response:
-    return _refused(503, NotReady.code, "the model is not ready", {"Retry-After": "1"})
+def not_ready(message: str = "the model is not ready") -> Response:
+    return refused(503, NotReady.code, message, {"Retry-After": "1"})
 
 
 def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
     request, streams = wire.decode_generate(body, timeout_s)
     generator = _generator_of(served)
-
     return lambda on_token: generator.generate(request, on_token if streams else None)
 
 

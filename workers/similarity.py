@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -83,14 +84,19 @@ class SimilarityWorker:
         return PairReply(scores, self.info.identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        with failing_as(SimilarityUnavailable, "the similarity model"):
-            contexts = await self._contexts.submit(texts)
-        return list(map(contexts.__getitem__, texts))
+        return await self._each(self._contexts, texts)
 
     async def close(self) -> None:
         """The thread ends with the last model that uses it."""
         for batcher in self._loops:
             batcher.close()
+
+    async def _each(
+        self, batcher: MicroBatcher[Item, Result], items: Sequence[Item]
+    ) -> list[Result]:
+        with failing_as(SimilarityUnavailable, "the similarity model"):
+            found = await batcher.submit(items)
+        return list(map(found.__getitem__, items))
 
     async def _blocking(self, call: Callable[[list[Item]], Result], items: list[Item]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, items)
@@ -113,9 +119,7 @@ class NliWorker(SimilarityWorker):
         self._loops.append(self._texts)
 
     async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        with failing_as(SimilarityUnavailable, "the similarity model"):
-            ends = await self._texts.submit(texts)
-        return list(map(ends.__getitem__, texts))
+        return await self._each(self._texts, texts)
 
 
 class AlignWorker:
@@ -124,15 +128,10 @@ class AlignWorker:
     def __init__(self, nli: Comparer) -> None:
         self._nli = nli
         self._closed = asyncio.Event()
-        self._made_of = nli.info
-        self._info = _info_over(nli.info)
 
     @property
     def info(self) -> ComparerInfo:
-        if self._nli.info is not self._made_of:  # each request asks, and models seldom change
-            self._made_of = self._nli.info
-            self._info = _info_over(self._made_of)
-        return self._info
+        return _info_over(self._nli.info)
 
     @property
     def busy_since(self) -> float | None:
@@ -161,6 +160,7 @@ class AlignWorker:
         self._closed.set()
 
 
+@lru_cache  # each request asks, and models seldom change
 def _info_over(info: ComparerInfo) -> ComparerInfo:
     identity = _identity_over(info.identity)
     return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)

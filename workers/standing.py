@@ -63,9 +63,6 @@ class Server(Generic[Known]):
     what is known of it holds, and it is asked again every second.
 
     Attributes:
-        role: what it does.
-        url: of it.
-        client: keeps connections to it.
         known: what it was last found to be; None until it was.
         trouble: why it is not asked; "" where it is well, or was never looked at.
         num_calls: under way.
@@ -95,11 +92,7 @@ class Server(Generic[Known]):
         return not self.trouble
 
     async def check(self) -> None:
-        """What the watch asks every second: whether it is there, and has been found out.
-
-        Raises:
-            Unreachable, Refused: it is not, or has not.
-        """
+        """What the watch asks every second: raises while it is not there, or not found out."""
         said = await self._kind.look_up(self.client)
         is_other = said != self._said
         is_old = time.monotonic() - self._asked_at > _ASK_AGAIN_S

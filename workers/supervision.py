@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Literal
 
 from models.errors import ModelLost, ModelNotLoaded
@@ -43,7 +44,7 @@ class Supervisor:
         self.state: State = "starting"
         self.ready = asyncio.Event()
         self.failure: BaseException | None = None
-        self._on_death = on_death or _end_process
+        self._on_death = on_death or partial(os.kill, os.getpid(), signal.SIGTERM)
         self._stall_s = stall_s
         self._workers: list[Worker] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -163,10 +164,6 @@ class _RunningCall:
             self._seconds += passed_s
         self._since = since
         return self._seconds
-
-
-def _end_process() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _stacks() -> str:

@@ -96,11 +96,7 @@ class _Process:
             logger.warning("the process that tries grammars ended with %s", self.popen.returncode)
 
     async def ask(self, source: str, seconds: float) -> dict[str, Any]:
-        """The verdict on a grammar.
-
-        Raises:
-            _Lost: there is none.
-        """
+        """The verdict on a grammar; raises `_Lost` where there is none."""
         try:
             async with asyncio.timeout(_HANGS_AFTER_S):
                 await self._is_there.wait()
@@ -144,9 +140,7 @@ class _Lane:
 class Trials:
     """Verdicts on grammars; each is found once while it is remembered.
 
-    Args:
-        vocabulary: of the texts, as the process reads it; called on a thread.
-        caller: on whose behalf is asked.
+    The vocabulary of the texts, as the process reads it, is asked for on a thread.
     """
 
     def __init__(self, vocabulary: Callable[[], str], caller: Callable[[], str]) -> None:

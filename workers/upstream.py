@@ -100,11 +100,7 @@ class Upstream(Generic[Known]):
 
     @property
     def known(self) -> Known:
-        """What the first server that is up was last found to be.
-
-        Raises:
-            NotReady: none has answered yet.
-        """
+        """What the first server that is up was last found to be; `NotReady` before one answered."""
         for server in sorted(self.servers, key=_is_down):
             if server.known is not None:
                 return server.known
@@ -151,14 +147,10 @@ class Upstream(Generic[Known]):
         A server to which no connection can be made is passed over. A call that fails later is
         repeated once, by another server where there is one, if it may be.
 
-        Args:
-            send: asks one server; raises `Unreachable` or a transport error of httpx where it
-                brings no answer.
-            key: what the server is chosen by; None for the one with the fewest calls.
-            may_repeat: asked after a failure.
+        The server is chosen by a key; None for the one with the fewest calls. It brings no answer
+        where `send` raises `Unreachable` or a transport error of httpx.
 
         Raises:
-            NotReady: this is closed.
             GenerationUnavailable, SimilarityUnavailable: no server answered.
             Exception: whatever else `send` raises, which is an answer.
         """
@@ -171,11 +163,7 @@ class Upstream(Generic[Known]):
             raise unavailable(self.role, message) from error
 
     def check_open(self) -> None:
-        """Refuse a call that no server will get any more.
-
-        Raises:
-            NotReady: this is closed.
-        """
+        """Refuse a call once this is closed, with `NotReady`."""
         if self.is_closed:
             raise NotReady(f"the {_MODELS[self.role]} has stopped")
 

@@ -32,7 +32,6 @@ class Breaker:
         on_state: told of each change.
         lost: what it means that it opens, for the log.
         found: what it means that it closes again.
-        clock: seconds.
         state: only "closed" lets anything be asked. "suspect", also at the start, is decided by a
             probe at once; "open" is known to be a fault, logged, and probed every second.
     """

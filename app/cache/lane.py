@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -20,24 +21,21 @@ class Dropped(Exception):
     """
 
 
+@dataclass(eq=False)
 class Lane(Generic[Item, Reply]):
     """Calls of `handle`, one after another, each with all that came in during the one before.
 
-    Args:
+    Attributes:
         handle: returns a reply for each item, in order; what it raises, all of the batch raise.
         max_batch: sizes of the items of one batch together; the last one may exceed it.
         max_waiting: sizes of all items without a reply together.
     """
 
-    def __init__(
-        self,
-        handle: Callable[[Sequence[Item]], Awaitable[Sequence[Reply]]],
-        max_batch: int = 256,
-        max_waiting: int = 10_000,
-    ) -> None:
-        self._handle = handle
-        self._max_batch = max_batch
-        self._max_waiting = max_waiting
+    handle: Callable[[Sequence[Item]], Awaitable[Sequence[Reply]]]
+    max_batch: int = 256
+    max_waiting: int = 10_000
+
+    def __post_init__(self) -> None:
         self._waiting: deque[tuple[Item, int, asyncio.Future[Reply]]] = deque()
         self._batch: list[tuple[Item, int, asyncio.Future[Reply]]] = []
         self._size = 0
@@ -48,15 +46,12 @@ class Lane(Generic[Item, Reply]):
     ) -> "asyncio.Future[Reply]":
         """The reply, some time later; it need not be waited for, and may be cancelled.
 
-        Args:
-            item: for `handle`.
-            size: of the item.
-            limit_s: the longest that the reply may take; from then on it is a `TimeoutError`.
+        One that takes longer than `limit_s` is a `TimeoutError`.
 
         Raises:
             Dropped: too much waits already.
         """
-        if self._size + size > self._max_waiting:
+        if self._size + size > self.max_waiting:
             raise Dropped("too many at once")
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, size, future))
@@ -91,7 +86,7 @@ class Lane(Generic[Item, Reply]):
     def _next_batch(self) -> int:
         """Take what is next, without those who have left; the size of all that was taken."""
         size = 0
-        while self._waiting and size < self._max_batch:
+        while self._waiting and size < self.max_batch:
             item = self._waiting.popleft()
             size += item[1]
             if not item[2].done():
@@ -100,7 +95,7 @@ class Lane(Generic[Item, Reply]):
 
     async def _serve(self) -> None:
         try:
-            replies = await self._handle([item for item, _, _ in self._batch])
+            replies = await self.handle([item for item, _, _ in self._batch])
         except Exception as error:
             for _, _, future in self._batch:
                 _fail(future, error)

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import httpx
 import typer
@@ -18,7 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from app.cli.clients import client_of
-from app.cli.environment import ApiKey, Url
+from app.cli.environment import ApiKey, Url, fail
 from app.http.described import ABSENT
 from app.http.schemas import ErrorResponse, GenerateResponse
 
@@ -88,15 +88,15 @@ def _ask_and_print(
         else:
             error = ErrorResponse.model_validate_json(response.content).error
     except (httpx.HTTPError, httpx.InvalidURL) as failure:
-        _fail(f"{url}: {str(failure) or type(failure).__name__}")
+        fail(f"{url}: {str(failure) or type(failure).__name__}")
     except ValidationError:
         kind = response.headers.get("content-type", "no content type")
-        _fail(f"{url}: no cocoa service answers there ({response.status_code}, {kind})")
+        fail(f"{url}: no cocoa service answers there ({response.status_code}, {kind})")
     if not is_success:
         message = f"{error.code}: {error.message}"
         if error.field:
             message += f" (field {error.field})"
-        _fail(message)
+        fail(message)
     if as_json:
         typer.echo(response.text)
     else:
@@ -119,11 +119,6 @@ def _json_of(messages: str) -> JsonValue:
             param_hint="--messages",
         ) from None
     return value
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)
 
 
 async def _post(body: Mapping[str, object], url: str | None, key: str | None) -> httpx.Response:

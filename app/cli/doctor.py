@@ -22,9 +22,8 @@ from app.http.responses import weights_of
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.build import connect_comparers, connect_generator
-from workers.config import Role, WorkerConfig, variable
+from workers.config import LanguageModel, Role, WorkerConfig, variable
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 
 
 def doctor(

@@ -1,6 +1,6 @@
 """What commands share: options, settings from the environment, and codes to exit with."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 from urllib.parse import urlsplit
 
 import typer
@@ -41,15 +41,24 @@ ApiKey = Annotated[
 ]
 
 
-def settings_or_exit() -> "Settings":
-    """Settings from the environment; where they are invalid the command ends and says which."""
+def settings_or_exit(**said: object) -> "Settings":
+    """Settings from the environment; where they are invalid the command ends and says which.
+
+    What a command says goes first, but for None.
+    """
     from app.settings import load_settings
 
+    update = {name: value for name, value in said.items() if value is not None}
     try:
-        return load_settings()
+        return load_settings().model_copy(update=update)
     except ValueError as error:  # pydantic's ValidationError is one
-        typer.echo(f"invalid settings: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(f"invalid settings: {error}", 2)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """End the command and say why."""
+    typer.echo(message, err=True)
+    raise typer.Exit(code) from None
 
 
 def exit_code_of(failure: BaseException | None) -> int:

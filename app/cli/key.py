@@ -3,11 +3,11 @@
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import typer
 
-from app.cli.environment import settings_or_exit
+from app.cli.environment import fail, settings_or_exit
 from app.keys.records import KeysFileInvalid, digest_of, new_key, parse_keys
 
 key = typer.Typer(help="Keys for clients of the service (docs/keys.md).", no_args_is_help=True)
@@ -67,9 +67,9 @@ def new(
         else:
             _add(path, entry)
     except KeysFileInvalid as fault:
-        _fail(f"the key cannot be added: {fault}")
+        fail(f"the key cannot be added: {fault}")
     except OSError as fault:
-        _fail(f"the key cannot be added to {path}: {fault.strerror}")
+        fail(f"the key cannot be added to {path}: {fault.strerror}")
     typer.echo(fresh)
 
 
@@ -98,8 +98,3 @@ def _add(path: Path, entry: str) -> None:
         target.write(content)
         os.fsync(target.fileno())
     written.replace(path)
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)

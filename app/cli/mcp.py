@@ -6,10 +6,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import httpx
-import typer
 
 from app.cli.clients import client_of
-from app.cli.environment import ApiKey, Url
+from app.cli.environment import ApiKey, Url, fail
 
 
 def mcp(
@@ -18,8 +17,7 @@ def mcp(
 ) -> None:
     """Serve tools to an agent that starts this command (Model Context Protocol)."""
     if find_spec("mcp") is None:
-        typer.echo("this needs the package mcp: pip install 'cocoa-serve[mcp]'", err=True)
-        raise typer.Exit(2)
+        fail("this needs the package mcp: pip install 'cocoa-serve[mcp]'", 2)
     asyncio.run(_serve(url, key))
 
 

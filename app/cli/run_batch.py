@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,17 +13,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from app.cli.batch_files import (
-    Answers,
-    BadFile,
-    BadLine,
-    Line,
-    Unwritten,
-    count_lines,
-    read_lines,
-)
+from app.cli.batch_files import Answers, BadFile, BadLine, Line, Unwritten, count_lines, read_lines
 from app.cli.clients import client_of
-from app.cli.environment import ApiKey, Url
+from app.cli.environment import ApiKey, Url, fail
 from workers.calling import together
 
 # RFC 9218: in the background. The service lets the key's other requests go first.
@@ -92,29 +85,26 @@ def run_batch(
             batch = _Batch(answers, patience_s, on_outcome)
             asyncio.run(batch.run(lines, url, key, concurrency))
     except (BadFile, OSError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        fail(str(error), 2)
     except (GivenUp, Unwritten) as reason:
         left = total - answers.num_known - outcomes.total()
-        typer.echo(f"{reason}; {left} lines are left: run the same command to go on", err=True)
-        raise typer.Exit(1) from None
+        fail(f"{reason}; {left} lines are left: run the same command to go on")
     told = [f"{count} {outcome}" for outcome, count in sorted(outcomes.items())]
     if answers.num_known:
         told.append(f"{answers.num_known} before")
     typer.echo(f"{total} lines: {', '.join(told) or 'nothing to ask'}", err=True)
     if answers.num_failed:
-        typer.echo(f"{answers.num_failed} have an error in {output_file.name}", err=True)
-        raise typer.Exit(_FAILED)
+        fail(f"{answers.num_failed} have an error in {output_file.name}", _FAILED)
 
 
+@dataclass(slots=True)
 class _Batch:
     """One run over the lines that are not answered yet."""
 
-    def __init__(
-        self, answers: Answers, patience_s: float, on_outcome: Callable[[str], None]
-    ) -> None:
-        self._answers, self._patience_s, self._on_outcome = answers, patience_s, on_outcome
-        self._answered_at = 0.0
+    answers: Answers
+    patience_s: float
+    on_outcome: Callable[[str], None]
+    _answered_at: float = 0.0
 
     async def run(
         self, lines: Iterator[Line], url: str | None, key: str | None, concurrency: int
@@ -133,27 +123,27 @@ class _Batch:
         """Take one line after another; others do the same beside it."""
         for line in lines:
             if line.fault is not None:
-                self._answers.write(line, error=line.fault)
-                self._on_outcome("not sent")
+                self.answers.write(line, error=line.fault)
+                self.on_outcome("not sent")
                 continue
             response = await self._response(line, client)
             try:
                 body = orjson.loads(response.content)
             except orjson.JSONDecodeError:
                 message = f"status {response.status_code} without JSON"
-                self._answers.write(line, error=BadLine("unexpected_response", message))
-                self._on_outcome("not understood")
+                self.answers.write(line, error=BadLine("unexpected_response", message))
+                self.on_outcome("not understood")
                 continue
             told = {
                 "status_code": response.status_code,
                 "request_id": response.headers.get("x-request-id"),
                 "body": body,
             }
-            self._answers.write(line, response=told)
+            self.answers.write(line, response=told)
             outcome = "refused"
             if response.is_success:
                 outcome = "answered"
-            self._on_outcome(outcome)
+            self.on_outcome(outcome)
 
     async def _response(self, line: Line, client: httpx.AsyncClient) -> httpx.Response:
         """What the service says of a line; asked again where it was busy or away."""
@@ -176,8 +166,8 @@ class _Batch:
                     self._answered_at = now()
                     return response
                 trouble, asked_s = f"status {status}", _seconds(response)
-            if now() - self._answered_at > self._patience_s:
-                raise GivenUp(f"no answer for {self._patience_s:g} s ({trouble})")
+            if now() - self._answered_at > self.patience_s:
+                raise GivenUp(f"no answer for {self.patience_s:g} s ({trouble})")
             await asyncio.sleep(max(asked_s, wait_s))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 

@@ -35,17 +35,13 @@ MakeApp = Callable[[Callable[[], None]], Starlette]
 def run(
     make_app: MakeApp,
     settings: Settings,
-    host: str | None,
-    port: int | None,
     *,
     ops_port: int | None = None,
     **uvicorn_options: Any,
 ) -> NoReturn:
     """Serve until a signal or a death, then end the process: 0, 1, or 2 for wrong settings."""
     log = set_up_logging(settings.log_level, settings.log_format)
-    host = host or settings.host
-    if port is None:
-        port = settings.port
+    host, port = settings.host, settings.port
     ops_host = settings.ops_host or host
     _check_free(host, port)
     if ops_port is not None:

@@ -22,9 +22,7 @@ Port = Annotated[
 
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
-    settings = settings_or_exit()
-    if host is not None:
-        settings = settings.model_copy(update={"host": host})
+    settings = settings_or_exit(host=host, port=port)
 
     def make_app(on_death: Callable[[], None]) -> FastAPI:
         if not settings.keys.file and not is_loopback(settings.host):
@@ -35,4 +33,4 @@ def serve(host: Host = None, port: Port = None) -> None:
             )
         return create_app(settings, on_death)
 
-    running.run(make_app, settings, host, port, ops_port=settings.ops_port)
+    running.run(make_app, settings, ops_port=settings.ops_port)

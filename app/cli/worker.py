@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from app.cli import running
-from app.cli.environment import settings_or_exit
+from app.cli.environment import fail, settings_or_exit
 from app.cli.serve import Host, Port
 from app.settings import Settings
 from app.worker import create_worker_app
@@ -23,11 +23,9 @@ def worker(
     port: Port = None,
 ) -> None:
     """Serve one model of this deployment to gateways (docs/workers.md)."""
-    settings = settings_or_exit()
+    settings = settings_or_exit(host=host, port=port)
     _check_files(settings)
-    running.run(
-        partial(create_worker_app, role, settings), settings, host, port, **_options(settings)
-    )
+    running.run(partial(create_worker_app, role, settings), settings, **_options(settings))
 
 
 def _check_files(settings: Settings) -> None:
@@ -42,8 +40,7 @@ def _check_files(settings: Settings) -> None:
             context.load_verify_locations(config.tls_ca_file)
     except OSError as error:  # ssl.SSLError is one
         reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
-        typer.echo(f"invalid settings: {variable(f'worker.{setting}')} {reason}", err=True)
-        raise typer.Exit(2) from None
+        fail(f"invalid settings: {variable(f'worker.{setting}')} {reason}", 2)
 
 
 def _options(settings: Settings) -> dict[str, Any]:

@@ -36,12 +36,11 @@ PartSaid = tuple[str | tuple[int, int], bool]
 
 @dataclass(slots=True, eq=False)
 class Feedback:
-    """The labels of one deployment; whoever counts them is told what becomes of each."""
+    """The labels of one deployment; `count` is told what becomes of answers and labels."""
 
     store: FeedbackStore
     config: FeedbackConfig
-    on_answer: Callable[[AnswerOutcome], None]
-    on_label: Callable[[LabelOutcome], None]
+    count: Callable[[str, AnswerOutcome | LabelOutcome], None]
     _has_failed: bool = False
 
     def remember(self, make: Callable[[], Answer | None]) -> None:
@@ -49,9 +48,9 @@ class Feedback:
         try:
             if (answer := make()) is not None:
                 self.store.remember(answer)
-                self.on_answer("remembered")
+                self.count("feedback_answers", "remembered")
         except Exception as error:  # a defect here must not cost anybody an answer
-            self.on_answer("lost")
+            self.count("feedback_answers", "lost")
             if not self._has_failed:
                 logger.error("an answer cannot be remembered: %s", type(error).__name__)
             self._has_failed = True
@@ -64,14 +63,9 @@ class Feedback:
         namespace: str = "",
         parts: Sequence[PartSaid] = (),
     ) -> None:
-        """Keep what an application says of an answer; durable on return.
+        """Keep what an application says of an answer, its quality in [0, 1]; durable on return.
 
-        Args:
-            answer_id: of the answer.
-            quality: in [0, 1]; None where nothing is said of the whole.
-            task: what kind of question it was.
-            namespace: of whoever says it, which must be the answer's.
-            parts: what is said of parts of it.
+        The namespace of whoever says it must be the answer's.
 
         Raises:
             UnknownAnswer: no answer of this id can be labelled.
@@ -98,7 +92,7 @@ class Feedback:
             why = str(error) or f"not kept within {self.config.timeout_s:g} s"
             raise FeedbackUnavailable(why) from None
         finally:
-            self.on_label(outcome)
+            self.count("feedback_labels", outcome)
 
     async def _find(self, name: str) -> Answer | None:
         answer = await self.store.find(name)
@@ -139,17 +133,15 @@ def part_labels(answer: Answer, parts: Sequence[PartSaid]) -> tuple[PartLabel, .
 
 
 def make_feedback(
-    config: FeedbackConfig,
-    on_answer: Callable[[AnswerOutcome], None],
-    on_label: Callable[[LabelOutcome], None],
+    config: FeedbackConfig, count: Callable[[str, AnswerOutcome | LabelOutcome], None]
 ) -> Feedback | None:
     """The labels that are configured; None where none are collected. Nothing is opened yet."""
-    on_lost = partial(on_answer, "lost")
+    on_lost = partial(count, "feedback_answers", "lost")
     if config.path:
-        return Feedback(FileStore(config, on_lost), config, on_answer, on_label)
+        return Feedback(FileStore(config, on_lost), config, count)
     if url := config.whole_url():
         # The client of Redis is imported only where a deployment has one.
         from app.feedback.redis import RedisStore
 
-        return Feedback(RedisStore(url, config, on_lost), config, on_answer, on_label)
+        return Feedback(RedisStore(url, config, on_lost), config, count)
     return None

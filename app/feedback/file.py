@@ -41,10 +41,7 @@ class _Served:
 class FileStore:
     """A `FeedbackStore`: answers in this process, labels in a file that only it writes to.
 
-    Args:
-        config: with a path.
-        on_lost: told of each answer that makes room for another one.
-        clock: Unix seconds.
+    `on_lost` is told of each answer that makes room for another one.
     """
 
     def __init__(
@@ -64,11 +61,7 @@ class FileStore:
         self._is_whole = True
 
     async def start(self) -> None:
-        """Open the file and take it; a half-written last line, acknowledged to nobody, goes.
-
-        Raises:
-            OSError: it cannot be written to, or is another gateway's.
-        """
+        """Open the file and take it; a half-written last line, acknowledged to nobody, goes."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
 
     async def close(self) -> None:
@@ -98,11 +91,7 @@ class FileStore:
         return served.answer
 
     async def put(self, label: Label) -> None:
-        """Return after fsync, one for all labels that wait; a repeated label is no further line.
-
-        Raises:
-            InvalidRequest: the label of this answer has changed too often.
-        """
+        """Return after fsync, one for all labels that wait; a repeated label is no further line."""
         served = self._answers.get(label.answer.name) or _Served(label.answer)
         said, written = (label.quality, label.task, label.parts), served.written
         if written is None or said != served.said:

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from app.cache.protocol import CacheConfig
 from app.http.telemetry import Telemetry
@@ -15,9 +14,6 @@ from app.keys.records import Key, KeysConfig
 from app.keys.ring import KeyRing, is_expired
 from app.scoring.ask import Caller, current_caller
 from models.errors import Forbidden, Unauthorized
-
-if TYPE_CHECKING:
-    from app.keys.shared import SharedLimits
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -36,7 +32,12 @@ class Access:
     def __init__(self, config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
         self._ring = KeyRing(Path(config.file), self._on_change)
-        self._shared = _shared_limits(cache, telemetry)
+        self._shared = None
+        if url := cache.whole_url():
+            # The client of Redis is imported only where a deployment has one.
+            from app.keys.shared import SharedLimits
+
+            self._shared = SharedLimits(url, cache, telemetry.set_limits_breaker)
         self._limits = KeyLimits(self._shared, partial(telemetry.observe_one, "key_refusals"))
         self._by_name: dict[str, Key] = {}
         self._on_change(True)
@@ -94,21 +95,6 @@ class Access:
     def _on_change(self, is_good: bool) -> None:
         self._by_name = {key.name: key for key in self._ring.keys}
         self._telemetry.set_keys(list(self._by_name), is_broken=not is_good)
-
-
-def _shared_limits(cache: CacheConfig, telemetry: Telemetry) -> "SharedLimits | None":
-    if not (url := cache.whole_url()):
-        return None
-    # The client of Redis is imported only where a deployment has one.
-    from app.keys.shared import SharedLimits
-
-    return SharedLimits(url, cache, telemetry.set_limits_breaker)
-
-
-def make_access(config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> Access | None:
-    if not config.file:
-        return None
-    return Access(config, cache, telemetry)
 
 
 class Origins:

@@ -1,7 +1,9 @@
 """The one shape of every error response."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -123,7 +125,8 @@ def _invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorB
     """The body for pydantic's errors: the first one, and the first few as its details."""
     if found[0]["type"] == "json_invalid":
         return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
-    details = [_fault(error) for error in found[:MAX_FAULTS]]
+    # Their `input` is left out, because it may quote the prompt.
+    details = [Fault(field=_field(error), message=error["msg"]) for error in found[:MAX_FAULTS]]
     first = details[0]
     return ErrorBody(
         code="invalid_request",
@@ -134,11 +137,6 @@ def _invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorB
     )
 
 
-def _fault(error: Mapping[str, Any]) -> Fault:
-    """One of pydantic's errors; its `input` is left out, because it may quote the prompt."""
-    return Fault(field=_field(error), message=error["msg"])
-
-
 def _field(error: Mapping[str, Any]) -> str | None:
     """Dotted path of the field at fault; a cross-field check names the field of its body."""
     # Parts that begin with # are tags of unions.
@@ -147,3 +145,21 @@ def _field(error: Mapping[str, Any]) -> str | None:
     if isinstance(named, str):
         parts.append(named)
     return ".".join(parts)[:_MAX_FIELD_CHARACTERS] or None
+
+
+@contextmanager
+def named(names: Mapping[str, str]) -> Iterator[None]:
+    """Rename these fields of an `Ask` in errors, as the bodies of a door call them.
+
+    Raises:
+        CocoaError: a copy of what the block raised, since the error itself may be another request's
+            too, where both share the work.
+    """
+    try:
+        yield
+    except errors.CocoaError as error:
+        if error.field is None or error.field not in names:
+            raise
+        renamed = copy(error)
+        renamed.field = names[error.field]
+        raise renamed from error

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
 from traceback import walk_tb
-from types import FrameType
 from typing import Any, TextIO
 
 import orjson
@@ -57,11 +56,7 @@ class LogWriter(QueueHandler):
     Attributes:
         on_lost: called for each line that is not written, because too many wait already or writing
             failed. Once a line can be written again, another one says how many were lost.
-        num_lost: lines so far.
-
-    Args:
-        stream: None loses every line.
-        max_lines: that wait.
+        num_lost: lines so far; without a stream it is every line.
     """
 
     def __init__(self, stream: TextIO | None, max_lines: int = _MAX_LINES) -> None:
@@ -148,11 +143,7 @@ class LoggedStream:
         return False
 
     def fileno(self) -> int:
-        """That of the process, for libraries that write to the file itself.
-
-        Raises:
-            OSError: it has none.
-        """
+        """That of the process, for libraries that write to the file itself."""
         if sys.__stderr__ is None:
             raise OSError("the process has no stderr")
         return sys.__stderr__.fileno()
@@ -202,7 +193,10 @@ def places_of(error: BaseException) -> list[str]:
     for number, (frame, line) in enumerate(frames, start=1):
         is_ours = frame.f_globals.get("__name__", "").startswith(_OUR_PACKAGES)
         if is_ours or number == len(frames):
-            places.append(f"{_short_path(frame)}:{line}")
+            # From the top package on, which hides where the project is installed.
+            package = f"/{frame.f_globals.get('__name__', '').partition('.')[0]}/"
+            path = frame.f_code.co_filename
+            places.append(f"{path[path.rfind(package) + 1 :]}:{line}")
     return places
 
 
@@ -240,9 +234,3 @@ def _exceptions(error: BaseException | None) -> list[dict[str, Any]]:
             cause = error.__context__
         error = cause
     return told
-
-
-def _short_path(frame: FrameType) -> str:
-    """A frame's file from its top package on, which hides where the project is installed."""
-    path, package = frame.f_code.co_filename, frame.f_globals.get("__name__", "").partition(".")[0]
-    return path[path.rfind(f"/{package}/") + 1 :]

@@ -54,15 +54,7 @@ def add_middleware(
     *,
     has_ops_port: bool = False,
 ) -> None:
-    """Put all of it around an application.
-
-    Args:
-        app: what is served.
-        telemetry: told of every request.
-        limits: of bodies.
-        access: whose keys are needed; where none are, whose pages may ask; None lets all in.
-        has_ops_port: whether operation has a port of its own.
-    """
+    """Put all of it around an application; without `access` everybody is let in."""
     app.add_middleware(BodyLimit, limits=limits)
     app.add_middleware(Gate, access=access, has_ops_port=has_ops_port)
     app.add_middleware(RequestLog, telemetry=telemetry)

@@ -6,11 +6,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from app.keys.buckets import LIMITS, LimitName, Refusal, level_after, wait_s
 from app.keys.records import Key, Place
 from models.errors import RateLimited
+
+if TYPE_CHECKING:
+    from app.keys.shared import SharedLimits  # imports Redis
 
 # Another gateway may be a moment behind with what has ended.
 _SECOND_LOOK_S = 0.1
@@ -30,19 +33,7 @@ class _Usage:
     num_running: int = 0
 
 
-class Shared(Protocol):
-    """What all gateways together have let in: `app.keys.shared`, which imports Redis."""
-
-    async def enter(self, place: Place) -> Refusal | None:
-        """Count a request, or say why it may not be let in."""
-
-    def leave(self, place: Place) -> None:
-        """Count a request that has ended no longer."""
-
-    def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
-        """Charge what was used besides."""
-
-
+@dataclass(eq=False)
 class KeyLimits:
     """What each key may use.
 
@@ -50,16 +41,10 @@ class KeyLimits:
     over when Redis is away.
     """
 
-    def __init__(
-        self,
-        shared: Shared | None,
-        on_refusal: Callable[[str, LimitName], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._shared = shared
-        self._on_refusal = on_refusal
-        self._clock = clock
-        self._usages: dict[str, _Usage] = {}
+    shared: "SharedLimits | None"
+    on_refusal: Callable[[str, LimitName], None]
+    clock: Callable[[], float] = time.monotonic
+    _usages: dict[str, _Usage] = field(default_factory=dict)
 
     @asynccontextmanager
     async def held(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
@@ -74,26 +59,26 @@ class KeyLimits:
         usage.num_running += 1
         place = Place(key, costs_tokens)
         try:
-            if self._shared is not None:
-                refusal = await self._enter(self._shared, place)
+            if self.shared is not None:
+                refusal = await self._enter(self.shared, place)
                 if refusal is not None:
                     _take(self._usage(key), "requests_per_minute", -1)
                 self._check(key, refusal)
             yield
         finally:
             usage.num_running -= 1
-            if self._shared is not None:
-                self._shared.leave(place)
+            if self.shared is not None:
+                self.shared.leave(place)
 
     def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
         """Count what a request has turned out to use; whoever comes next waits for it."""
         usage = self._usage(key)
         _take(usage, "requests_per_minute", requests)
         _take(usage, "tokens_per_minute", tokens)
-        if self._shared is not None:
-            self._shared.charge(key, requests=requests, tokens=tokens)
+        if self.shared is not None:
+            self.shared.charge(key, requests=requests, tokens=tokens)
 
-    async def _enter(self, shared: Shared, place: Place) -> Refusal | None:
+    async def _enter(self, shared: "SharedLimits", place: Place) -> Refusal | None:
         refusal = await shared.enter(place)
         if refusal is not None and refusal.limit == "max_concurrent":
             await asyncio.sleep(_SECOND_LOOK_S)
@@ -102,7 +87,7 @@ class KeyLimits:
 
     def _usage(self, key: Key) -> _Usage:
         """What a key has used, by now. A bucket is forgotten while the key has no such limit."""
-        now = self._clock()
+        now = self.clock()
         usage = self._usages.setdefault(key.name, _Usage(now))
         seconds, usage.at = now - usage.at, now
         levels, usage.levels = usage.levels, {}
@@ -113,7 +98,7 @@ class KeyLimits:
     def _check(self, key: Key, refusal: Refusal | None) -> None:
         if refusal is None:
             return
-        self._on_refusal(key.name, refusal.limit)
+        self.on_refusal(key.name, refusal.limit)
         seconds = max(1, math.ceil(refusal.wait_s))
         message = _WORDS[refusal.limit].format(getattr(key, refusal.limit))
         if refusal.limit != "max_concurrent":

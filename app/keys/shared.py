@@ -261,11 +261,7 @@ def _per_minute(key: Key) -> tuple[int, int]:
 
 
 def _refusal_of(reply: Any) -> Refusal | None:
-    """What a script said.
-
-    Raises:
-        InvalidResponse: no script of ours said that.
-    """
+    """What a script said, if it can be one of ours."""
     is_pair = isinstance(reply, list) and list(map(type, reply)) == [int, int]
     if not is_pair or not 0 <= reply[0] <= len(LIMITS) or reply[1] < 0:
         raise InvalidResponse("no answer to a question of limits")

@@ -158,11 +158,13 @@ async def test_the_only_sample_as_answer_has_no_consistency(service):
 
 @pytest.mark.parametrize("similarity", ["fake", "nli", "align", "rouge_l", "jaccard", "added"])
 async def test_the_similarity_function_is_chosen_per_request(service, similarity):
-    result = await generated(service, similarity=similarity)
+    names = ["consistency", "ce_degmat", "degmat", "semantic_entropy", "sar"]
+    result = await generated(service, similarity=similarity, estimators=names)
 
     assert result["provenance"]["similarity"] == similarity
     assert result["provenance"]["similarity_model"]["id"] in {"fake", similarity}
     assert 0 <= result["scores"]["consistency"] <= 1
+    assert None not in result["scores"].values()
 
 
 async def test_a_similarity_function_that_is_not_loaded_is_refused_with_those_that_are(service):

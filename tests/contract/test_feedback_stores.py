@@ -31,7 +31,7 @@ class Running:
 
     def __init__(self, source, config):
         self.source, self.config, self.answers = source, config, []
-        feedback = make_feedback(config, self.answers.append, lambda outcome: None)
+        feedback = make_feedback(config, lambda counter, outcome: self.answers.append(outcome))
         self.store = feedback.store
 
     @property

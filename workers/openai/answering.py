@@ -26,8 +26,15 @@ from workers.client import Unreachable
 from workers.openai import replies, requests
 from workers.openai.found import SCALED
 from workers.openai.profiles import TOO_LONG
-from workers.openai.prompts import ModelCalls, for_tokens, render
-from workers.openai.reading import Forms, forms_of, score_given, texts_of
+from workers.openai.prompts import (
+    Forms,
+    ModelCalls,
+    for_tokens,
+    forms_of,
+    render,
+    score_given,
+    texts_of,
+)
 from workers.openai.replies import Choice
 from workers.openai.requests import Prompt
 from workers.openai.streaming import Teller, behind_reasoning, is_reasoned, merged
@@ -345,11 +352,7 @@ class OpenAIRequest:
 
 
 def check_followed(request: GenerationRequest, text: records.Sequence, *, is_call: bool) -> None:
-    """Refuse a finished text that cannot have followed its schema, or has not called a tool.
-
-    Raises:
-        EngineError: it is no JSON, or no call where that had to come.
-    """
+    """Refuse a finished text that cannot have followed its schema, or has not called a tool."""
     if request.grammar is None or text.is_withheld or text.finish_reason != "stop":
         return
     if is_call:

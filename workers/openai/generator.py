@@ -31,8 +31,7 @@ from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.profiles import TOO_LONG
-from workers.openai.prompts import ModelCalls
-from workers.openai.reading import first_tokens
+from workers.openai.prompts import ModelCalls, first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial, under_schema
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
@@ -53,14 +52,7 @@ _NO_LARK = (
 
 
 class OpenAIGenerator(RemoteWorker[OpenAIServer]):
-    """To be connected before anything else.
-
-    Args:
-        servers: where they are, and which of their models is asked.
-        probes: that this deployment knows, by the statistic that each predicts.
-        hooks: what it is tied to.
-        resolve: finds the addresses of a name, with `routing` by them.
-    """
+    """To be connected before anything else; knows probes by the statistic that each predicts."""
 
     def __init__(
         self,
@@ -181,11 +173,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
 
 def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
-    """Refuse what a server does not heed.
-
-    Raises:
-        InvalidRequest: names the field, and why.
-    """
+    """Refuse what a server does not heed, by the name of the field."""
     if request.grammar is not None and not can.holds_calls(request):
         reason = can.profile.no_grammar or ""
         if request.grammar.kind == "lark":
@@ -199,11 +187,7 @@ def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
 async def connect_generator(
     servers: GeneratorConfig, hooks: Hooks, probes: ProbeConfig
 ) -> OpenAIGenerator:
-    """The generator at its url, once one of its servers has been tried out.
-
-    Raises:
-        ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
-    """
+    """The generator at its url, once one of its servers has been tried out."""
     generator = OpenAIGenerator(servers, probes=probe_infos(probes), hooks=hooks)
     await generator.upstream.connect()
     return generator

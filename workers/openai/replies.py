@@ -184,11 +184,7 @@ class Choice:
         return bool(tokens) and (tokens[-1] == "" or not shown.endswith(self.text.rstrip()))
 
     def of_prompt(self, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
-        """Log-probs (T,) and texts of the last T tokens of its prompt, which are `ids`.
-
-        Raises:
-            Unreachable: they make no sense.
-        """
+        """Log-probs (T,) and texts of the last T tokens of its prompt, which are `ids`."""
         logprobs, texts = [], []
         told = self.prompt_tokens[-len(ids) :]
         try:

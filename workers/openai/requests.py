@@ -31,9 +31,6 @@ class Prompt:
     """A prompt as a server is asked it: exactly one of the first three.
 
     Attributes:
-        ids: token ids.
-        text: raw text.
-        messages: of a chat.
         opened: whether it ends in `<think>`.
         further: what else a chat is sent with, such as tools.
         as_message: whether raw text became a message, as the server completes no text.

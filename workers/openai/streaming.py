@@ -85,11 +85,7 @@ def _parted(choice: Choice, *, opened: bool) -> Reasoning:
 
 
 def merged(events: Sequence[Any]) -> dict[str, Any]:
-    """One reply of all events of a stream, as if it had come at once.
-
-    Raises:
-        Unreachable: they make no sense.
-    """
+    """One reply of all events of a stream, as if it had come at once."""
     choices: dict[int, dict[str, Any]] = {}
     rest: dict[str, Any] = {}
     try:
@@ -146,11 +142,7 @@ def _add_calls(calls: list[dict[str, Any]], pieces: Sequence[Mapping[str, Any]])
 class Teller:
     """Hears the events of a stream, and tells the tokens of one of its choices.
 
-    Args:
-        request: says what is wanted of each token.
-        index: of the choice.
-        listener: told each of its tokens.
-        opened: whether the prompt ended in the tag that begins a reasoning.
+    `opened` is as in `behind_reasoning`.
     """
 
     def __init__(
@@ -232,8 +224,8 @@ class Teller:
         elif found.text is not None:
             if not any(tags.inner):
                 self._tell_thoughts(_certain(found.text))
-        elif text.strip() and not _may_reason(text.lstrip()):
-            self._begin(0, text)
+        elif text.strip() and not any(one.start.startswith(text.lstrip()) for one in KNOWN_TAGS):
+            self._begin(0, text)  # with which no start tag begins
 
     def _begin(self, first: int, text: str) -> None:
         """Tell the tokens held from the answer's first one on, which have its text."""
@@ -252,11 +244,6 @@ class Teller:
         """Tell what is new of a reasoning, of which this much is certain."""
         if new := thoughts[self._listener.num_thoughts :]:
             self._listener.tell(Token("", reasoning=new))
-
-
-def _may_reason(text: str) -> bool:
-    """Whether a text that has no start tag yet may begin with one."""
-    return any(one.start.startswith(text) for one in KNOWN_TAGS)
 
 
 def _certain(thoughts: str) -> str:

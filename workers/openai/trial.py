@@ -22,7 +22,7 @@ from workers.config import GeneratorConfig, variable
 from workers.openai.found import UNKNOWN_CONTEXT, Columns, Fingerprint, OpenAIServer, common
 from workers.openai.profiles import GENERIC, NO_FORMAT, PROFILES, Profile, by_entry, by_host
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
-from workers.openai.replies import ALL_ZERO, UNMASKED, Choice, first_columns, to_sequence
+from workers.openai.replies import ALL_ZERO, UNMASKED, Choice, count, first_columns, to_sequence
 from workers.openai.requests import Prompt, under_grammar
 from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
@@ -71,9 +71,7 @@ _NO_LIGHT = {
 class GeneratorTrial:
     """How an OpenAI-compatible server is found out: see `workers.standing.Kind`.
 
-    Args:
-        servers: what the deployment says of it; without a model the first that it lists is asked.
-        probes: that this deployment knows, by the statistic that each predicts.
+    Where the deployment names no model, the first that it lists is asked.
 
     Raises:
         ModelNotLoaded: the deployment names a kind of server that there is not.
@@ -154,26 +152,26 @@ class GeneratorTrial:
         self, can: OpenAIServer, entry: Mapping[str, Any], look: Mapping[str, Any]
     ) -> OpenAIServer:
         """What a server says of itself in the entry of its model, each in its own way."""
-        meta = _mapping(entry.get("meta"))
         counts = (
-            entry.get("context"),  # that of the settings
-            entry.get("max_model_len"),
-            _mapping(look.get("default_generation_settings")).get("n_ctx"),
-            meta.get("n_ctx"),
-            entry.get("context_length"),
-            entry.get("context_window"),
-            meta.get("n_ctx_train"),
+            count(entry, "context"),  # that of the settings
+            count(entry, "max_model_len"),
+            count(look, "default_generation_settings", "n_ctx"),
+            count(entry, "meta", "n_ctx"),
+            count(entry, "context_length"),
+            count(entry, "context_window"),
+            count(entry, "meta", "n_ctx_train"),
         )
-        if slots := _count(look.get("total_slots")):
+        if slots := count(look, "total_slots"):
             can.draws_at_most(slots)
-        sees = _mapping(look.get("modalities")).get("vision", True)
+        modalities = look.get("modalities")
+        sees = not isinstance(modalities, Mapping) or modalities.get("vision", True)
         version = look.get("version")
         return replace(
             can,
             model_id=entry["id"],
             root=str(entry.get("root") or ""),
             version=version if isinstance(version, str) else "",
-            max_context_tokens=next(filter(None, map(_count, counts)), UNKNOWN_CONTEXT),
+            max_context_tokens=next(filter(None, counts), UNKNOWN_CONTEXT),
             no_images="" if sees else _NO_IMAGES,
             revision=self._servers.revision,
             is_routed=self._servers.routing == "upstream",
@@ -193,15 +191,6 @@ class GeneratorTrial:
         if not columns.no_light:
             known = self._probes.items()
             can.probes = {name: one for name, one in known if columns.place_of(one) is not None}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(value: Any) -> int:
-    """A positive integer; 0 for anything else."""
-    return value if type(value) is int and value > 0 else 0
 
 
 async def _try(calls: ModelCalls, end_token: str) -> None:

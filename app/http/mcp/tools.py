@@ -85,11 +85,7 @@ class _Server(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """What the tool gives.
-
-        Raises:
-            ToolError: it gives none.
-        """
+        """What the tool gives, or a `ToolError`."""
         for tool in await self.list_tools():
             unknown = arguments.keys() - tool.input_schema["properties"].keys()
             if tool.name == name and unknown:

@@ -67,7 +67,8 @@ class Chunks:
         return chunks + _DONE
 
     def error(self, error: ErrorBody, status: int) -> bytes:
-        return _data(openai_error(status, error))  # without a name, as clients know it
+        # Without a name, as clients know it.
+        return b"data: " + json_of(openai_error(status, error)) + b"\n\n"
 
     def _piece(self, piece: Piece) -> bytes:
         """Chunks of a piece; none where they would be empty, or a text has no place for it."""
@@ -146,8 +147,4 @@ class Chunks:
         }
         if self._wanted.usage:
             chunk["usage"] = usage
-        return _data(chunk)
-
-
-def _data(value: Any) -> bytes:
-    return b"data: " + json_of(value) + b"\n\n"
+        return b"data: " + json_of(chunk) + b"\n\n"

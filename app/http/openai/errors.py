@@ -1,10 +1,7 @@
 """Errors as OpenAI's clients read them."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
-from app.http.named import named
 from app.http.openai.requests import UncertaintyWanted
 from app.http.schemas import ErrorBody
 from models.errors import PromptTooLong
@@ -12,14 +9,14 @@ from models.errors import PromptTooLong
 _PREFIX = "/v1/"
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 # Names in these bodies of those fields of an `Ask` that are called differently there.
-_PARAMS = {
+PARAMS = {name: f"uncertainty.{name}" for name in UncertaintyWanted.model_fields}
+PARAMS |= {
+    "temperature": "temperature",
     "max_new_tokens": "max_tokens",
     "return_tokens": "logprobs",
     "primary": "uncertainty.estimator",
     "light": "uncertainty.mode",
 }
-_IN_UNCERTAINTY = {name: f"uncertainty.{name}" for name in UncertaintyWanted.model_fields}
-del _IN_UNCERTAINTY["temperature"]
 
 
 def is_of_openai(path: str) -> bool:
@@ -49,8 +46,3 @@ def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
             "request_id": body.request_id,
         }
     }
-
-
-def named_by_params(names: Mapping[str, str]) -> AbstractContextManager[None]:
-    """Rename the fields of an `Ask` in errors as OpenAI's bodies, or one endpoint's, call them."""
-    return named({**_IN_UNCERTAINTY, **_PARAMS, **names})

@@ -7,35 +7,14 @@ value they are refused by name.
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from app.http.requests.fields import (
     MAX_SAMPLES,
     AnswerStrategy,
-    NewTokens,
-    NullIsDefault,
-    ReasoningBounds,
-    ReasoningEffort,
-    ScoresWanted,
-    Seed,
-    StopStrings,
-    TemplateVariables,
-    Whole,
-    check_light,
-    encodable,
-    refuse_if,
-    template_variables,
-)
-from app.http.requests.messages import ChatMessage, kind_of, messages_asked
-from app.http.requests.neutral import (
     FixedVerbosity,
     Label,
+    NewTokens,
     No,
     NoBias,
     NoCut,
@@ -48,11 +27,24 @@ from app.http.requests.neutral import (
     NoSound,
     NoStore,
     NoTool,
+    NullIsDefault,
     OneTried,
     Platform,
+    ReasoningBounds,
+    ReasoningEffort,
+    ScoresWanted,
+    Seed,
+    StopStrings,
+    TemplateVariables,
     UsualTier,
+    Whole,
+    check_light,
+    encodable,
     only,
+    refuse_if,
+    template_variables,
 )
+from app.http.requests.messages import ChatMessage, kind_of, messages_asked
 from app.http.requests.tools import ToolsWanted, tools_asked
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
@@ -335,11 +327,7 @@ def served_names(generator: GeneratorInfo) -> list[str]:
 
 
 def is_light(name: str, generator: GeneratorInfo) -> bool:
-    """Whether a model's name asks for light mode.
-
-    Raises:
-        UnknownModel: this deployment does not serve it.
-    """
+    """Whether the name of a model that is served here asks for light mode."""
     names = (generator.model_id, ALIAS)
     if name in names:
         return False

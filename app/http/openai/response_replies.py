@@ -83,9 +83,7 @@ class ResponseEvents:
         events += self._end()
         if (refusal := refusal_of(said, result)) is not None:
             self._items.append(_item("message", refusal, is_refusal=True))
-            place = {"output_index": len(self._items) - 1, "item": self._items[-1]}
-            events += self._event("output_item.added", **place)
-            events += self._event("output_item.done", **place)
+            events += self._item_event("added") + self._item_event("done")
         body = _body(self._wanted, self._items, result, said)
         return events + self._event(body["status"], response=body)
 
@@ -123,40 +121,33 @@ class ResponseEvents:
     def _begin(self, kind: str) -> bytes:
         self._is_open = True
         self._items.append(_item(kind, "") | {"status": "in_progress"})
-        whole = self._items[-1]
-        place, [part] = self._place(), whole["content"]
-        added = {"output_index": place["output_index"], "item": whole | {"content": []}}
-        return self._event("output_item.added", **added) + self._event(
-            "content_part.added", **place, part=part
-        )
+        events, [part] = self._item_event("added", content=[]), self._items[-1]["content"]
+        return events + self._event("content_part.added", **self._place(), part=part)
 
     def _end(self) -> bytes:
         if not self._is_open:
             return b""
         self._is_open = False
         self._items[-1]["status"] = "completed"
-        place, item = self._place(), self._items[-1]
-        [part] = item["content"]
+        place, [part] = self._place(), self._items[-1]["content"]
         done = {name: part[name] for name in ("text", "logprobs") if name in part}
         events = self._event(f"{part['type']}.done", **place, **done)
         events += self._event("content_part.done", **place, part=part)
-        return events + self._event(
-            "output_item.done", output_index=place["output_index"], item=item
-        )
+        return events + self._item_event("done")
 
     def _call(self, call: Call) -> bytes:
-        item = _call_item(call)
+        item, index = _call_item(call), len(self._items)
         self._items.append(item)
-        place = {"item_id": item["id"], "output_index": len(self._items) - 1}
-        begun = item | {"arguments": "", "status": "in_progress"}
-        index, said = {"output_index": place["output_index"]}, item["arguments"]
-        name = "function_call_arguments"
-        return (
-            self._event("output_item.added", **index, item=begun)
-            + self._event(f"{name}.delta", **place, delta=said)
-            + self._event(f"{name}.done", **place, name=item["name"], arguments=said)
-            + self._event("output_item.done", **index, item=item)
-        )
+        place, said = {"item_id": item["id"], "output_index": index}, item["arguments"]
+        name, done = "function_call_arguments", {"name": item["name"], "arguments": said}
+        events = self._item_event("added", arguments="", status="in_progress")
+        events += self._event(f"{name}.delta", **place, delta=said)
+        return events + self._event(f"{name}.done", **place, **done) + self._item_event("done")
+
+    def _item_event(self, name: str, **shown: Any) -> bytes:
+        """Of the last item; it has what is shown in place of what it has."""
+        index, item = len(self._items) - 1, self._items[-1] | shown
+        return self._event(f"output_item.{name}", output_index=index, item=item)
 
     def _place(self) -> dict[str, Any]:
         index = len(self._items) - 1

@@ -8,7 +8,11 @@ from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields
 from app.http.requests.fields import (
+    FixedVerbosity,
     NewTokens,
+    No,
+    NoReference,
+    NoTruncation,
     NullIsDefault,
     ReasoningEffort,
     Whole,
@@ -16,12 +20,6 @@ from app.http.requests.fields import (
     refuse_if,
 )
 from app.http.requests.messages import SHOWN, Echoed, Text, kind_of
-from app.http.requests.neutral import (
-    FixedVerbosity,
-    No,
-    NoReference,
-    NoTruncation,
-)
 from app.http.requests.tools import (
     FORMATS,
     Function,
@@ -286,9 +284,13 @@ class ResponseRequest(ChatFields):
     def wants_logprobs(self) -> bool:
         return _LOGPROBS in self.include or self.top_logprobs > 0
 
-    def as_chat(self) -> dict[str, Any]:
+    def as_chat(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The same chat, and what its fields are called here."""
         chat: dict[str, Any] = {name: getattr(self, name) for name in _SAME & self.model_fields_set}
-        chat["messages"], _ = self._messages()
+        chat["messages"], places = self._messages()
+        names = {f"messages.{number}": place for number, place in enumerate(places)}
+        names |= {"messages": "input", "max_tokens": "max_output_tokens", "logprobs": "include"}
+        names |= {"response_format": "text.format", EFFORT: "reasoning.effort"}
         chat["max_tokens"], chat["logprobs"] = self.max_output_tokens, self.wants_logprobs
         chat["tools"] = [{"type": "function", "function": tool} for tool in self.tools]
         if isinstance(self.tool_choice, FunctionChosen):
@@ -297,14 +299,7 @@ class ResponseRequest(ChatFields):
             chat[EFFORT] = self.reasoning.effort
         if self.text is not None and self.text.format is not None:
             chat["response_format"] = _format(self.text.format)
-        return chat
-
-    @property
-    def names(self) -> dict[str, str]:
-        _, places = self._messages()
-        names = {f"messages.{number}": place for number, place in enumerate(places)}
-        names |= {"messages": "input", "max_tokens": "max_output_tokens", "logprobs": "include"}
-        return names | {"response_format": "text.format", EFFORT: "reasoning.effort"}
+        return chat, names
 
     def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Messages of the same chat, and where here each is from.

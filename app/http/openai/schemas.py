@@ -41,15 +41,11 @@ class TopLogprob(Described):
     """of `token` in UTF-8, each 0 to 255"""
 
 
-class TokenLogprob(Described):
+class TokenLogprob(TopLogprob):
     """One token of the answer, the terminating one included."""
 
     token: str
     """its share of the answer's text"""
-    logprob: float
-    """in nats, ≤ 0, under the raw distribution"""
-    bytes: list[int] | None
-    """of `token` in UTF-8, each 0 to 255"""
     top_logprobs: list[TopLogprob] = []  # noqa: RUF012 - pydantic copies it
     """as many of the likeliest tokens in its place as were asked for, the likeliest first"""
 
@@ -94,38 +90,34 @@ class AssistantMessage(Described):
     """the same, by the name that older clients read"""
 
 
-class ChatChoice(Described):
-    """One choice: the scored answer, or another sample."""
-
+class _Choice(Described):
     index: int = 0
     """≥ 0; 0 for the scored answer"""
-    message: AssistantMessage
-    """the answer"""
-    logprobs: ChatLogprobs | None
-    """null unless asked for"""
     finish_reason: FinishReason
-    """what ended the answer: `stop`, `length`, `tool_calls`, `content_filter`, or another word of
-    the model's server"""
+    """what ended the answer: `stop`, `length`, `content_filter`, of a chat `tool_calls`, or another
+    word of the model's server"""
     uncertainty: Uncertainty | None
     """how sure the model is of it; null for choices behind the first, which nothing scores"""
 
 
-class TextChoice(Described):
+class ChatChoice(_Choice):
     """One choice: the scored answer, or another sample."""
 
-    index: int = 0
-    """≥ 0; 0 for the scored answer"""
+    message: AssistantMessage
+    """the answer"""
+    logprobs: ChatLogprobs | None
+    """null unless asked for"""
+
+
+class TextChoice(_Choice):
+    """One choice: the scored answer, or another sample."""
+
     text: str
     """the answer; empty where it was refused, or did not pass and was to be held back"""
     refusal: str = ABSENT
     """what the model's server says in place of an answer; absent where it gives one"""
     logprobs: TextLogprobs | None
     """null unless asked for"""
-    finish_reason: FinishReason
-    """what ended the answer: `stop`, `length`, `content_filter`, or another word of the model's
-    server"""
-    uncertainty: Uncertainty | None
-    """how sure the model is of it; null for choices behind the first, which nothing scores"""
 
 
 class CompletionTokensDetails(Described):

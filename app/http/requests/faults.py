@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from app.http.requests.fields import Body
+from app.http.requests.fields import BODIES, Body
 from app.spelling import did_you_mean
 
 _NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
@@ -47,26 +47,16 @@ def _no_object(place: tuple[int | str, ...], given: object, title: str) -> str:
 
 def _body_at(place: tuple[int | str, ...], title: str) -> type[Body] | None:
     """What is read at a place in the body of this title."""
-    body = _named(title)
+    body = BODIES.get(title)
     for part in place:
         if isinstance(part, int):
             continue
         if part.startswith("#"):
-            body = _named(part.removeprefix("#")) or body
+            body = BODIES.get(part.removeprefix("#"), body)
         elif body is not None:
             field = body.model_fields.get(part)
             body = None if field is None else next(_bodies_in(field.annotation), None)
     return body
-
-
-def _named(name: str) -> type[Body] | None:
-    pending = [Body]
-    while pending:
-        one = pending.pop()
-        if one.__name__ == name:
-            return one
-        pending += one.__subclasses__()
-    return None
 
 
 def _bodies_in(annotation: Any) -> Iterator[type[Body]]:

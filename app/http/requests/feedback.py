@@ -15,10 +15,6 @@ from models.calibration import ALL
 def _readable(task: str | None) -> str | None:
     if task is not None and re.search(f"[{CONTROL}]", task):
         raise PydanticCustomError("control_character", "must have no control characters")
-    return task
-
-
-def _not_all(task: str | None) -> str | None:
     if task == ALL:
         raise PydanticCustomError("reserved", f'"{ALL}" is the name of all tasks together')
     return task
@@ -79,7 +75,6 @@ class FeedbackRequest(Body):
         Field(min_length=1, max_length=64, json_schema_extra=_OF_TASK),
         AfterValidator(encodable),
         AfterValidator(_readable),
-        AfterValidator(_not_all),
     ] = None
     """What kind of question it was, for a calibration by task."""
 

@@ -47,11 +47,7 @@ def _known_estimator(name: str) -> str:
 
 
 def refuse_if(applies: object, field: str, why: LiteralString) -> None:
-    """Refuse a field that does not go with others.
-
-    Raises:
-        PydanticCustomError: it does not, as `applies` says; names the field.
-    """
+    """Refuse a field, by its name, that does not go with others."""
     if applies:
         raise PydanticCustomError("one_of", why, {"field": field})
 
@@ -88,13 +84,6 @@ def few_values(value: Any) -> Any:
     return value
 
 
-def _as_list(value: Any) -> Any:
-    """A single string as a list of one; anything else as it is."""
-    if isinstance(value, str):
-        return [value]
-    return value
-
-
 def _number_or_auto(value: Any) -> Any:
     """Checked in one step: pydantic's union would report a wrong value twice."""
     if isinstance(value, float) and value.is_integer():
@@ -121,7 +110,11 @@ Whole = BeforeValidator(
 SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole]
 _StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
 StopStrings = Annotated[
-    _StopStrings, BeforeValidator(_as_list, json_schema_input_type=StopString | _StopStrings)
+    _StopStrings,
+    BeforeValidator(
+        lambda value: [value] if isinstance(value, str) else value,
+        json_schema_input_type=StopString | _StopStrings,
+    ),
 ]
 TemplateVariables = Annotated[
     dict[str, JsonValue],
@@ -168,6 +161,10 @@ def template_variables(
     return variables | {EFFORT: effort}
 
 
+# By their names.
+BODIES: dict[str, type["Body"]] = {}
+
+
 class Body(Described):
     """What a client sends. Only the first fault of a list is reported (`fail_fast`)."""
 
@@ -180,6 +177,10 @@ class Body(Described):
     other_names: ClassVar[Mapping[str, str]] = {}
     # Optional fields that nearly every body has, which an example shows besides the required ones.
     usual: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        BODIES[cls.__name__] = cls
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
@@ -252,11 +253,7 @@ _OF_SAMPLES = (
 
 
 def check_light(body: BaseModel, prefix: str = "") -> None:
-    """Refuse what a light request says of samples.
-
-    Raises:
-        InvalidRequest: names the field.
-    """
+    """Refuse what a light request says of samples, by the name of the field."""
     for name in _OF_SAMPLES:
         if name in body.model_fields_set:
             message = "must be left out in light mode, which draws no samples"
@@ -379,3 +376,67 @@ class ScoresWanted(NullIsDefault):
             is_alone = self.num_samples != "auto" and getattr(self, name) is not None
             refuse_if(is_alone, name, 'is heeded with num_samples "auto" only')
         return self
+
+
+# Why a parameter that changes what the model draws is refused: scores are of the law that it is.
+_ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
+
+
+def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
+    """For a field that may hold these values alone; the first one is what to send."""
+
+    def check(value: Any) -> Any:
+        for one in values:
+            # True equals 1 in Python.
+            if one == value and isinstance(one, bool) == isinstance(value, bool):
+                return value
+        message = "{why}: leave it out, or send {neutral}"
+        about = {"why": why, "neutral": str(values[0]).lower()}
+        raise PydanticCustomError("not_supported", message, about)
+
+    return PlainValidator(check, json_schema_input_type=Literal[values])
+
+
+def empty(
+    kind: type[list[Any]] | type[dict[str, Any]] | None = None, why: str = "is not supported here"
+) -> PlainValidator:
+    """For a field that may hold an empty list or object alone; for None, null alone."""
+
+    def check(value: Any) -> Any:
+        if value is not None and (kind is None or value != kind()):
+            raise PydanticCustomError("not_supported", "{why}: leave it out", {"why": why})
+        return value
+
+    if kind is None:
+        return PlainValidator(check, json_schema_input_type=None)
+    return PlainValidator(check, json_schema_input_type=Annotated[kind, Field(max_length=0)])
+
+
+No = Annotated[Any, only(False)]
+NoTool = Annotated[Any, only("none", "auto", why="is the former name of tool_choice")]
+EmptyList = Annotated[Any, empty(list)]
+NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
+NoFactor = Annotated[Any, only(1, why=_ANOTHER_LAW)]
+NoCut = Annotated[Any, only(-1, 0, why="is that of samples: uncertainty.top_k")]
+NoBias = Annotated[Any, empty(dict, _ANOTHER_LAW)]
+NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
+NoTruncation = Annotated[Any, only("disabled", why="no input is cut here")]
+NoStore = Annotated[Any, only(False, why="nothing is stored here")]
+NoSound = Annotated[Any, empty(why="answers are text here")]
+NoModeration = Annotated[Any, empty(why="nothing is moderated here")]
+NoPrediction = Annotated[Any, empty(why="an expected answer speeds up nothing here")]
+NoSearch = Annotated[Any, empty(why="the model searches nothing here")]
+NoFunctions = Annotated[Any, empty(list, "is the former name: send tools")]
+FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
+UsualTier = Annotated[Any, only("auto", "default", why="there is one tier here")]
+OneTried = Annotated[
+    Any,
+    only(1, why="is uncertainty.strategy most_probable_normalized among uncertainty.num_samples"),
+]
+# What concerns OpenAI's platform alone.
+Label = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
+Platform = Annotated[
+    dict[str, JsonValue],
+    Field(max_length=16, description="Accepted and ignored."),
+    BeforeValidator(few_values),
+]

@@ -20,14 +20,17 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.fields import (
+    EmptyList,
+    NoFunctions,
+    NoSound,
     NullIsDefault,
+    Platform,
     encodable,
     few_values,
     having,
     named_in,
     refuse_if,
 )
-from app.http.requests.neutral import EmptyList, NoFunctions, NoSound, Platform
 from app.http.requests.tools import ToolName
 from models.images import PARTS
 

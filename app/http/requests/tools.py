@@ -97,10 +97,7 @@ def held_to(
 ) -> dict[str, Any]:
     """What an `Ask` says of a format: its grammar, what its fields are compared by, its units.
 
-    Args:
-        wanted: format of the answer; None for any text.
-        json_schema: that fields are compared by, where the request names one.
-        units: as the request says it; None leaves fields to an answer with a schema.
+    An answer with a schema has fields, unless the request says other units.
 
     Raises:
         InvalidRequest: the answer cannot be held to it, or two schemas are named.
@@ -265,12 +262,7 @@ def tools_asked(
 ) -> dict[str, Any]:
     """What an `Ask` says of tools, of what answers are held to, and of their units.
 
-    Args:
-        body: of the request.
-        wanted: which scores; without a word of samples those of an answer that may call tools read
-            none.
-        strategy: which answer is scored.
-        light: whether no samples may be drawn anyway.
+    Without a word of samples the scores of an answer that may call tools read none.
 
     Raises:
         InvalidRequest: answers cannot be held to the parameters of a tool, or to the format.

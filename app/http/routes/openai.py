@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 
+from app.http.errors import named
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
-from app.http.named import named
 from app.http.openai.chunks import Chunks
-from app.http.openai.errors import named_by_params
+from app.http.openai.errors import PARAMS
 from app.http.openai.requests import (
     ChatRequest,
     CompletionRequest,
@@ -21,12 +21,7 @@ from app.http.openai.requests import (
     served_names,
     unknown_model,
 )
-from app.http.openai.response_replies import (
-    ResponseEvents,
-    renew_response,
-    repeated,
-    response_of,
-)
+from app.http.openai.response_replies import ResponseEvents, renew_response, repeated, response_of
 from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.responses import Wanted, chat_completion, completion, renew
 from app.http.openai.schemas import (
@@ -112,9 +107,9 @@ async def _respond(request: Request, door: _Door) -> Response:
     given = await read_body(request, door.body)
     body: _Asked = given
     said: dict[str, Any] = {}
-    names = {}
+    names: dict[str, str] = {}
     if isinstance(given, ResponseRequest):
-        body, names, said = _chat_of(given), given.names, repeated(given)
+        (body, names), said = _chat_of(given), repeated(given)
     service: Service = request.app.state.service
     wanted = Wanted(
         request.state.request_id,
@@ -127,10 +122,9 @@ async def _respond(request: Request, door: _Door) -> Response:
     )
 
     async def run(on_token: OnToken | None = None) -> Result:
-        with named(names), named_by_params(body.params):
+        with named(names), named({**PARAMS, **body.params}):
             ask = _ask_here(body, service.ready_scorer())
-            if is_in_background(request):
-                ask = replace(ask, in_background=True)
+            ask = replace(ask, in_background=is_in_background(request))
             return await service.run(ask, wanted.id, on_token)
 
     if body.stream:
@@ -141,21 +135,18 @@ async def _respond(request: Request, door: _Door) -> Response:
     return json_response(repeats.keep(seen, result, door.whole(result, wanted), door.renew))
 
 
-def _chat_of(body: ResponseRequest) -> ChatRequest:
-    """The same chat.
-
-    Raises:
-        RequestValidationError: there is no such chat; names fields as the response's body does.
-    """
+def _chat_of(body: ResponseRequest) -> tuple[ChatRequest, dict[str, str]]:
+    """The same chat, and what its fields are called in the body, and in faults."""
+    chat, names = body.as_chat()
     try:
-        return ChatRequest.model_validate(body.as_chat())
+        return ChatRequest.model_validate(chat), names
     except ValidationError as error:
         faults = faults_of(error)
         for fault in faults:
             place = list(map(str, fault["loc"]))
             for first in (".".join(place[:2]), *place[:1]):
-                if first in body.names:
-                    fault["loc"] = (body.names[first],)
+                if first in names:
+                    fault["loc"] = (names[first],)
                     break
         raise RequestValidationError(faults) from None
 

@@ -50,14 +50,9 @@ async def get_version(request: Request) -> dict[str, Any]:
     """Version, models and limits; the models are null until they are loaded."""
     service: Service = request.app.state.service
     settings: Settings = request.app.state.settings
-    limits: dict[str, int | float | None] = {
-        **asdict(settings.limits),
-        "admission_limit": settings.generation.admission_limit,
-        "max_rows": None,
-        "max_cache_tokens": None,
-        "max_context_tokens": None,
-        "max_pair_tokens": None,
-    }
+    of_models = ("max_rows", "max_cache_tokens", "max_context_tokens", "max_pair_tokens")
+    limits: dict[str, int | float | None] = {**asdict(settings.limits), **dict.fromkeys(of_models)}
+    limits["admission_limit"] = settings.generation.admission_limit
     if not settings.generation.urls:  # a worker elsewhere has bounds of its own
         limits["max_rows"] = settings.generation.max_rows
         limits["max_cache_tokens"] = settings.generation.max_cache_tokens

@@ -23,9 +23,8 @@ from tests.tiny_models import tiny_encoder
 from tests.tiny_probes import saved
 from workers import build
 from workers.build import build_workers, nli_checkpoint
-from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 from workers.supervision import Supervisor
 
 FAKE = GeneratorConfig(engine="fake"), ComparerConfig(name="fake")

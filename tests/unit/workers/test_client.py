@@ -21,6 +21,12 @@ pytestmark = pytest.mark.anyio
 NUM_CLIENTS, NUM_CALLS = 4, 20
 
 
+async def get(client, path):
+    async with client.stream("GET", path) as response:
+        await response.aread()
+    return response
+
+
 @pytest.fixture
 def anyio_backend():
     return "asyncio", {"use_uvloop": True}  # the event loop of the service
@@ -32,7 +38,7 @@ async def test_a_connection_that_ends_as_it_is_made_is_one_that_could_not_be_mad
         async with aclosing(Client(url, timeout=0.05)) as client:
             for _ in range(NUM_CALLS):
                 with pytest.raises(httpx.TransportError) as caught:
-                    await client.get("/")
+                    await get(client, "/")
                 errors.append(caught.value)
         return errors
 
@@ -112,7 +118,7 @@ async def test_a_server_at_an_address_is_called_by_its_name():
 
     named = {"named": "https://vllm-pods:8000", "url": "https://10.0.0.7:8000"}
     async with aclosing(Client(**named, transport=httpx.MockTransport(answer))) as client:
-        await client.get("/v1")
+        await get(client, "/v1")
         async with client.stream("GET", "/v1", extensions={"trace": None}):
             pass
 
@@ -144,15 +150,15 @@ async def counted():
 async def test_calls_at_once_have_a_connection_each_and_later_ones_take_the_one_used_last(counted):
     url, calls, arrived, go = counted
     async with aclosing(Client(url, timeout=30)) as client:
-        waiting = [asyncio.create_task(client.get("/wait")) for _ in range(3)]
+        waiting = [asyncio.create_task(get(client, "/wait")) for _ in range(3)]
         async with asyncio.timeout(30):
             await arrived.wait()
-        await client.get("/")
+        await get(client, "/")
         go.set()
         await asyncio.gather(*waiting)
         before = Counter(calls)
         for _ in range(5):
-            await client.get("/")
+            await get(client, "/")
     assert sorted(before.values()) == [1, 1, 1, 1]
     assert sorted(calls.values()) == [1, 1, 1, 6]
 
@@ -161,10 +167,10 @@ async def test_connections_at_rest_for_too_long_are_closed(counted, monkeypatch)
     url, _, _, go = counted
     go.set()
     async with aclosing(Client(url, timeout=30)) as client:
-        await asyncio.gather(*(client.get("/wait") for _ in range(4)))
+        await asyncio.gather(*(get(client, "/wait") for _ in range(4)))
         monkeypatch.setattr(client_module, "_KEEPALIVE_S", 0.05)
         await asyncio.sleep(0.1)
-        await client.get("/")
+        await get(client, "/")
         assert len(client._all) == len(client._resting) == 1
     assert not client._all
 
@@ -172,14 +178,14 @@ async def test_connections_at_rest_for_too_long_are_closed(counted, monkeypatch)
 async def test_a_call_that_fails_or_is_given_up_leaves_no_connection_to_the_next(counted):
     url, calls, _, _ = counted
     async with aclosing(Client(url, timeout=30)) as client:
-        await client.get("/")
+        await get(client, "/")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await client.get("/wait")
+                await get(client, "/wait")
         with pytest.raises(RuntimeError, match="of the caller"):
             async with client.stream("GET", "/"):
                 raise RuntimeError("of the caller")
-        assert (await client.get("/")).text == "ok"
+        assert (await get(client, "/")).text == "ok"
         assert len(client._resting) == len(client._all) == 1
     assert sorted(calls.values()) == [1, 1, 2]
 

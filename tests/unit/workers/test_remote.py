@@ -15,10 +15,9 @@ from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.worker_servers import listening, make_app, remote_comparers, remote_generator, running
 from workers import wire
-from workers.config import GeneratorConfig
+from workers.config import GeneratorConfig, LanguageModel
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
-from workers.language_model import LanguageModel
 from workers.protocol import Served
 from workers.remote import connect_generator
 from workers.similarity import NliWorker, SimilarityWorker

@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.http.openai.errors import named_by_params, openai_error
+from app.http.errors import named
+from app.http.openai.errors import PARAMS, openai_error
 from app.http.schemas import ErrorBody
 from models.errors import Overloaded
 
@@ -11,7 +12,7 @@ NAMES = {"num_tops": "logprobs"}
 
 def test_an_error_of_no_field_stays_as_it_is():
     raised = Overloaded("full", retry_after_s=3)
-    with pytest.raises(Overloaded) as same, named_by_params(NAMES):
+    with pytest.raises(Overloaded) as same, named({**PARAMS, **NAMES}):
         raise raised
     assert same.value is raised
 

@@ -1,4 +1,4 @@
-"""`POST /score`: answers that exist already."""
+"""The service's own doors: questions, answers that exist already, and labels of answers."""
 
 import asyncio
 import logging
@@ -9,37 +9,73 @@ from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import Discriminator, JsonValue, Tag, TypeAdapter, ValidationError
 
-from app.http.errors import failure
+from app.http.errors import failure, named
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.logs import current_request_id
-from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
+from app.http.repeats import Repeats
+from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest, ask_of
 from app.http.requests.faults import faults_of
-from app.http.responses import to_response
-from app.http.schemas import GenerateResponse, ScoreResults
+from app.http.requests.feedback import FeedbackRequest
+from app.http.responses import renew, to_response
+from app.http.schemas import FeedbackKept, GenerateResponse, ScoreResults
 from app.http.service import Service
+from app.http.streams import EventStream, NamedEvents
 from app.scoring.ask import current_caller
+from app.scoring.result import Result
+from models.records import OnToken
 from workers.calling import in_time
 
+router = APIRouter()
+_BODY = TypeAdapter(GenerateRequest)
+
+
+@router.post(
+    "/generate-with-uncertainty",
+    tags=["generation"],
+    response_model=GenerateResponse,
+    openapi_extra=takes("GenerateRequest"),
+)
+async def generate_with_uncertainty(request: Request) -> Response:
+    """Answer a prompt and say how sure the model is of it."""
+    repeats: Repeats = request.app.state.repeats
+    seen = await repeats.seen(request)
+    if seen.response is not None:
+        return seen.response
+    body = await read_body(request, _BODY)
+    service: Service = request.app.state.service
+    request_id = request.state.request_id
+    ask = replace(ask_of(body), in_background=is_in_background(request))
+
+    async def run(on_token: OnToken | None = None) -> Result:
+        with named({"grammar": body.held_by}):
+            return await service.run(ask, request_id, on_token)
+
+    if body.stream:
+        return EventStream(run, NamedEvents(request_id), service.telemetry)
+
+    async with unless_gone(request):
+        result = await run()
+    return json_response(repeats.keep(seen, result, to_response(result, request_id), renew))
+
+
 logger = logging.getLogger(__name__)
-router = APIRouter(tags=["generation"])
 
 
-def _kind(body: object) -> str:
-    if isinstance(body, dict) and "items" in body:
-        return "#ScoreBatch"
-    return "#ScoreRequest"
+def _score_kind(body: object) -> str:
+    return "#ScoreBatch" if isinstance(body, dict) and "items" in body else "#ScoreRequest"
 
 
 SCORE_BODY: TypeAdapter[ScoreRequest | ScoreBatch] = TypeAdapter(
     Annotated[
         Annotated[ScoreRequest, Tag("#ScoreRequest")] | Annotated[ScoreBatch, Tag("#ScoreBatch")],
-        Discriminator(_kind),
+        Discriminator(_score_kind),
     ]
 )
 
 
 @router.post(
     "/score",
+    tags=["generation"],
     response_model=GenerateResponse | ScoreResults,
     openapi_extra=takes("ScoreRequest", "ScoreBatch"),
 )
@@ -52,16 +88,10 @@ async def score(request: Request) -> Response:
     service: Service = request.app.state.service
     request_id, in_background = request.state.request_id, is_in_background(request)
     async with unless_gone(request):
-        results = await _results(service, body, request_id, in_background=in_background)
-    return json_response(results)
-
-
-async def _results(
-    service: Service, body: ScoreRequest | ScoreBatch, request_id: str, *, in_background: bool
-) -> Any:
-    if isinstance(body, ScoreBatch):
-        return await _score_all(service, body.items, request_id)
-    return await _score(service, body, request_id, in_background=in_background)
+        if isinstance(body, ScoreBatch):
+            return json_response(await _score_all(service, body.items, request_id))
+        result = await _score(service, body, request_id, in_background=in_background)
+        return json_response(result)
 
 
 async def _score(
@@ -71,7 +101,7 @@ async def _score(
     return to_response(await service.run(ask, request_id), request_id)
 
 
-async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> Any:
+async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> dict[str, Any]:
     admission, caller = service.ready_scorer().admission, current_caller.get()
     if service.access is not None:
         service.access.charge_requests(caller, len(items) - 1)
@@ -101,3 +131,19 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
 
     outcomes = [outcome(item, number) for number, item in enumerate(items)]
     return {"results": await asyncio.gather(*outcomes)}
+
+
+_FEEDBACK_BODY = TypeAdapter(FeedbackRequest)
+
+
+@router.post(
+    "/feedback",
+    tags=["feedback"],
+    response_model=FeedbackKept,
+    openapi_extra=takes("FeedbackRequest"),
+)
+async def feedback(request: Request) -> Response:
+    """Label an answer that was served, or parts of it; answered when the label is durable."""
+    body = await read_body(request, _FEEDBACK_BODY)
+    service: Service = request.app.state.service
+    return json_response(await service.keep_label(body))
