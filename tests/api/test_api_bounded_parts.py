@@ -31,7 +31,7 @@ FRIENDLY = {"answer": '{"a": 1, "b": "x"}', "samples": [{"text": '{"a": 1}'}], "
 
 async def test_fields_that_take_too_many_steps_are_refused_and_others_are_served(service):
     posts = []
-    for number in range(8):  # equal ones would be computed once
+    for number in range(3):  # equal ones would be computed once
         body = {**HOSTILE, "samples": [{"text": f"[{number}]"}]}
         posts.append(service.client.post("/score", json=body))
     *refused, friendly = await asyncio.gather(*posts, service.client.post("/score", json=FRIENDLY))

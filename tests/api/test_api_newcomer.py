@@ -11,6 +11,7 @@ pytestmark = pytest.mark.anyio
 SCORE, CHAT = "/score", "/v1/chat/completions"
 HI = [{"role": "user", "content": "Hi"}]
 A_CHAT = {"model": "cocoa", "messages": HI}
+OBJECT, EXTRA = "must be an object", "Extra inputs are not permitted"
 
 # id: (path, body, field, the whole message)
 TOLD = {
@@ -25,20 +26,15 @@ TOLD = {
         SCORE,
         {"answer": "Paris", "samples": ["Paris", "Lyon"]},
         "samples.0",
-        'must be an object, such as {"text": "…"}',
+        OBJECT + ', such as {"text": "…"}',
     ),
     "messages as strings": (
         GENERATE,
         {"messages": ["Hi"]},
         "messages.0",
-        'must be an object, such as {"role": "…", "content": "…"}',
+        OBJECT + ', such as {"role": "…", "content": "…"}',
     ),
-    "uncertainty as a string": (
-        CHAT,
-        A_CHAT | {"uncertainty": "high"},
-        "uncertainty",
-        "must be an object",
-    ),
+    "uncertainty as a string": (CHAT, A_CHAT | {"uncertainty": "high"}, "uncertainty", OBJECT),
     "a list": (GENERATE, ["Hi"], None, "the body must be a JSON object"),
     "a string to score": (SCORE, "Paris", None, "the body must be a JSON object"),
     "null": (GENERATE, None, None, "the body is missing: send a JSON object"),
@@ -58,50 +54,40 @@ TOLD = {
         GENERATE,
         {"prompt": "Hi", "strateg": "sample"},
         "strateg",
-        "Extra inputs are not permitted; did you mean strategy?",
+        f"{EXTRA}; did you mean strategy?",
     ),
-    "a field of the other endpoint": (
-        GENERATE,
-        {"prompt": "Hi", "answr": "Paris"},
-        "answr",
-        "Extra inputs are not permitted",
-    ),
+    "a field of the other endpoint": (GENERATE, {"prompt": "Hi", "answr": "Paris"}, "answr", EXTRA),
     "a mistyped field of a message": (
         GENERATE,
         {"messages": [HI[0] | {"contents": "Hi"}]},
         "messages.0.contents",
-        "Extra inputs are not permitted; did you mean content?",
+        f"{EXTRA}; did you mean content?",
     ),
     "a mistyped field of a sample": (
         SCORE,
         {"answer": "a", "samples": [{"text": "b", "logprobs": [-1]}]},
         "samples.0.logprobs",
-        "Extra inputs are not permitted; did you mean token_logprobs?",
+        f"{EXTRA}; did you mean token_logprobs?",
     ),
     "a mistyped field of uncertainty": (
         CHAT,
         A_CHAT | {"uncertainty": {"num_sample": 3}},
         "uncertainty.num_sample",
-        "Extra inputs are not permitted; did you mean num_samples?",
+        f"{EXTRA}; did you mean num_samples?",
     ),
     "a mistyped field of uncertainty, outside of it": (
         CHAT,
         A_CHAT | {"num_sample": 3},
         "num_sample",
-        "Extra inputs are not permitted; did you mean uncertainty.num_samples?",
+        f"{EXTRA}; did you mean uncertainty.num_samples?",
     ),
     "a mistyped field of a label": (
         "/feedback",
         {"id": "a", "correkt": True, "quality": 1.0},
         "correkt",
-        "Extra inputs are not permitted; did you mean correct?",
+        f"{EXTRA}; did you mean correct?",
     ),
-    "a field of 900 kB": (
-        GENERATE,
-        {"prompt": "Hi", "n" * 900_000: 1},
-        "n" * 64,
-        "Extra inputs are not permitted",
-    ),
+    "a field of 900 kB": (GENERATE, {"prompt": "Hi", "n" * 900_000: 1}, "n" * 64, EXTRA),
 }
 
 

@@ -83,6 +83,13 @@ async def test_the_name_of_a_speaker_is_accepted_and_told_to_change_nothing(serv
     assert response.json()["warnings"] == ["names_not_shown"]
 
 
+DRAWN = {"n": 3, "temperature": 1}
+
+
+def shown(**part):
+    return {"messages": [{"role": "user", "content": [part]}]}
+
+
 UNSUPPORTED = [
     (CHAT, {"n": 2, "temperature": 0.01}, "n"),
     (CHAT, {"n": 65, "temperature": 1}, "n"),
@@ -101,16 +108,8 @@ UNSUPPORTED = [
     (CHAT, {"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
     (CHAT, {"stream_options": {"include_usage": True}}, "stream_options"),
     (CHAT, {"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
-    (
-        CHAT,
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-        "messages.0.content.0.image_url.url",
-    ),
-    (
-        CHAT,
-        {"messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]},
-        "messages.0.content.0.type",
-    ),
+    (CHAT, shown(type="image_url", image_url={}), "messages.0.content.0.image_url.url"),
+    (CHAT, shown(type="file", file={}), "messages.0.content.0.type"),
     (TEXT, {"prompt": ["a", "b"]}, "prompt"),
     (TEXT, {"prompt": [1]}, "prompt.0"),
     (TEXT, {"prompt": ""}, "prompt"),
@@ -118,26 +117,10 @@ UNSUPPORTED = [
     (TEXT, {"echo": True}, "echo"),
     (TEXT, {"suffix": "."}, "suffix"),
     (TEXT, {"n": True}, "n"),
-    (
-        TEXT,
-        {"n": 3, "temperature": 1, "uncertainty": {"num_samples": 2}},
-        "uncertainty.num_samples",
-    ),
-    (
-        TEXT,
-        {"n": 3, "temperature": 1, "uncertainty": {"num_samples": "auto"}},
-        "uncertainty.num_samples",
-    ),
-    (
-        TEXT,
-        {"n": 3, "temperature": 1, "uncertainty": {"strategy": "greedy"}},
-        "uncertainty.strategy",
-    ),
-    (
-        TEXT,
-        {"n": 3, "temperature": 1, "uncertainty": {"on_reject": "abstain"}},
-        "uncertainty.on_reject",
-    ),
+    (TEXT, DRAWN | {"uncertainty": {"num_samples": 2}}, "uncertainty.num_samples"),
+    (TEXT, DRAWN | {"uncertainty": {"num_samples": "auto"}}, "uncertainty.num_samples"),
+    (TEXT, DRAWN | {"uncertainty": {"strategy": "greedy"}}, "uncertainty.strategy"),
+    (TEXT, DRAWN | {"uncertainty": {"on_reject": "abstain"}}, "uncertainty.on_reject"),
     (TEXT, {"max_tokens": 0}, "max_tokens"),
     (TEXT, {"temperature": 2.5}, "temperature"),
     (TEXT, {"top_k": 5}, "top_k"),

@@ -28,25 +28,25 @@ class Client:
     """One connection, byte by byte."""
 
     def __init__(self, reader, writer):
-        self._reader, self._writer = reader, writer
+        self.reader, self.writer = reader, writer
 
     async def send(self, data):
-        self._writer.write(data)
-        await self._writer.drain()
+        self.writer.write(data)
+        await self.writer.drain()
 
     async def answer(self):
         """Status and body of the next response."""
         async with asyncio.timeout(WITHIN_S):
-            head = await self._reader.readuntil(b"\r\n\r\n")
+            head = await self.reader.readuntil(b"\r\n\r\n")
             lines = head.decode().lower().split("\r\n")
             (length,) = (line for line in lines if line.startswith("content-length: "))
-            body = await self._reader.readexactly(int(length.split()[1]))
+            body = await self.reader.readexactly(int(length.split()[1]))
         return int(head.split()[1]), json.loads(body)
 
     async def status(self):
         """Of the next response, which has no body."""
         async with asyncio.timeout(WITHIN_S):
-            head = await self._reader.readuntil(b"\r\n\r\n")
+            head = await self.reader.readuntil(b"\r\n\r\n")
         return int(head.split()[1])
 
     async def error(self):
@@ -59,7 +59,7 @@ class Client:
     async def closed(self):
         """What came until the connection was closed."""
         try:
-            return await asyncio.wait_for(self._reader.read(), WITHIN_S)
+            return await asyncio.wait_for(self.reader.read(), WITHIN_S)
         except ConnectionResetError:
             return b""
 
@@ -234,10 +234,10 @@ async def test_2001_pipelined_requests_are_answered_in_their_order():
         sending = asyncio.create_task(client.send(sent))
         ids = []
         for _ in range(2001):
-            head = await asyncio.wait_for(client._reader.readuntil(b"\r\n\r\n"), WITHIN_S)
+            head = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), WITHIN_S)
             assert head.startswith(b"HTTP/1.1 200")
             ids.append(head.partition(b"x-request-id: ")[2].split()[0].decode())
-            await client._reader.readexactly(len('{"status":"alive"}'))
+            await client.reader.readexactly(len('{"status":"alive"}'))
         await sending
         assert ids == [f"id-{number}" for number in range(2001)]
 

@@ -40,30 +40,13 @@ HOSTILE = "<script>alert('x')</script> \"quoted\" & | {{ 7 * 7 }}"
 
 def a_report(**changes):
     shown = Shown(HOSTILE, HOSTILE, 1.25, 0.0, (HOSTILE,), ((HOSTILE, 9), ("", 1)))
+    pair = "cocoa_sp", "sp"
     claim = Claim(
-        "above its base",
-        "greedy",
-        HOSTILE,
-        "cocoa_sp",
-        "sp",
-        Interval(0.1, -0.05, 0.2),
-        "undecided",
+        "above its base", "greedy", HOSTILE, *pair, Interval(0.1, -0.05, 0.2), "undecided"
     )
-    many = Claim(
-        "above every baseline",
-        "greedy",
-        "facts",
-        "cocoa_sp",
-        "sp",
-        Interval(-0.1, -0.2, -0.05),
-        "refuted",
-        17,
-        3,
-        1,
-    )
-    best = Claim(
-        "best on average", "greedy", "mean", "cocoa_sp", "sp", Interval(0.1, 0.05, 0.2), "supported"
-    )
+    counted = Interval(-0.1, -0.2, -0.05), "refuted", 17, 3, 1
+    many = Claim("above every baseline", "greedy", "facts", *pair, *counted)
+    best = Claim("best on average", "greedy", "mean", *pair, Interval(0.1, 0.05, 0.2), "supported")
     fields = {
         "title": HOSTILE,
         "command": f"cocoa evaluate {HOSTILE}",

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from models.errors import NotReady, SimilarityUnavailable
+from models.errors import NotReady
 from models.similarity.align import cells, chunks, num_cells
 from models.similarity.pairs import PairRules
 from models.threads import ModelThread
@@ -100,17 +100,6 @@ async def test_a_short_request_does_not_wait_for_all_sentences_of_a_long_one():
         await short
         assert not long.done()
         assert len((await long).scores) == 1
-
-
-async def test_a_failing_cell_fails_its_own_caller():
-    async with aligning(FakeNliModel()) as worker:
-        bad, good = await asyncio.gather(
-            worker.compare([("a b.", "x. <poison> y.")]),
-            worker.compare([("a b.", "a b.")]),
-            return_exceptions=True,
-        )
-    assert isinstance(bad, SimilarityUnavailable)
-    assert good.scores["a b.", "a b."] == ((1.0,), False)
 
 
 async def test_contexts_are_fitted_by_the_nli_model_and_a_closed_one_refuses():

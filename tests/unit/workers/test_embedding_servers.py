@@ -1,6 +1,5 @@
 """Comparers over `/v1/embeddings`: what is sent, what becomes of the vectors, failures."""
 
-import asyncio
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -49,15 +48,6 @@ async def test_scores_are_stretched_cosines_of_texts_that_are_each_sent_once():
         np.testing.assert_allclose(found, expected(PAIRS, server))
     assert len(sent) == len(set(sent)) == 41
     assert not any(is_cut for _, is_cut in reply.scores.values())
-
-
-async def test_texts_of_callers_beside_each_other_share_calls():
-    async with score_server("embeddings") as server, over(server) as comparer:
-        server.calls.clear()
-        await asyncio.gather(*(comparer.compare([pair]) for pair in PAIRS[:8]))
-
-        calls = [call for call in server.calls if "number 3" in call]
-    assert len(calls) == 1
 
 
 async def test_its_texts_are_cut_to_what_they_add_but_where_they_are_to_be_whole():

@@ -23,9 +23,8 @@ from models.errors import (
     NotReady,
 )
 from models.probes.protocol import ProbeConfig
-from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.records import GenerationRequest, SamplingParams
 from models.similarity.protocol import NliConfig
-from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
 from tests.conftest import until
 from tests.fakes.engine import FakeEngine
@@ -466,14 +465,6 @@ def test_workers_over_the_same_model_have_the_same_identity():
     assert one.identity == FakeEngine().info.identity
 
 
-async def test_every_reply_names_the_identity():
-    async with running() as worker:
-        requests = [REQUEST, replace(REQUEST, answer=GivenAnswer(" Paris"))]
-        replies = [await worker.generate(request) for request in requests]
-        replies.append(await worker.first_token_logprobs(REQUEST, GROUPS))
-    assert {reply.identity for reply in replies} == {worker.info.identity}
-
-
 async def test_the_info_is_the_engines_with_what_the_probes_add():
     probes = new_probes()
     engine, info = FakeEngine().info, GenerationWorker(FakeEngine(), probes).info
@@ -486,15 +477,6 @@ async def test_the_info_is_the_engines_with_what_the_probes_add():
         card = probes[name].card
         assert (told.id, told.layer, told.sha256) == (card.sha256[:12], card.layer, card.sha256)
         assert told.training_set == "prompts.jsonl"
-
-
-async def test_a_probe_that_nobody_asked_for_is_not_read():
-    async with running(probes=new_probes()) as worker:
-        only = await worker.generate(PROBED)
-        none = await worker.generate(replace(REQUEST, statistics=ANSWER_STATISTICS))
-
-    assert only.probe_readings.keys() == {"predicted_dissimilarity"}
-    assert none.probe_readings == {}
 
 
 class Changed(FakeEngine):
@@ -518,15 +500,6 @@ async def test_hidden_states_that_are_no_numbers_are_an_error_of_the_request():
             await worker.generate(PROBED)
 
 
-async def test_hidden_states_that_an_engine_does_not_give_are_an_error_of_the_engine():
-    def without(generation):
-        return replace(generation, answer_hidden_mean=None)
-
-    async with running(Changed(without), new_probes()) as worker:
-        with pytest.raises(EngineError, match="reading a probe"):
-            await worker.generate(PROBED)
-
-
 @pytest.mark.parametrize(("shift", "is_flagged"), [(50.0, True), (0.0, False)])
 async def test_an_answer_far_from_the_training_set_is_flagged(shift, is_flagged):
     async with running(probes={"predicted_dissimilarity": random_probe(shift=shift)}) as worker:
@@ -543,14 +516,6 @@ def load(probes):
         probes=probes,
     )
     return asyncio.run(build_workers(config)).generator.info
-
-
-def test_configured_probes_are_loaded_and_named_by_what_they_predict(tmp_path):
-    info = load(ProbeConfig(saved(tmp_path), saved(tmp_path, "semantic_entropy", seed=1)))
-
-    assert info.probes.keys() == PREDICTED.keys()
-    assert info.statistics >= PREDICTED.keys()
-    assert len({probe.sha256 for probe in info.probes.values()}) == 2
 
 
 def test_auto_loads_no_probe_beside_another_model():

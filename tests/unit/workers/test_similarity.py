@@ -63,14 +63,6 @@ async def working(model=None, rules=None, **options):
         await asyncio.gather(loop, return_exceptions=True)
 
 
-async def test_similarity_is_the_mean_of_both_directions():
-    async with working() as worker:
-        result = await similarity(worker, "a b", ["a c d e"])
-    scores = FakePairModel().score([("a b", "a c d e"), ("a c d e", "a b")])
-    assert scores.values.tolist() == [[0.5], [0.25]]
-    np.testing.assert_array_equal(result.values, [0.375])
-
-
 async def test_samples_keep_their_order_and_multiplicity_while_each_distinct_pair_is_asked_once():
     async with working() as worker:
         result = await similarity(worker, "a b", ["a c", "x", " a c ", "a b", "x"])

@@ -24,23 +24,23 @@ class Runs:
         self.clock = Clock()
         self.turns = Turns(own_rows, shared_rows, self.clock)
         self.began = []
-        self._ends = {}
-        self._tasks = {}
+        self.ends = {}
+        self.tasks = {}
 
     async def ask(self, *names, rows=1):
         """Begin requests; the first letter of a name is its caller's."""
         for name in names:
-            self._ends[name] = asyncio.Event()
-            self._tasks[name] = asyncio.create_task(self._run(name, rows))
+            self.ends[name] = asyncio.Event()
+            self.tasks[name] = asyncio.create_task(self._run(name, rows))
         await self.settle()
 
     async def end(self, *names):
         for name in names:
-            self._ends[name].set()
+            self.ends[name].set()
         await self.settle()
 
     async def leave(self, name):
-        self._tasks[name].cancel()
+        self.tasks[name].cancel()
         await self.settle()
 
     async def settle(self):
@@ -50,7 +50,7 @@ class Runs:
     async def _run(self, name, rows):
         async with self.turns.turn(name[0], rows):
             self.began.append(name)
-            await self._ends[name].wait()
+            await self.ends[name].wait()
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ async def running(anyio_backend):
 
     yield make
     for runs in made:
-        for task in runs._tasks.values():
+        for task in runs.tasks.values():
             task.cancel()
-        await asyncio.gather(*runs._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*runs.tasks.values(), return_exceptions=True)
         assert runs.turns.num_waiting == 0
 
 
@@ -143,11 +143,11 @@ async def test_who_leaves_while_it_waits_or_runs_takes_nothing_along(running):
 async def test_who_leaves_in_the_moment_of_its_turn_frees_it(running):
     async with running(own_rows=1) as runs:
         await runs.ask("a0", "a1", "a2")
-        runs._tasks["a1"].cancel()  # which it learns after the others
+        runs.tasks["a1"].cancel()  # which it learns after the others
         await runs.end("a0")
         assert runs.began == ["a0", "a2"]
         await runs.ask("a3", "a4")
-        runs._ends["a2"].set()
+        runs.ends["a2"].set()
         await asyncio.sleep(0)
         while runs.turns.num_waiting == 2:  # noqa: ASYNC110
             await asyncio.sleep(0)

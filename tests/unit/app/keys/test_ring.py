@@ -50,14 +50,6 @@ async def following(file):
         await asyncio.gather(task, return_exceptions=True)
 
 
-def test_a_key_is_found_by_its_hash_alone(file):
-    ring = KeyRing(file, print)
-    assert ring.find("one").name == "one"
-    assert ring.find("other").name == "other"
-    for unknown in ("", "two", "One", digest_of("one"), "\udcff", "ö"):
-        assert ring.find(unknown) is None
-
-
 def test_among_10_000_keys_one_is_found_as_fast_as_among_two(file):
     def seconds_of_lookups():
         ring = KeyRing(file, print)

@@ -78,14 +78,6 @@ def test_fields_are_told_with_what_the_samples_say_of_them():
     assert parts_of(subject()).missing == {"/zip": pytest.approx(1 / 3)}
 
 
-def test_the_mean_and_the_greatest_are_those_of_the_parts():
-    units = scored(subject(), parts_of(subject()))
-
-    uncertainties = [one.uncertainty for one in units.units[1:]]
-    assert units.mean == pytest.approx(np.mean(uncertainties))
-    assert units.greatest == max(uncertainties)
-
-
 def test_without_texts_of_tokens_support_is_known_and_the_reason_for_the_rest():
     given_subject = subject(replace(ANSWER, token_texts=None))
 
@@ -143,14 +135,6 @@ def test_of_a_sampled_answer_the_other_samples_are_asked():
     city, _ = parts_of(given_subject).units
 
     assert city.supports.tolist() == [0.5, 0.0]
-
-
-def test_a_schema_says_which_strings_must_be_equal():
-    schema = {"properties": {"city": {"pattern": "^[A-Z]"}}}
-
-    city, _ = parts_of(subject(), schema=schema).units
-
-    assert city.supports.tolist() == [1.0, 0.0, 0.0]
 
 
 def test_no_more_units_are_told_than_may_be():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.engines.texts import cut_at_stop, num_stable, parted, remaining_tokens
-from models.records import Sequence, Token
+from models.engines.texts import cut_at_stop, num_stable, parted
+from models.records import Sequence
 
 CUT = "reasoning_unfinished"
 
@@ -74,21 +74,3 @@ def test_what_is_known_of_tokens_is_cut_to_those_of_the_answer():
 )
 def test_only_characters_that_cannot_change_are_streamed(text, stop, expected):
     assert num_stable(text, stop) == expected
-
-
-@pytest.mark.parametrize(
-    ("num_tokens", "num_told", "num_characters", "expected"),
-    [
-        (3, 0, 0, [Token("It is", -0.5, None), Token("", -0.25, None), Token("", -0.125, None)]),
-        (3, 1, 2, [Token(" is", -0.25, None), Token("", -0.125, None)]),
-        (3, 3, 5, []),
-        (0, 0, 0, [Token("It is")]),
-    ],
-    ids=["none told", "one told", "all told", "of unknown tokens"],
-)
-def test_tokens_that_were_not_told_bring_the_rest_of_the_text(
-    num_tokens, num_told, num_characters, expected
-):
-    logprobs = np.array([-0.5, -0.25, -0.125])[:num_tokens]
-    sequence = Sequence("It is", "It is", num_tokens, "stop", token_logprobs=logprobs)
-    assert remaining_tokens(sequence, num_told, num_characters) == expected

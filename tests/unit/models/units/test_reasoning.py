@@ -1,32 +1,8 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from models.units.reasoning import HARMONY, KNOWN_TAGS, Tags, is_opened, part, recognise
 
 THINK = Tags("<think>", "</think>")
-PIECES = st.sampled_from(["<think>", "</think>", "</", "think", ">", " a", "\n", "b ", ""])
-
-
-@given(texts=st.lists(PIECES, max_size=12), opened=st.booleans(), ended=st.booleans())
-def test_the_reasoning_is_all_up_to_the_first_end_tag(texts, opened, ended):
-    text = "".join(texts)
-
-    found = part(texts, THINK, opened=opened, ended=ended)
-
-    if found.state == "none":
-        assert not opened
-        assert not text.lstrip().startswith("<think>")
-        assert (found.answer, found.num_tokens, found.text) == (text, 0, None)
-    elif found.state == "finished":
-        assert text.endswith("</think>" + found.answer)
-        assert text.count("</think>") == found.answer.count("</think>") + 1
-        assert "</think>" in "".join(texts[: found.num_tokens])
-        assert "</think>" not in "".join(texts[: found.num_tokens - 1])
-        assert found.num_tokens <= len(texts)
-    else:
-        assert found.answer == ""
-        assert "</think>" not in text or found.num_tokens == len(texts)
 
 
 @pytest.mark.parametrize(

@@ -189,15 +189,6 @@ async def test_log_probs_after_temperature_are_recognised():
         assert "answer_token_logprobs" in info.statistics
 
 
-async def test_an_answer_that_a_server_cannot_read_is_null_with_a_reason():
-    given = {"answer": GivenAnswer(" Paris")}
-    generation = await generated({**PLAIN, "completes": False}, **given)
-
-    assert generation.answer.token_logprobs is None
-    assert "cannot read" in generation.absent["answer_token_logprobs"]
-    assert len(generation.samples) == 3
-
-
 async def test_entropies_of_a_given_answer_are_those_of_the_same_generated_one():
     wanted = frozenset({"answer_token_logprobs", "answer_token_entropies"})
     async with openai_server(probes=()) as server, over(server) as generator:

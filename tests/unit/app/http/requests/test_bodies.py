@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
-from app.scoring.ask import Ask, GivenSample
+from app.scoring.ask import Ask
 from models.records import GivenAnswer, SamplingParams
 
 SHARED = {
@@ -48,24 +48,6 @@ def test_a_chat_becomes_an_ask_with_its_template_variables():
     assert (ask.prompt, ask.messages, ask.chat_template_kwargs) == (None, (messages[0],), {"a": 1})
     assert ask.light
     assert ask.timeout_s == 60.0
-
-
-def test_a_given_answer_becomes_an_ask_with_what_was_brought():
-    request = ScoreRequest(
-        prompt="Where?",
-        answer="Paris",
-        append_eos=False,
-        answer_token_logprobs=[-0.25, 0],
-        samples=[{"text": "Rome", "token_logprobs": [-0.5, -1.0]}, {"text": "Oslo"}],
-        **SHARED,
-    )
-    assert ask_of(request) == Ask(
-        prompt="Where?",
-        answer=GivenAnswer("Paris", append_eos=False),
-        answer_token_logprobs=(-0.25, 0.0),
-        samples=(GivenSample("Rome", (-0.5, -1.0)), GivenSample("Oslo")),
-        **EXPECTED,
-    )
 
 
 def test_the_defaults_of_both_bodies_are_those_of_an_ask():
