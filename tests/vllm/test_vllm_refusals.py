@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cocoa_vllm.columns import FORMAT, NO_SUPPORT
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config
 
 from models.embedded import LANGUAGE_MODEL_DIR, SECOND_LANGUAGE_MODEL_DIR
@@ -43,7 +44,7 @@ async def test_a_model_without_supports_eagle3_has_entropies_and_no_light(tmp_pa
     async with serving(folder, "gemma2", "--enforce-eager", model=gemma2) as server:
         assert "there is no Light here, reason 2" in server.log
         (found,) = columns(await server.one("Which", "identity", logprobs=15, max_tokens=1))
-        assert [found[i] for i in (1, 2, 3)] == [1, 2, 0]
+        assert [found[i] for i in (1, 2, 3)] == [FORMAT, NO_SUPPORT, 0]
         for prompt in PROMPTS:
             choice = await server.one(prompt, "light", return_token_ids=True, max_tokens=8)
             assert all(column.keys() == {0, 1} for column in columns(choice))
