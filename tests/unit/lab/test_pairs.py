@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -35,7 +34,7 @@ def test_the_table_has_a_ranking_for_each_kind():
 
 
 def test_what_answers_add_tells_numbers_negations_units_and_names(tmp_path):
-    """The floors that a default beside other models is held to; order is told by none."""
+    """The floors that a default beside other models is held to; order is told but for passives."""
     command = typer.Typer()
     command.command()(pairs.main)
     out = tmp_path / "pairs.jsonl"
@@ -46,4 +45,4 @@ def test_what_answers_add_tells_numbers_negations_units_and_names(tmp_path):
     assert len(out.read_text().splitlines()) == 640
     for kind in ("paraphrase", "number", "negation", "entity", "part and whole", "unit"):
         assert float(found[kind]) >= 0.9, kind
-    assert float(found["order"]) == pytest.approx(0.5, abs=0.1)
+    assert float(found["order"]) >= 0.85
