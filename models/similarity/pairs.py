@@ -46,7 +46,7 @@ class PairRules:
         default_factory=dict, compare=False, repr=False
     )
     _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
-    _wholes: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    _wholes: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)
     _asked: dict[str, Asked] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -80,7 +80,8 @@ class PairRules:
             if self.question not in self._asked:
                 self._asked[self.question] = asked_in(self.question)
             self._compared[text] = added(text, self._asked[self.question])
-            self._wholes.setdefault(self._compared[text], text)
+            if len(text) <= MAX_CHARACTERS:
+                self._wholes.setdefault(self._compared[text], set()).add(text)
         return self._compared[text]
 
     def is_known(self, a: str, b: str) -> bool:
@@ -101,16 +102,16 @@ class PairRules:
     def _relation(self, a: str, b: str) -> Relation | None:
         if not self.has_facts or max(len(a), len(b)) > MAX_CHARACTERS:
             return None
-        known = self._reading(self.question[-MAX_CHARACTERS:])
+        known = self._reading(self.question[-MAX_CHARACTERS:]).numbers
         if not self.cuts:
-            return relation(self._reading(a), self._reading(b), known.numbers)
+            return relation(self._reading(a), self._reading(b), known)
         cut_a, cut_b = (self._reading(text, is_whole=False) for text in (a, b))
-        if related := relation(cut_a, cut_b, known.numbers):
+        if related := relation(cut_a, cut_b, known):
             return related
-        a, b = self._wholes.get(a, a), self._wholes.get(b, b)
-        if max(len(a), len(b)) > MAX_CHARACTERS:
-            return None
-        return relation_of_words(self._reading(a), self._reading(b))  # which tells who beat whom
+        # Of whole texts, which tell who beat whom; several that were cut to one may disagree.
+        wholes = [map(self._reading, self._wholes.get(text, ())) for text in (a, b)]
+        told = {relation_of_words(*pair) for pair in product(*wholes)} - {None}
+        return told.pop() if len(told) == 1 else None
 
     def _reading(self, text: str, *, is_whole: bool = True) -> Reading:
         if (text, is_whole) not in self._readings:

@@ -161,10 +161,9 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
         names |= {a.frame[0], b.frame[0]}
     if len(ours) == len(theirs) and _are_exchanged(ours, theirs, names):
         return "different"
-    if a.is_negated and not b.is_negated and _denies(a, b):
-        return "different"
-    if b.is_negated and not a.is_negated and _denies(b, a):
-        return "different"
+    for one, other in ((a, b), (b, a)):
+        if one.is_negated and not other.is_negated and _denies(one, other):
+            return "different"
     return None
 
 

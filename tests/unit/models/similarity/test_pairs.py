@@ -49,6 +49,15 @@ def test_rules_see_function_words_of_texts_that_are_cut(question, a, b, is_same)
     assert rules.value(*compared, "similarity") == is_same
 
 
+def test_whole_texts_that_are_cut_to_one_may_not_disagree():
+    """Whatever their order, none is judged by what another one says."""
+    samples = ["Bert hired Anna.", "Bert was hired by Anna."]
+    for order in (samples, samples[::-1]):
+        rules = PairRules(cuts=True).of_question("What happened?")
+        answer, *compared = [rules.compared(text) for text in ("Anna hired Bert.", *order)]
+        assert {rules.value(answer, text, "similarity") for text in compared} == {None}
+
+
 def test_both_directions_are_averaged_and_samples_count_with_multiplicity():
     samples = ["Rome", "Paris", "", " Rome"]
     scores = table_for(answer_pairs("Paris", samples, RULES)).scores
