@@ -58,11 +58,9 @@ def blocks(text: str) -> list[Block]:
         if opened:
             fence = opened[1]
         is_row = line.lstrip().startswith("|")
-        if is_open and is_row and _TABLE_RULE.match(line) and found[-1].is_row:
-            found.pop()  # the table's head
-            continue
-        if is_open and _UNDERLINE.match(line):
-            found.pop()  # a heading
+        is_below_head = is_open and is_row and _TABLE_RULE.match(line) and found[-1].is_row
+        if is_below_head or (is_open and _UNDERLINE.match(line)):
+            found.pop()  # a table's head, or a heading
             is_open = False
             continue
         is_label = not is_open and end < last_said and _LABEL.match(line)

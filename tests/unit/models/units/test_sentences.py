@@ -231,6 +231,17 @@ def test_sentences_joined_with_what_lies_between_are_the_text(text):
     assert joined + text[position:] == text
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("| a |\n|---|\nIt is Lima.", ["It is Lima."]),
+        ("See:\n| a |\n|---|\n| x |\nIt is.", ["| x |", "It is."]),
+    ],
+)
+def test_what_follows_the_head_of_a_table_is_its_own(text, said):
+    assert [text[start:end] for start, end in sentence_spans(text)] == said
+
+
 @given(TEXTS, st.data())
 def test_a_text_without_sentences_holds_the_others_as_they_were(text, data):
     spans = sentence_spans(text)
