@@ -11,6 +11,7 @@ import orjson
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -109,7 +110,10 @@ def json_of(body: Any) -> bytes:
 
     What every answer has is made of plain values: a shape checks each value once more.
     """
-    return orjson.dumps(body, default=BaseModel.model_dump, option=orjson.OPT_SERIALIZE_NUMPY)
+    try:
+        return orjson.dumps(body, default=BaseModel.model_dump, option=orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError:  # of an integer beyond 64 bits, in a tool that is told again
+        return to_json(body, inf_nan_mode="null", fallback=lambda array: array.tolist())
 
 
 def _checked(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Result:

@@ -140,6 +140,17 @@ async def test_calls_are_items_that_can_be_sent_back(service):
     assert (await responded(service, tools=FUNCTIONS, input=again))["status"] == "completed"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tools_are_told_again_with_integers_of_any_size(service, stream):
+    parameters = {"type": "object", "properties": {"id": {"const": 2**64, "default": -(2**70)}}}
+    tools = [{"type": "function", "name": "get", "parameters": parameters}]
+    response = await service.client.post(RESPONSES, json=ASKED | {"tools": tools, "stream": stream})
+    assert response.status_code == 200, response.text
+    assert str(2**64) in response.text
+    assert str(-(2**70)) in response.text
+    assert "internal_error" not in response.text
+
+
 @pytest.mark.parametrize("asked", [{}, LOGPROBS, {"tools": FUNCTIONS, "seed": 1}], ids=str)
 async def test_a_stream_ends_with_the_whole_response(service, asked):
     asked = asked | {"uncertainty": {"cache": False, "num_samples": 2}}
