@@ -16,12 +16,7 @@ from app.scoring.units import Scored, ScoredUnit, ScoredUnits
 from models.calibration import Binding, Calibration, Calibrator, Threshold
 from models.errors import InvalidRequest
 from models.estimators import needs
-from models.records import (
-    FINISH_REASONS,
-    PROMPT_OUT_OF_DOMAIN,
-    SAMPLES_LEFT_OUT,
-    ProbeReading,
-)
+from models.records import FINISH_REASONS, PROMPT_OUT_OF_DOMAIN, SAMPLES_LEFT_OUT, ProbeReading
 from models.records import Sequence as TokenSequence
 from models.units.fields import without
 from models.units.json_schemas import BadSchema

@@ -6,15 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
-from cocoa_lab.comparison import (
-    MEAN,
-    ByEstimator,
-    Column,
-    difference,
-    intervals,
-    overall,
-    without,
-)
+from cocoa_lab.comparison import MEAN, ByEstimator, Column, difference, intervals, overall, without
 from cocoa_lab.metrics import Interval
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.report import number

@@ -7,13 +7,7 @@ import numpy as np
 
 from cocoa_lab import claims, report
 from cocoa_lab.claims import Claim
-from cocoa_lab.comparison import (
-    ByEstimator,
-    Table,
-    is_compared,
-    overall,
-    without,
-)
+from cocoa_lab.comparison import ByEstimator, Table, is_compared, overall, without
 from cocoa_lab.notes import notes
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.recommendation import recommend, sentence, why_none

@@ -19,13 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from models.engines.matchers import (
-    MAX_LEXER_STATES,
-    NotFollowed,
-    Vocabulary,
-    matcher_of,
-    walk,
-)
+from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, Vocabulary, matcher_of, walk
 from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
 
 # What a trial that ended otherwise says of its grammar, by what ended it.

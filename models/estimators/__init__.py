@@ -12,15 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from models.estimators import (
-    cocoa,
-    information,
-    light,
-    reflection,
-    relevance,
-    semantic,
-    unseen,
-)
+from models.estimators import cocoa, information, light, reflection, relevance, semantic, unseen
 from models.estimators.cocoa import consistency_std_error, found_mass
 from models.estimators.information import Undefined
 

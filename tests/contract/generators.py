@@ -21,10 +21,10 @@ from models.statistics import supplied_by
 from tests.contract.thirty import ThirtyLines
 from tests.openai_server import encode, openai_server
 from tests.tiny_models import byte_tokenizer, random_model
-from workers.build import resolve
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
+from workers.loading import resolve
 from workers.openai.generator import connect_generator
 
 REQUEST = GenerationRequest(

@@ -6,7 +6,7 @@ import pytest
 from models.similarity import ENTAILMENT, NLI_MODELS, PAIR_MODELS
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from tests.tiny_models import tiny_encoder
-from workers.build import resolve
+from workers.loading import resolve
 
 PAIRS = [
     ("Paris", "It is Paris."),

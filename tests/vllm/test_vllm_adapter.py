@@ -10,12 +10,7 @@ import pytest
 from app.scoring.questions import FALSE, TRUE
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.statistics import (
-    ANSWER_STATISTICS,
-    PROBE_STATISTICS,
-    SAMPLE_STATISTICS,
-    SENTENCES_READ,
-)
+from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, SENTENCES_READ
 from models.waves import num_taken
 from tests.vllm import reference
 from tests.vllm.server import serving

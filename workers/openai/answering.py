@@ -26,15 +26,8 @@ from workers.client import Unreachable
 from workers.openai import replies, requests
 from workers.openai.found import SCALED
 from workers.openai.profiles import TOO_LONG
-from workers.openai.prompts import (
-    Forms,
-    ModelCalls,
-    for_tokens,
-    forms_of,
-    render,
-    score_given,
-    texts_of,
-)
+from workers.openai.prompts import ModelCalls, for_tokens, render
+from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice
 from workers.openai.requests import Prompt
 from workers.openai.streaming import Teller, behind_reasoning, is_reasoned, merged

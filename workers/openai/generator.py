@@ -31,7 +31,8 @@ from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.profiles import TOO_LONG
-from workers.openai.prompts import ModelCalls, first_tokens
+from workers.openai.prompts import ModelCalls
+from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial, under_schema
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo

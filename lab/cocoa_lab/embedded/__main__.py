@@ -27,12 +27,7 @@ from cocoa_lab.embedded.nli import teach_texts, train_nli
 from cocoa_lab.embedded.nli_evaluation import nli_quality
 from cocoa_lab.embedded.reasoner import SCHEDULE as REASONER_SCHEDULE
 from cocoa_lab.embedded.reasoner import sum_quality, train_reasoner, train_tokenizer
-from cocoa_lab.embedded.testbed import (
-    HeldOut,
-    read_testbed,
-    write_probe_prompts,
-    write_testbed,
-)
+from cocoa_lab.embedded.testbed import HeldOut, read_testbed, write_probe_prompts, write_testbed
 from cocoa_lab.embedded.tokenizer import (
     train_cross_encoder_tokenizer,
     train_language_model_tokenizer,

@@ -13,19 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
-from cocoa_lab.embedded.cross_encoder import (
-    both_orders,
-    in_batches,
-    pair_logits,
-    train_on_pairs,
-)
-from cocoa_lab.embedded.nli_pairs import (
-    FAMILY_SHARES,
-    LABELS,
-    NliPair,
-    make_nli_pairs,
-    nli_sources,
-)
+from cocoa_lab.embedded.cross_encoder import both_orders, in_batches, pair_logits, train_on_pairs
+from cocoa_lab.embedded.nli_pairs import FAMILY_SHARES, LABELS, NliPair, make_nli_pairs, nli_sources
 from cocoa_lab.embedded.training import Schedule
 from cocoa_lab.embedded.world.building import world_of
 from cocoa_lab.embedded.world.pairs import make_pairs, pool_of

@@ -15,11 +15,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from cocoa_lab.embedded.corpus import Encoded, micro_batches
-from cocoa_lab.embedded.language_model import (
-    LanguageModelShape,
-    answer_loss,
-    new_language_model,
-)
+from cocoa_lab.embedded.language_model import LanguageModelShape, answer_loss, new_language_model
 from cocoa_lab.embedded.training import Schedule, train
 
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"

@@ -19,12 +19,7 @@ from cocoa_lab.judge import JudgeModel
 from cocoa_lab.loading import lab_scorer
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.parts.examples import PartsExample
-from cocoa_lab.parts.labelling import (
-    LabelledParts,
-    fields_labelled,
-    judged,
-    sentences_labelled,
-)
+from cocoa_lab.parts.labelling import LabelledParts, fields_labelled, judged, sentences_labelled
 from cocoa_lab.parts.model_judge import Judgements, ModelJudge
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
 from cocoa_lab.run import Draw, Origin, ScoredPrompt

@@ -14,12 +14,7 @@ import torch
 
 from cocoa_lab.distances import fit_distance
 from cocoa_lab.probes.agreement import AGREEMENT, as_targets
-from cocoa_lab.probes.checkpoint import (
-    Epoch,
-    TrainingProgress,
-    restore_checkpoint,
-    save_checkpoint,
-)
+from cocoa_lab.probes.checkpoint import Epoch, TrainingProgress, restore_checkpoint, save_checkpoint
 from cocoa_lab.probes.layer_training import (
     HYPERPARAMETERS,
     Hyperparameters,

@@ -21,10 +21,11 @@ from tests.fakes.pair_models import FakePairModel
 from tests.made_calibrators import calibrator, with_prompts
 from tests.tiny_models import tiny_encoder
 from tests.tiny_probes import saved
-from workers import build
-from workers.build import build_workers, nli_checkpoint
+from workers import loading
+from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
 from workers.hooks import Hooks
+from workers.loading import nli_checkpoint
 from workers.supervision import Supervisor
 
 FAKE = GeneratorConfig(engine="fake"), ComparerConfig(name="fake")
@@ -252,9 +253,9 @@ def test_a_model_computes_on_half_of_the_cores_unless_threads_are_set(
     monkeypatch, tmp_path, num_cores, cpu_limit, threads, expected
 ):
     limits = {}
-    monkeypatch.setattr(build, "_CPU_LIMIT", tmp_path / "cpu.max")
+    monkeypatch.setattr(loading, "_CPU_LIMIT", tmp_path / "cpu.max")
     if cpu_limit is not None:
-        build._CPU_LIMIT.write_text(f"{cpu_limit}\n")
+        loading._CPU_LIMIT.write_text(f"{cpu_limit}\n")
 
     def limit(num_threads):
         limits[threading.current_thread().name] = num_threads
@@ -362,7 +363,7 @@ def test_an_embedded_pair_model_beside_a_language_model_that_it_does_not_know_sa
 ):
     # Weightless stand-ins under the names of models that have weights.
     monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
-    monkeypatch.setattr("workers.build._check_checkpoint", lambda *args: None)
+    monkeypatch.setattr("workers.loading._check_checkpoint", lambda *args: None)
     similarity = ComparerConfig(name="cross_encoder", model=model)
     asked = GeneratorConfig(engine="fake", model=generation)
     workers = load(asked, similarity, NliConfig(name="fake_nli", model=model))

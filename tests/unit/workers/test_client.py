@@ -15,7 +15,7 @@ from tests.worker_servers import listening
 from workers import client as client_module
 from workers.calls import Calls, Rejected
 from workers.client import Client, Unreachable, body_of, lines
-from workers.pair_servers import PairServer, TeiApi
+from workers.pair_apis import PairServer, TeiApi
 
 pytestmark = pytest.mark.anyio
 NUM_CLIENTS, NUM_CALLS = 4, 20

@@ -21,7 +21,7 @@ from models.similarity.protocol import NliConfig, SimilarityConfig
 from models.threads import ModelThread
 from tests.conftest import until
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
-from workers.build import resolve
+from workers.loading import resolve
 from workers.similarity import SimilarityWorker
 
 pytestmark = pytest.mark.anyio

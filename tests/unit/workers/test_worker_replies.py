@@ -15,7 +15,8 @@ from workers import wire
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
-from workers.remote import connect_generator, decode_error
+from workers.remote import connect_generator
+from workers.worker_replies import decode_error
 
 pytestmark = pytest.mark.anyio
 SAMPLING = SamplingParams(num_samples=0, max_new_tokens=8, seed=1)

@@ -15,11 +15,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from cocoa_lab.embedded.corpus import PLAIN_COURSE, QUESTION_COURSE, Course, Encoded
-from cocoa_lab.embedded.language_model import (
-    LanguageModelShape,
-    new_language_model,
-    token_losses,
-)
+from cocoa_lab.embedded.language_model import LanguageModelShape, new_language_model, token_losses
 from cocoa_lab.embedded.training import Schedule, train
 from cocoa_lab.embedded.world.chat import CONTEXT_TOKENS, encode, train_tokenizer
 from cocoa_lab.embedded.world.corpus import Corpus

@@ -1,4 +1,4 @@
-"""The service's own doors: questions, answers that exist already, and labels of answers."""
+"""`POST /score`: answers that exist already, one or several."""
 
 import asyncio
 import logging
@@ -9,56 +9,19 @@ from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import Discriminator, JsonValue, Tag, TypeAdapter, ValidationError
 
-from app.http.errors import failure, named
+from app.http.errors import failure
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.logs import current_request_id
-from app.http.repeats import Repeats
-from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest, ask_of
+from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
 from app.http.requests.faults import faults_of
-from app.http.requests.feedback import FeedbackRequest
-from app.http.responses import renew, to_response
-from app.http.schemas import FeedbackKept, GenerateResponse, ScoreResults
+from app.http.responses import to_response
+from app.http.schemas import GenerateResponse, ScoreResults
 from app.http.service import Service
-from app.http.streams import EventStream, NamedEvents
 from app.scoring.ask import current_caller
-from app.scoring.result import Result
-from models.records import OnToken
 from workers.calling import in_time
 
-router = APIRouter()
-_BODY = TypeAdapter(GenerateRequest)
-
-
-@router.post(
-    "/generate-with-uncertainty",
-    tags=["generation"],
-    response_model=GenerateResponse,
-    openapi_extra=takes("GenerateRequest"),
-)
-async def generate_with_uncertainty(request: Request) -> Response:
-    """Answer a prompt and say how sure the model is of it."""
-    repeats: Repeats = request.app.state.repeats
-    seen = await repeats.seen(request)
-    if seen.response is not None:
-        return seen.response
-    body = await read_body(request, _BODY)
-    service: Service = request.app.state.service
-    request_id = request.state.request_id
-    ask = replace(ask_of(body), in_background=is_in_background(request))
-
-    async def run(on_token: OnToken | None = None) -> Result:
-        with named({"grammar": body.held_by}):
-            return await service.run(ask, request_id, on_token)
-
-    if body.stream:
-        return EventStream(run, NamedEvents(request_id), service.telemetry)
-
-    async with unless_gone(request):
-        result = await run()
-    return json_response(repeats.keep(seen, result, to_response(result, request_id), renew))
-
-
 logger = logging.getLogger(__name__)
+router = APIRouter(tags=["generation"])
 
 
 def _score_kind(body: object) -> str:
@@ -75,7 +38,6 @@ SCORE_BODY: TypeAdapter[ScoreRequest | ScoreBatch] = TypeAdapter(
 
 @router.post(
     "/score",
-    tags=["generation"],
     response_model=GenerateResponse | ScoreResults,
     openapi_extra=takes("ScoreRequest", "ScoreBatch"),
 )
@@ -131,19 +93,3 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
 
     outcomes = [outcome(item, number) for number, item in enumerate(items)]
     return {"results": await asyncio.gather(*outcomes)}
-
-
-_FEEDBACK_BODY = TypeAdapter(FeedbackRequest)
-
-
-@router.post(
-    "/feedback",
-    tags=["feedback"],
-    response_model=FeedbackKept,
-    openapi_extra=takes("FeedbackRequest"),
-)
-async def feedback(request: Request) -> Response:
-    """Label an answer that was served, or parts of it; answered when the label is durable."""
-    body = await read_body(request, _FEEDBACK_BODY)
-    service: Service = request.app.state.service
-    return json_response(await service.keep_label(body))

@@ -1,0 +1,326 @@
+"""Loading the models of this process; the only reader of ENGINES and of the tables of pair models.
+
+All of it blocks; `workers.build` says which models are of this process.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Collection, Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from models.calibration import Calibrator
+from models.embedded import CALIBRATOR_PATH, LANGUAGE_MODELS, PROBED, PROBES_DIR
+from models.engines import ENGINES
+from models.engines.protocol import EngineConfig, EngineInfo
+from models.errors import ModelNotLoaded
+from models.lasting import keep_freed_memory, lasting
+from models.locations import public_name
+from models.probes.card import STATISTIC, ProbeMismatch
+from models.probes.domain import BadDomain, PromptDomain, beside
+from models.probes.features import STATISTICS_READ
+from models.probes.protocol import Probe, ProbeConfig
+from models.similarity import (
+    ALWAYS_LOADED,
+    ENTAILMENT,
+    LEARNED,
+    NLI_MODELS,
+    OVER_NLI,
+    PAIR_MODELS,
+    reads_added,
+)
+from models.similarity.pairs import PairRules
+from models.similarity.protocol import NliConfig, NliPairModel
+from models.threads import ModelThread
+from workers.config import (
+    ComparerConfig,
+    LanguageModel,
+    Role,
+    WorkerConfig,
+    probe_folders,
+    variable,
+)
+from workers.generation import GenerationWorker
+from workers.hooks import Hooks
+from workers.protocol import Comparer, Generator, NliComparer
+from workers.similarity import AlignWorker, NliWorker, SimilarityWorker
+
+logger = logging.getLogger(__name__)
+
+_CHECK = "models.loadable:check_checkpoint"
+_IS_EMBEDDING = "models.loadable:is_embedding_model"
+_PROBE = "models.probes.probe:TrainedProbe"
+# Of a container: the processor time allowed in a period, both in microseconds.
+_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+
+
+def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
+    """The language model of this process and its probes; blocks."""
+    generation = config.generation
+    with _loading("generation.model", generation.model):
+        load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
+        thread = _thread("generation", generation.threads)
+        # What is compiled is compiled for the threads of its thread.
+        engine = thread.submit(load, generation).result()
+    return GenerationWorker(
+        engine,
+        _load_probes(config.probes, generation, engine.info),
+        _load_domain(config.calibrator, engine.info),
+        model_thread=thread,
+        text_thread=_thread("texts", 1),
+        on_step=hooks.on_step,
+        caller=hooks.tenant,
+    )
+
+
+def load_comparers(
+    config: WorkerConfig,
+    hooks: Hooks,
+    language_model: LanguageModel,
+    given: Mapping[str, Comparer] | None = None,
+) -> tuple[dict[str, Comparer], NliComparer | None]:
+    """The similarity functions of this process by name, and its NLI model; blocks."""
+    similarity = config.similarity
+    comparers: dict[str, Comparer] = dict(given or {})
+    nli_model = _load_nli(config.nli, language_model)
+    rules = PairRules(similarity.strip, similarity.exact_match)
+    given_to_all: dict[str, Any] = {
+        "rules": rules,
+        "thread": _thread("similarity", similarity.threads),
+        "max_batch_pairs": similarity.max_batch_pairs,
+        "on_batch": hooks.on_batch,
+    }
+    nli: NliComparer | None = None
+    if nli_model is not None:
+        is_foreign = _is_out_of_domain("nli", config.nli.model, language_model)
+        nli = NliWorker(nli_model, is_out_of_domain=is_foreign, **given_to_all)
+        entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
+        comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
+        comparers["align"] = AlignWorker(nli)
+    for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model, comparers)):
+        if name in comparers:
+            continue
+        with _loading("similarity.model", similarity.model):
+            pair_model = resolve(PAIR_MODELS[name]).load(similarity)
+        is_foreign = False
+        if name == "cross_encoder":
+            is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
+        own = {**given_to_all, "rules": replace(rules, cuts=reads_added(name, similarity.compare))}
+        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **own)
+    return comparers, nli
+
+
+def default_similarity(
+    similarity: ComparerConfig,
+    language_model: LanguageModel,
+    comparers: Mapping[str, Comparer] | None = None,
+) -> str:
+    """The name of the similarity function of requests that name none."""
+    if similarity.name != "auto":
+        return similarity.name
+    loaded = comparers or {}
+    if "embedding" in loaded:
+        return "embedding"
+    is_shipped = not similarity.urls and similarity.model == ComparerConfig().model
+    is_foreign = is_shipped
+    if "cross_encoder" in loaded:
+        is_foreign = loaded["cross_encoder"].info.is_out_of_domain
+    if is_foreign and not language_model.is_embedded:
+        return "added"
+    is_named = not similarity.urls and not is_shipped
+    if not is_named:
+        return "cross_encoder"
+    with _loading("similarity.model", similarity.model):
+        is_embedding = resolve(_IS_EMBEDDING)(similarity.model, similarity.revision)
+    return "embedding" if is_embedding else "cross_encoder"
+
+
+def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
+    """Which NLI model to load, "" for none.
+
+    "auto" is the embedded one, for the embedded language models only.
+    """
+    if config.model != "auto":
+        return config.model
+    return "embedded" if language_model.is_embedded else ""
+
+
+def resolve(path: str) -> Any:
+    """What "module:name" names; importing it may take seconds."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def check_settings(
+    config: WorkerConfig, language_model: LanguageModel, roles: Container[Role]
+) -> None:
+    """Refuse what cannot be loaded, before anything is, which may take minutes.
+
+    Raises:
+        ModelNotLoaded: a name that no table has, a similarity function whose NLI model is not
+            loaded, or a checkpoint that cannot be loaded; names variable, reason and remedy.
+    """
+    generation, similarity, nli = config.generation, config.similarity, config.nli
+    functions = [*PAIR_MODELS]
+    if nli_model := nli_checkpoint(nli, language_model):
+        functions += OVER_NLI
+    if "generation" in roles:
+        _check_name("generation.engine", generation.engine, ENGINES)
+    if "similarity" in roles:
+        _check_name("similarity.name", similarity.name, ["auto", *functions])
+        _check_name("nli.name", nli.name, NLI_MODELS)
+    if "generation" in roles and generation.engine == "transformers":
+        _check_checkpoint("generation.model", generation.model, generation.revision, "causal")
+    named = default_similarity(similarity, language_model)
+    if "similarity" in roles and named == "embedding" and similarity.model == "embedded":
+        message = "must name an embedding model: the one that ships with the project is none"
+        raise ModelNotLoaded(f"{variable('similarity.model')} {message}")
+    if "similarity" in roles and named not in LEARNED and similarity.compare != "auto":
+        reason = f"is heeded by {' and '.join(LEARNED)} alone, and answers are compared by {named}"
+        raise ModelNotLoaded(f"{variable('similarity.compare')} {reason}")
+    if "similarity" in roles and named in LEARNED and not similarity.urls:
+        head = "embedding" if named == "embedding" else "classifier"
+        _check_checkpoint("similarity.model", similarity.model, similarity.revision, head)
+    if "similarity" in roles and nli.name == "nli":
+        _check_checkpoint("nli.model", nli_model, nli.revision, "classifier")
+
+
+def _check_name(setting: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        valid = ", ".join(known)
+        raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and must be one of {valid}")
+
+
+def _check_checkpoint(setting: str, model: str, revision: str | None, head: str) -> None:
+    is_shipped = model in (LANGUAGE_MODELS if head == "causal" else ("embedded",))
+    if model and not is_shipped:
+        with _loading(setting, model):
+            resolve(_CHECK)(model, revision, head)
+
+
+def _load_nli(config: NliConfig, language_model: LanguageModel) -> NliPairModel | None:
+    checkpoint = nli_checkpoint(config, language_model)
+    if not checkpoint:
+        return None
+    with _loading("nli.model", checkpoint):
+        load = resolve(NLI_MODELS[config.name]).load
+        model: NliPairModel = load(replace(config, model=checkpoint))
+    return model
+
+
+@contextmanager
+def _loading(setting: str, model: str) -> Iterator[None]:
+    """Whatever goes wrong within is one line with the variable, the model and the reason."""
+    name = public_name(model)
+    try:
+        with lasting():
+            yield
+    except ModelNotLoaded as error:
+        raise ModelNotLoaded(f"{variable(setting)}={name}: {error}") from None
+    except ModuleNotFoundError as error:
+        raise ModelNotLoaded(f"{error}: pip install 'cocoa-serve[models]'") from None
+    except Exception as error:
+        [line, *_] = [*str(error).splitlines(), ""]
+        reason = line.replace(model, name)
+        # Texts of other errors are no sentences, such as the name of a key.
+        if not reason or not isinstance(error, OSError | ValueError):
+            reason = f"{type(error).__name__}: {reason}"
+        raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
+
+
+def _is_out_of_domain(
+    group: Literal["nli", "similarity"], model: str, language_model: LanguageModel
+) -> bool:
+    """Whether an embedded pair model is to compare answers that it does not know.
+
+    The log says how to change that.
+    """
+    if not language_model.is_unknown_to(model, is_nli=group == "nli"):
+        return False
+    logger.warning(
+        "%s: the embedded pair model does not know the answers of %s, and compares them here: set "
+        "it to a model that knows them",
+        variable(f"{group}.model"),
+        public_name(language_model.name),
+    )
+    return True
+
+
+def _load_probes(
+    config: ProbeConfig, generation: EngineConfig, engine: EngineInfo
+) -> Mapping[str, Probe]:
+    """By the statistic that each predicts.
+
+    "auto" is the embedded probe, beside the embedded language model that it was trained for only.
+    """
+    probes: dict[str, Probe] = {}
+    for target, setting, folder in probe_folders(config):
+        if folder == "auto":
+            folder = ""
+            if generation.model == PROBED[target] and generation.engine == "transformers":
+                folder = str(PROBES_DIR / target)
+        if not folder:
+            continue
+        with _loading(setting, folder):
+            probe: Probe = resolve(_PROBE).load(
+                Path(folder),
+                target=target,
+                model_id=engine.model_id,
+                revision=engine.revision,
+                dimension=engine.hidden_size,
+                num_layers=engine.num_layers,
+            )
+            if (names := probe.card.token_features) and not engine.statistics >= STATISTICS_READ:
+                raise ProbeMismatch(
+                    f"the probe reads {', '.join(names)} of an answer, "
+                    f"for which {generation.engine} lacks statistics"
+                )
+        probes[STATISTIC[target]] = probe
+    return probes
+
+
+def _path_of(calibrator: str) -> Path:
+    return CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
+
+
+def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
+    """The prompts of a calibrator, which others are compared with.
+
+    None without a calibrator, for one whose labels told no prompts, and beside another language
+    model than the embedded calibrator's.
+    """
+    if not calibrator:
+        return None
+    with _loading("calibrator", calibrator):
+        if not (sha256 := Calibrator.load(_path_of(calibrator)).prompts):
+            return None
+        domain = PromptDomain.load(beside(_path_of(calibrator)), sha256)
+        if domain.generator == engine.identity:
+            return domain
+        if calibrator == "auto":
+            return None
+        raise BadDomain("its prompts are another language model's")
+
+
+def _thread(name: str, threads: int) -> ModelThread:
+    return ModelThread(name, _prepare_thread, (threads or _half_the_cores(),))
+
+
+def _half_the_cores() -> int:
+    """Whole cores, at least one: the other model has the other half, here or in its own process."""
+    cores: float = len(os.sched_getaffinity(0))
+    if _CPU_LIMIT.exists():
+        allowed, period = _CPU_LIMIT.read_text().split()
+        if allowed != "max":
+            cores = min(cores, int(allowed) / int(period))
+    return max(1, int(cores / 2))
+
+
+def _prepare_thread(threads: int) -> None:
+    if torch := sys.modules.get("torch"):  # where no loaded model needs it, neither does its thread
+        torch.set_num_threads(threads)
+        keep_freed_memory()

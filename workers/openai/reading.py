@@ -1,0 +1,161 @@
+"""What a server says of texts that nobody asks it to write: given answers, and next tokens."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models import records
+from models.engines.protocol import fitted
+from models.engines.texts import parted, unshared
+from models.records import AnswerForm, Array, GenerationRequest, GivenAnswer
+from workers.calling import together
+from workers.client import Unreachable
+from workers.openai import replies
+from workers.openai.found import NOT_READ
+from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
+from workers.openai.replies import Choice
+from workers.openai.requests import Prompt
+
+_BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
+_NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"
+# Prompts of one call by which the entropies at each token of an answer are asked, in tokens.
+_MOST_PREFIX_TOKENS = 200_000
+
+Forms = Mapping[AnswerForm, tuple[int, ...]]
+
+
+async def forms_of(calls: ModelCalls, prompt: Prompt, answer: GivenAnswer | None) -> Forms:
+    """Token ids of a given answer in each way in which it may continue its prompt.
+
+    Empty where the server reads none; see `models.engines.prompts`.
+    """
+    if answer is None or prompt.ids is None or not calls.can.reads_given:
+        return {}
+    text, eos_id = answer.text, calls.can.eos_id
+    end = (eos_id,) if answer.append_eos and eos_id is not None else ()
+    forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*await tokenize(calls, text), *end)}
+    tail = await detokenize(calls, prompt.ids[-TAIL:])
+    if text[:1].strip() and tail[-1:].strip():
+        blank_led = (*await tokenize(calls, f" {text}"), *end)
+        if blank_led != forms["literal"]:
+            forms["blank_led"] = blank_led
+    return forms
+
+
+async def score_given(
+    calls: ModelCalls, prompt: Prompt, text: str, forms: Forms, wanted: frozenset[str]
+) -> tuple[records.Sequence, AnswerForm, dict[str, str]]:
+    """The answer with what the server says of its tokens, its likelier form, and what is absent."""
+    sequence = records.Sequence(text, text.strip(), 0, "given")
+    if not forms:  # where a server reads log-probs of prompts, all but images is asked by ids
+        reason = _BEHIND_IMAGES if calls.can.reads_given else NOT_READ
+        return parted(sequence), "literal", dict.fromkeys(wanted, reason)
+    found = await together(*(_read(calls, prompt, ids) for ids in forms.values()))
+    # The first of equally likely ones, which is the literal one.
+    likelihoods = [float(np.nan_to_num(one, nan=-np.inf).sum()) for one, _ in found]
+    best = int(np.argmax(likelihoods))
+    (form, ids), (logprobs, texts) = list(forms.items())[best], found[best]
+    reason = replies.unsound(logprobs)
+    if replies.are_of(texts, text, is_cut=False) is False:
+        reason = replies.UNCOVERED
+    if reason:
+        return parted(sequence), form, dict.fromkeys(wanted, reason)
+    absent, entropies = {}, None
+    if "answer_token_entropies" in wanted:
+        entropies = await _entropies(calls, prompt, ids)
+        if entropies is None:
+            absent["answer_token_entropies"] = _NO_ENTROPIES
+    sequence = replace(
+        sequence,
+        num_tokens=len(logprobs),
+        token_ids=ids,
+        token_logprobs=logprobs if "answer_token_logprobs" in wanted else None,
+        token_texts=texts if "answer_token_texts" in wanted else None,
+        token_entropies=entropies,
+    )
+    return parted(sequence, texts), form, absent
+
+
+async def texts_of(calls: ModelCalls, prompt: Prompt, choice: Choice) -> tuple[str, ...] | None:
+    """Texts of an answer's tokens that came as ids: one more prefill tells them."""
+    ids, before, can = choice.token_ids, prompt.ids, calls.can
+    if ids is None or before is None or not can.reads_given:
+        return None
+    if len(before) + len(ids) >= can.max_context_tokens:
+        return None
+    _, texts = await _read(calls, prompt, ids)
+    return replies.token_texts(replace(choice, tokens=texts))
+
+
+async def first_tokens(
+    calls: ModelCalls, request: GenerationRequest, groups: Sequence[Sequence[str]]
+) -> list[float | None]:
+    """Log of each group of spellings' summed probability as the next token.
+
+    Where only the likeliest tokens are known, those beyond them count nothing; a group that has
+    none among them is None.
+
+    Raises:
+        PromptTooLong: the prompt does not fit the context.
+    """
+    can = calls.can
+    prompt = await render(calls, request)
+    fitted(prompt.num_tokens, 0, request, {"the model's context": can.max_context_tokens})
+    names: Sequence[Iterable[str]] = groups  # where nobody tokenizes, a token is a whole spelling
+    further = {}
+    if prompt.ids is not None:
+        ids = [[(await tokenize(calls, text))[:1] for text in group] for group in groups]
+        names = [[f"token_id:{one}" for found in group for one in found] for group in ids]
+        wanted = {one for group in ids for found in group for one in found}
+        further = {"logprobs": 1, "logprob_token_ids": sorted(wanted)}
+        further["return_tokens_as_token_ids"] = True
+    [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.profile.logprobs)
+    if not choice.tops:
+        raise Unreachable("it tells no log-probs of the next token")
+    logprobs = {} if choice.unsound else choice.tops[0]
+    return [_sum(logprobs, group) for group in unshared(names)]
+
+
+def _sum(logprobs: Mapping[str, float], names: Iterable[str]) -> float | None:
+    found = [logprobs[name] for name in names if name in logprobs]
+    mass = sum(map(math.exp, found))
+    return math.log(mass) if mass > 0.0 else None
+
+
+async def _read(
+    calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]
+) -> tuple[Array, tuple[str, ...]]:
+    """Log-probs (T,) and texts of the tokens of a continuation."""
+    if not ids:
+        return np.zeros(0), ()
+    longer = replace(prompt, ids=(*(prompt.ids or ()), *ids))
+    [choice] = await calls.complete(longer, further={"prompt_logprobs": 0}, max_tokens=1)
+    logprobs, texts = choice.of_prompt(ids)
+    if ids[-1] == calls.can.eos_id:
+        texts = (*texts[:-1], "")
+    return logprobs, texts
+
+
+async def _entropies(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) -> Array | None:
+    """Exact entropies (T,) at each token of an answer, each asked of what comes before it.
+
+    The prompts share their beginnings with each other, and so the server's cache.
+    """
+    before = prompt.ids or ()
+    if calls.can.columns is None or len(ids) * (len(before) + len(ids)) > _MOST_PREFIX_TOKENS:
+        return None
+    if not ids:
+        return np.zeros(0)
+    further = {"prompt": [[*before, *ids[:end]] for end in range(len(ids))]}
+    columns = []
+    for choice in await calls.complete(
+        prompt, len(ids), further, max_tokens=1, top=2, mode="entropy"
+    ):
+        replies.check_mark(choice, calls.can)
+        column = choice.column(replies.ENTROPY_COLUMN)
+        if column is None:
+            return None
+        columns.append(max(float(column[0]), 0.0))
+    return np.array(columns)

@@ -1,0 +1,262 @@
+"""Servers that score pairs of texts.
+
+They are vLLM's `/score`, text-embeddings-inference's `/predict`, and `/v1/embeddings`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Annotated, Any, NotRequired
+
+import numpy as np
+from annotated_types import Ge, MinLen
+from pydantic import AllowInfNan, Strict, TypeAdapter
+from typing_extensions import TypedDict
+
+from models.digests import digest_of
+from models.ranges import PROBABILITIES
+from models.records import Array, Pair
+from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
+from workers.calling import together
+from workers.calls import Calls, Failed, Rejected, listed_model, read
+from workers.client import Client, Refused, Unreachable
+
+# Pairs by which a server is known, and what two scores of one may differ by.
+_FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
+_APART = 1e-4
+_DIGITS = 4
+# Pairs of one call, where a server does not say how many it takes.
+_VLLM_CALL, _TEI_CALL = 256, 32
+# Texts of one call: TEI takes 32 where it is not told another number.
+_EMBEDDINGS_CALL = 32
+# RoBERTa has two positions that no token may take, which vLLM does not know.
+_ROBERTA_LENGTHS = range(513, 515)
+
+_Count = Annotated[int, Strict(), Ge(1)]
+
+
+class _Score(TypedDict):
+    score: Annotated[float, Strict(), AllowInfNan(False)]
+    index: NotRequired[int]
+
+
+class _Scores(TypedDict):
+    data: list[_Score]
+
+
+class _Embedding(TypedDict):
+    embedding: Annotated[list[Annotated[float, AllowInfNan(False)]], MinLen(1)]
+    index: int
+
+
+class _Embeddings(TypedDict):
+    data: list[_Embedding]
+
+
+_OBJECT, _COUNT = TypeAdapter(dict[str, Any]), TypeAdapter(_Count)
+_NUM_TOKENS = TypeAdapter(Annotated[int, Strict()])
+_SCORES, _EMBEDDINGS = TypeAdapter(_Scores), TypeAdapter(_Embeddings)
+# One pair alone comes without the list of pairs around it.
+_ROWS = TypeAdapter(list[list[_Score]] | list[_Score])
+_TOKENS = TypeAdapter(tuple[list[Any]])
+_OF_MODEL = "what it says of its model"
+
+
+@dataclass(frozen=True, slots=True)
+class PairServer:
+    """One server as it was tried out.
+
+    Attributes:
+        model_id, revision: as the server says them.
+        max_pair_tokens: beyond which it cuts a pair; None for one that refuses what is too long.
+        max_call_pairs: of one call.
+        floor: see `models.similarity.vectors`; 0 for a server that scores pairs itself.
+        scores: of two fixed pairs.
+        flags: what else it says that decides its scores.
+    """
+
+    model_id: str
+    revision: str
+    max_pair_tokens: int | None
+    max_call_pairs: int
+    floor: float = 0.0
+    scores: tuple[float, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """Digest of all that decides its scores, as far as it can be known from outside."""
+        parts = (self.model_id, self.revision, self.max_pair_tokens, self.flags, self.floor)
+        return digest_of(*parts, [round(score, _DIGITS) + 0.0 for score in self.scores])
+
+
+class PairApi(ABC):
+    """How one kind of server is asked, and found out: see `workers.standing.Kind`.
+
+    Args:
+        model: its name there; "" for the first that is listed, or the only one.
+    """
+
+    def __init__(self, model: str = "") -> None:
+        self._model = model
+
+    async def look_up(self, client: Client) -> PairServer:
+        try:
+            return await self.said(Calls(client, is_trial=True))
+        except (Rejected, Failed) as error:
+            raise Unreachable(f"it does not say what it is ({error})") from None
+
+    async def try_out(self, client: Client, said: PairServer) -> PairServer:
+        calls = Calls(client, is_trial=True)
+        server = await self.fitted(calls, said)
+        return replace(server, scores=tuple(await self.score(calls, server, _FIXED)))
+
+    async def ask_again(self, client: Client, known: PairServer) -> PairServer | None:
+        scores = await self.score(Calls(client, is_trial=True), known, _FIXED)
+        for score, before in zip(scores, known.scores, strict=True):
+            if abs(score - before) > _APART:
+                return None
+        said = await self.look_up(client)
+        return known if replace(said, scores=known.scores, floor=known.floor) == known else None
+
+    @abstractmethod
+    async def said(self, calls: Calls) -> PairServer:
+        """What a server says it is."""
+
+    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
+        """The same with what is measured before its first pair is scored."""
+        return server
+
+    @abstractmethod
+    async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
+        """Score of each pair in [0, 1]; what is too long is cut by the server."""
+
+    async def count(self, calls: Calls, server: PairServer, text: str) -> int:
+        """Tokens of a text, special ones included; 0 where nothing is cut."""
+        return 0
+
+
+class VllmApi(PairApi):
+    """vLLM's `/score`, of a model that was served with `--runner pooling`."""
+
+    async def said(self, calls: Calls) -> PairServer:
+        entry = await listed_model(calls, self._model)
+        length = read(_COUNT, entry.get("max_model_len"), _OF_MODEL)
+        if length in _ROBERTA_LENGTHS:
+            length = 512
+        return PairServer(entry["id"], "", length, _VLLM_CALL, flags=(str(entry.get("root")),))
+
+    async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
+        firsts, seconds = zip(*pairs, strict=True)
+        body = {
+            "model": server.model_id,
+            "text_1": firsts,
+            "text_2": seconds,
+            "truncate_prompt_tokens": server.max_pair_tokens,
+        }
+        reply = read(_SCORES, await calls.post("/score", body), "its answer")
+        found = sorted(reply["data"], key=lambda one: one.get("index", 0))
+        return _scores(found, len(pairs))
+
+    async def count(self, calls: Calls, server: PairServer, text: str) -> int:
+        reply = await calls.post("/tokenize", {"model": server.model_id, "prompt": text})
+        what = "its count of tokens"
+        return read(_NUM_TOKENS, read(_OBJECT, reply, what).get("count"), what)
+
+
+class TeiApi(PairApi):
+    """text-embeddings-inference's `/predict`."""
+
+    async def said(self, calls: Calls) -> PairServer:
+        said = read(_OBJECT, await calls.get("/info"), _OF_MODEL)
+        if "embedding" in str(said.get("model_type")):
+            raise Refused(
+                "its model gives embeddings, and no scores of pairs: serve a cross-encoder, "
+                "or set COCOA_SIMILARITY__API=embeddings"
+            )
+        most = said.get("max_client_batch_size")
+        if type(most) is not int or most < 1:
+            most = _TEI_CALL
+        return PairServer(
+            str(said.get("model_id") or ""),
+            str(said.get("model_sha") or ""),
+            read(_COUNT, said.get("max_input_length"), _OF_MODEL),
+            most,
+            flags=(str(said.get("model_dtype")), str(said.get("version"))),
+        )
+
+    async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
+        body = {"inputs": pairs, "raw_scores": False, "truncate": True}
+        rows: Any = read(_ROWS, await calls.post("/predict", body), "its answer")
+        if rows and not isinstance(rows[0], list):
+            rows = [rows]
+        if set(map(len, rows)) - {1}:
+            raise Refused("its model has more labels than one, or none")
+        return _scores([row[0] for row in rows], len(pairs))
+
+    async def count(self, calls: Calls, server: PairServer, text: str) -> int:
+        [tokens] = read(_TOKENS, await calls.post("/tokenize", {"inputs": text}), "its tokens")
+        return len(tokens)
+
+
+class EmbeddingsApi(PairApi):
+    """The `/v1/embeddings` of any OpenAI-compatible server; see `models.similarity.vectors`."""
+
+    async def said(self, calls: Calls) -> PairServer:
+        entry = await listed_model(calls, self._model)
+        return PairServer(entry["id"], "", None, _VLLM_CALL, flags=(str(entry.get("root")),))
+
+    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
+        floor = floor_of(await self._vectors(calls, server, UNLIKE))
+        if floor > MOST_FLOOR:
+            raise Refused("its model makes the same vector of texts that mean different things")
+        return replace(server, floor=floor)
+
+    async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
+        texts = list(dict.fromkeys(chain.from_iterable(pairs)))
+        rows = {text: row for row, text in enumerate(texts)}
+        vectors = await self._vectors(calls, server, texts)
+        first, second = np.array([(rows[a], rows[b]) for a, b in pairs]).T
+        found: list[float] = vector_similarity(
+            vectors[first], vectors[second], server.floor
+        ).tolist()
+        return found
+
+    async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
+        """Of each text (N, d)."""
+        parts = [texts[i : i + _EMBEDDINGS_CALL] for i in range(0, len(texts), _EMBEDDINGS_CALL)]
+        found = await together(*(self._part(calls, server, part) for part in parts))
+        return np.concatenate(found)
+
+    async def _part(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
+        # No text may be empty for OpenAI.
+        body = {"model": server.model_id, "input": [text or " " for text in texts]}
+        reply = read(_EMBEDDINGS, await calls.post("/v1/embeddings", body), "its vectors")
+        rows = sorted(reply["data"], key=lambda one: one["index"])
+        vectors = [one["embedding"] for one in rows]
+        if len(vectors) != len(texts) or len(set(map(len, vectors))) != 1:
+            raise Unreachable("it answers no vector of the same length for each text")
+        return np.array(vectors)
+
+
+APIS: Mapping[str, Callable[[str], PairApi]] = {
+    "vllm": VllmApi,
+    "tei": TeiApi,
+    "embeddings": EmbeddingsApi,
+}
+
+
+def _scores(found: Sequence[_Score], num: int) -> list[float]:
+    """The scores themselves, one a pair.
+
+    Raises:
+        Unreachable: there are more, or fewer.
+        Refused: one lies outside [0, 1].
+    """
+    if len(found) != num:
+        raise Unreachable(f"it answers {len(found)} scores in place of {num}")
+    scores = [one["score"] for one in found]
+    if min(scores) < PROBABILITIES[0] or max(scores) > PROBABILITIES[1]:
+        raise Refused("its scores are not all in [0, 1], as those of a model that gives logits")
+    return scores

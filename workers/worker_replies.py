@@ -1,0 +1,118 @@
+"""What workers of ours answer: tokens and a result, or an error."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import httpx
+from annotated_types import Ge, Le, MaxLen
+
+from models import errors
+from models.codec import reader
+from models.errors import CocoaError, EngineError, NotReady, Unauthorized
+from models.ranges import Exact
+from models.records import OnToken, Token
+from workers import wire
+from workers.calling import Listener
+from workers.client import Unreachable, body_of, lines
+
+# Of what a worker is, or why it does not answer.
+MAX_INFO_BYTES = 1_048_576
+# Of an error's message.
+_MOST_CHARACTERS = 4096
+
+_ERRORS = {kind.code: kind for kind in errors.answered()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Error(Exact):
+    code: str
+    message: Annotated[str, MaxLen(_MOST_CHARACTERS)]
+    field: Annotated[str, MaxLen(_MOST_CHARACTERS)] | None
+    retry_after_s: Annotated[int, Ge(0), Le(3600)] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal(Exact):
+    error: _Error
+
+
+_error, _refusal = reader(_Error), reader(_Refusal)
+
+
+def decode_error(content: bytes) -> CocoaError:
+    """The error of this code; raises `Garbled` where it is none."""
+    with wire.garbled("no error"):
+        return _as_ours(_error(content))
+
+
+def _as_ours(told: _Error) -> CocoaError:
+    kind = _ERRORS[told.code]
+    return kind(told.message, field=told.field, retry_after_s=told.retry_after_s)
+
+
+def bounded(on_token: OnToken, most: int) -> OnToken:
+    """Tells at most so many tokens, and what is left of a reasoning; raises `Garbled` beyond."""
+    num_told = 0
+
+    def tell(token: Token) -> None:
+        nonlocal num_told
+        num_told += 1
+        if num_told > most + 1:
+            raise wire.Garbled("longer than what was asked for")
+        on_token(token)
+
+    return tell
+
+
+async def result_of(response: httpx.Response, listener: Listener, digest: bytes) -> bytes:
+    """The result at the end of the lines, not yet decoded; tokens are told as they come.
+
+    It is read to its end: a connection with unread bytes cannot be used again.
+
+    Raises:
+        Unreachable: the lines end without one, or the worker has stopped.
+        Garbled: a line is none of ours or of another call, or comes after the result.
+        CocoaError: what the worker raised.
+    """
+    result = None
+    async for line in lines(response):
+        if result is not None:
+            raise wire.Garbled("longer than its result")
+        kind, content = wire.decode_line(line, digest)
+        if kind == "token":
+            listener.tell(wire.decode_token(content))
+        elif kind == "error":
+            raise _of_worker(decode_error(content))
+        else:
+            result = content
+    if result is None:
+        raise Unreachable("its answer ends in the middle")
+    return result
+
+
+async def refusal_of(response: httpx.Response) -> Exception:
+    """What a reply without an answer means.
+
+    A worker that is not ready, or a proxy without one, is passed over like one that cannot be
+    reached.
+    """
+    body = await body_of(response, MAX_INFO_BYTES)
+    try:
+        return _of_worker(_as_ours(_refusal(body).error))
+    except (ValueError, LookupError):
+        return Unreachable(f"it answers with status {response.status_code}")
+
+
+def _of_worker(error: CocoaError) -> Exception:
+    """What an error of a worker is to a gateway, whose clients know of no worker.
+
+    One whose model has stopped, or that wants another key, is passed over; a defect of it is its
+    model's failure.
+    """
+    if isinstance(error, NotReady):
+        return Unreachable("its model is not ready")
+    if isinstance(error, Unauthorized):
+        return Unreachable("it wants another key")
+    if type(error) is errors.InternalError:
+        return EngineError(error.message)
+    return error
