@@ -326,7 +326,7 @@ def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
     """Refuse given texts that make too many pairs."""
     ask, subject = plan.ask, subject_of(plan.ask, None)
     contexts = [""] * len(read_by_token(plan, subject))
-    rules = comparer.rules.of_texts_alone()  # others save pairs, and take longer to read texts
+    rules = comparer.rules.of_texts_alone()  # more pairs, but no text is read
     asked = questions(plan, subject, contexts, rules, rules)
     num_pairs = len(asked.similarity)
     if comparer.is_by_sentence:

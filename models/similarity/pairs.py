@@ -108,7 +108,7 @@ class PairRules:
         cut_a, cut_b = (self._reading(text, is_whole=False) for text in (a, b))
         if related := relation(cut_a, cut_b, known):
             return related
-        # Of whole texts, which tell who beat whom; several that were cut to one may disagree.
+        # Whole texts tell who beat whom. Where several were cut to one and disagree, none counts.
         wholes = [map(self._reading, self._wholes.get(text, ())) for text in (a, b)]
         told = {relation_of_words(*pair) for pair in product(*wholes)} - {None}
         return told.pop() if len(told) == 1 else None

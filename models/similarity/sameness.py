@@ -65,7 +65,7 @@ _MUTUAL = listed(
     mit wie gleich grenzt heiratete traf avec comme épousa rencontra con como com met og med
     """
 )
-# That leads from one to the other, without a verb.
+# Leads from one name to the other without a verb.
 _DIRECTED = frozenset("<>\u2264\u2265-/^\u2192") | listed("to nach into hacia towards")
 _PASSIVE = frozenset(("is", "are", "was", "were"))
 _MOST_WORDS_OF_NAME = 5
@@ -183,7 +183,7 @@ def _denies(negated: Reading, other: Reading) -> bool:
 
 
 def _active(frame: tuple[str, ...]) -> tuple[str, ...]:
-    """A frame with "hired by Anna" behind "Bert was" as "Anna hired Bert"."""
+    """A frame, and of a passive one ("Bert was hired by Anna") the active one."""
     if frame.count("by") != 1 or frame.index("by") < 3:
         return frame
     by = frame.index("by")

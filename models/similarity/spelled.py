@@ -68,7 +68,7 @@ def in_digits(text: str) -> str:
         text = pattern.sub(written, text)
     text = _HOW_OFTEN.sub(lambda often: f"{_TIMES[often[1].lower()]} times", text)
     text, lower = _PAST.sub(_clock, text), text.lower()
-    if any(map(lower.__contains__, _ORDINALS)):  # sooner known than where one stands
+    if any(map(lower.__contains__, _ORDINALS)):  # the pattern takes ten times as long
         text = _ORDINAL.sub(_ordinal, text)
     return text
 
