@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.engines.chats import encode_chat
+from models.engines.chats import encode_chat, ids_behind
 from models.engines.jobs import Row
 from models.engines.protocol import NO_REASONING
 from models.engines.texts import cut_at_stop, unshared
@@ -208,7 +208,7 @@ class Detokenizer:
     def _closing(self, tags: Tags) -> tuple[list[int], str]:
         """Tokens that end a reasoning wherever it stands, or why there are none."""
         closing = tags.inner[1] + tags.end
-        ids = _ids(self._tokenizer, closing)
+        ids = ids_behind(self._tokenizer, closing)
         if not self.text_with_tags(ids).endswith(closing):
             return [], "the tokenizer cannot write the tag that ends a reasoning"
         if self._eos_ids.intersection(ids):
@@ -292,7 +292,7 @@ def first_token_ids(
     """First token ids of each group's spellings; an id that two groups share counts in neither."""
     first_ids: list[list[int]] = []
     for spellings in groups:
-        first_ids.append([_ids(tokenizer, one)[0] for one in spellings])
+        first_ids.append([ids_behind(tokenizer, one)[0] for one in spellings])
     return unshared(first_ids)
 
 
@@ -306,12 +306,5 @@ def _answer_ids(tokenizer: PreTrainedTokenizerBase, text: str, tags: Tags | None
         pieces = re.split(f"({'|'.join(kept)})", text)
     ids = []
     for place, piece in enumerate(pieces):
-        ids += _ids(tokenizer, piece, as_text=place % 2 == 0)
-    return ids
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str, *, as_text: bool = False) -> list[int]:
-    """Token ids of a text, in which special tokens that are spelt out are text or themselves."""
-    encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=as_text, verbose=False)
-    ids: list[int] = encoded["input_ids"]
+        ids += ids_behind(tokenizer, piece, as_text=place % 2 == 0)
     return ids

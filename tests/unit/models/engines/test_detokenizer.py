@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from models.engines.jobs import Row, RowJob
 from models.engines.sampling import sample_uniforms
 from models.engines.streaming import new_tokens
-from models.engines.tokenization import Detokenizer
+from models.engines.tokenization import Detokenizer, encode_answer_forms, encode_prompt
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, bytes_spelt
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import engine_of, request_for, running
@@ -155,7 +155,10 @@ def tokenizer_with_blanks():
     """As those of SentencePiece: a text does not begin with the blank of its first token."""
     bytes_of_any = [f"<0x{byte:02X}>" for byte in range(256)]
     words = ["<s>", "</s>", "[X]", *bytes_of_any, "\u2581", "\u2581a", "a", "b\u2581"]
-    backend = Tokenizer(models.BPE(vocab={w: i for i, w in enumerate(words)}, merges=[]))
+    vocabulary = {word: i for i, word in enumerate(words)}
+    merges = [("\u2581", "a")]
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, byte_fallback=True))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     undone = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     backend.decoder = decoders.Sequence([*undone, decoders.Strip(" ", 1, 0)])
     return PreTrainedTokenizerFast(
@@ -197,3 +200,27 @@ def test_an_alternative_keeps_its_blank_whatever_stands_before_it(before):
     row.token_ids = [261, *before]
     row.tops = [[(260, -1.0), (261, -2.0)]] * 9
     assert detokenizer.tops(row, len(row.token_ids)) == ((" a", -1.0), ("a", -2.0))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "forms"),
+    [
+        ("[X]", "a", {"literal": ("a",), "blank_led": ("\u2581a",)}),
+        ("[X]", " a", {"literal": ("\u2581a",)}),
+        ("[X]", "\na", {"literal": ("<0x0A>", "a")}),
+        ("a\n", "a", {"literal": ("a",)}),
+        ("a\n", " aa", {"literal": ("\u2581a", "a")}),
+    ],
+)
+def test_a_given_answer_has_no_blank_that_it_does_not_have(prompt, text, forms):
+    found = encode_answer_forms(BLANKS, BLANKS(prompt)["input_ids"], text, None)
+    assert {form: tuple(BLANKS.convert_ids_to_tokens(ids)) for form, ids in found.items()} == forms
+
+
+def test_a_message_has_no_blank_behind_a_token_that_it_spells_out():
+    tokenizer = tokenizer_with_blanks()
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    messages = ({"role": "user", "content": "aa[X]a"},)
+    ids = encode_prompt(tokenizer, GenerationRequest(messages=messages))
+    spelt = [f"<0x{byte:02X}>" for byte in b"[X]"]
+    assert tokenizer.convert_ids_to_tokens(ids) == ["\u2581a", "a", *spelt, "a"]
