@@ -255,7 +255,8 @@ class OpenAIRequest:
         if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
             teller = Teller(self._request, place, self._listener, opened=opened)
-            reply = merged(await self._calls.post_for_events(path, body, teller.hear, max_bytes))
+            told = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
+            reply = merged(told[0], has_ended=told[1])
         else:
             reply = await self._calls.post(path, body, max_bytes)
         choices = replies.read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)

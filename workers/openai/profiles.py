@@ -107,6 +107,15 @@ class Profile:
         new = {name for name in body if self.takes(name)} - self.taken
         return replace(self, taken=self.taken | new) if new else self
 
+    def refuses_here(self, refusal: Rejected, body: Mapping[str, Any]) -> bool:
+        """Whether a server that tells log-probs refuses them to this body, as some do to streams.
+
+        It was asked for so many before.
+        """
+        if "logprobs" not in self.taken or "logprobs" not in self.spoken(body):
+            return False
+        return refusal.status == 403 or not refusal.named.isdisjoint(_LOGPROBS)
+
     def taught(self, refusal: Rejected, body: Mapping[str, Any]) -> "Profile | None":
         """What may go through instead; None where the refusal teaches nothing.
 
@@ -161,6 +170,11 @@ class Profile:
         if told is True:
             told = sent.get("top_logprobs", 0)
         return 20 if told > 20 else _FEWER.get(told)
+
+
+def without_logprobs(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body that asks for no log-probs."""
+    return {name: value for name, value in body.items() if name not in _LOGPROBS}
 
 
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:

@@ -42,7 +42,8 @@ _COMPARED, _NOISE = 5, 0.05
 _CHANGED = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
 _UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 # What of a model's entry says what it is; the rest is of the moment.
-_TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
+_CONTEXTS = ("max_model_len", "context_length", "context_window", "max_context_length")
+_TELLING = ("id", "root", "meta", "owned_by", *_CONTEXTS)
 _NO_IMAGES = "the server of the model takes no images"
 # What the server is held to while a schema is tried out: nobody answers the question so by chance.
 _VALUE = '{"word":"cocoa"}'
@@ -154,11 +155,9 @@ class GeneratorTrial:
         """What a server says of itself in the entry of its model, each in its own way."""
         counts = (
             count(entry, "context"),  # that of the settings
-            count(entry, "max_model_len"),
             count(look, "default_generation_settings", "n_ctx"),
             count(entry, "meta", "n_ctx"),
-            count(entry, "context_length"),
-            count(entry, "context_window"),
+            *(count(entry, name) for name in _CONTEXTS),
             count(entry, "meta", "n_ctx_train"),
         )
         if slots := count(look, "total_slots"):
