@@ -190,7 +190,7 @@ async def test_log_probs_that_are_denied_are_none_and_all_else_is_served(complet
         found = await generator.generate(CHAT)
         assert generator.info.capabilities["max_logprobs"] is None
     assert len(found.samples) == LAW.num_samples
-    assert found.absent["answer_token_logprobs"] == "the server told no log-probs"
+    assert found.absent["answer_token_logprobs"] == "the server of the model tells no log-probs"
 
 
 @pytest.mark.parametrize("tells", [False, None], ids=["without them", "refusing them"])

@@ -230,9 +230,9 @@ class OpenAIRequest:
         # Where it parts no reasoning itself, texts of tokens alone tell where one ends.
         is_parted_here = can.profile.tokenizes and can.tags is not None
         needs = mode or num_tops or is_parted_here or wanted - {"compared_text"}
-        if needs and can.profile.logprobs is not None and not self._other_law(index):
+        if needs and not self._other_law(index):
             least = 0 if index and can.profile.tokenizes else 1
-            top = max(num_columns, num_tops, min(can.profile.logprobs, least))
+            top = max(num_columns, num_tops, min(can.profile.logprobs or 0, least))
         body = requests.completion(
             can,
             self._prompt,
@@ -322,10 +322,8 @@ class OpenAIRequest:
 
     def _other_law(self, index: int) -> str:
         """Why log-probs of the answer, 0, or of samples are not those that are wanted, or ""."""
-        if self._can.profile.logprobs is None:  # there are none
-            return ""
-        if not (self._can.raw_samples if index else self._can.raw_greedy):
-            return SCALED
+        if none := self._can.no_logprobs(of_samples=index > 0):
+            return none
         if self._request.grammar is None or self._holds_calls:
             return ""
         return self._can.profile.unmasked or ""

@@ -36,7 +36,7 @@ from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial, under_schema
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
-from workers.standing import Server, unchanged
+from workers.standing import Server
 from workers.upstream import RemoteWorker, Resolve, Upstream, addresses, prompt_key, session_of
 from workers.wire import SESSION_HEADER
 
@@ -121,26 +121,23 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         if self._servers.routing == "upstream" and (tenant := self._tenant()):
             headers[FAIRNESS] = tenant
 
-        async def send(server: Server[OpenAIServer]) -> Reply:
-            async def ask_it(known: OpenAIServer) -> Reply:
-                calls = ModelCalls(
-                    server.client,
-                    known,
-                    until=until,
-                    # Answers that carry a mark of the weights show a change themselves.
-                    on_open=server.doubt if known.columns is None else lambda: None,
-                    headers=headers,
-                )
-                if known.needs_schema(request):
-                    async with self._learning:
-                        await under_schema(calls, request)
-                return await ask(calls)
-
-            return await unchanged(server, ask_it, may_repeat)
+        async def send(server: Server[OpenAIServer], known: OpenAIServer) -> Reply:
+            calls = ModelCalls(
+                server.client,
+                known,
+                until=until,
+                # Answers that carry a mark of the weights show a change themselves.
+                on_open=server.doubt if known.columns is None else lambda: None,
+                headers=headers,
+            )
+            if known.needs_schema(request):
+                async with self._learning:
+                    await under_schema(calls, request)
+            return await ask(calls)
 
         try:
             async with in_time(request.timeout_s):
-                return await self.upstream.call(send, key=key, may_repeat=may_repeat)
+                return await self._unchanged(send, key=key, may_repeat=may_repeat)
         except Rejected as error:
             raise self._refusal(request, error) from None
         except Failed as error:

@@ -107,13 +107,10 @@ def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
                 choice["message"]["tool_calls"] = _joined(calls)
     except (AttributeError, TypeError, ValueError):
         raise Unreachable(_NO_SENSE) from None
-    if not (has_ended or (choices and all(map(_finish_of, choices.values())))):
+    ends = [choice.get("finish_reason") for choice in choices.values()]
+    if not has_ended and not (ends and all(ends)):
         raise Unreachable("its stream broke off")
     return rest | {"choices": list(choices.values())}
-
-
-def _finish_of(choice: Mapping[str, Any]) -> str | None:
-    return choice.get("finish_reason")
 
 
 def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
