@@ -152,7 +152,7 @@ class EscalationConfig:
     """Where a second, stronger model is.
 
     Attributes:
-        url: of the server, without `/v1`; "" for none.
+        url: of the server; "" for none.
         api_key: sent as a bearer token; "" for none.
         timeout_s: that it may take, within the request's own deadline.
     """

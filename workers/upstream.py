@@ -79,8 +79,8 @@ class Upstream(Generic[Known]):
         is_closed: whether `close` was called.
 
     Where replicas stand behind each (`is_routed`), one failed call says nothing of it. Headers and
-    params go with each call, beside the key; `resolve` finds the servers behind each url's name,
-    None where a url is one server.
+    params go with each call, the key among them; where there are no headers, the key alone does.
+    `resolve` finds the servers behind each url's name, None where a url is one server.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class Upstream(Generic[Known]):
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=POOL_S)
         own = dict(headers or {})
-        if keys := api_keys(config, role):
-            own.setdefault("Authorization", f"Bearer {keys[0]}")
+        if headers is None and (keys := api_keys(config, role)):
+            own = {"Authorization": f"Bearer {keys[0]}"}
         tls = _tls(config, role)
         self._client = partial(Client, headers=own, timeout=timeout, verify=tls, params=params)
         self.servers: list[Server[Known]] = []

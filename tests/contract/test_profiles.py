@@ -78,6 +78,7 @@ async def test_it_is_known_by_few_calls_and_asked_nothing_that_it_refuses(kind):
         generation = await generator.generate(CHAT)
         assert server.num_refused == 0
         assert server.keys == {KEY if kind == "azure" else f"Bearer {KEY}"}
+        assert all("authorization" in head for head in server.heads) == (kind != "azure")
         assert len(generation.samples) == LAW.num_samples
         assert len({one.text for one in generation.samples}) > 1
         tells = generator.info.capabilities["max_logprobs"] is not None

@@ -65,9 +65,8 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     ) -> None:
         hooks = hooks or Hooks()
         self._trial = GeneratorTrial(servers, dict(probes or {}))
-        header, calls = self._trial.profile.key_header, dict(further_headers(servers))
-        if header != "Authorization" and (keys := api_keys(servers, "generation")):
-            calls[header] = keys[0]
+        [key] = api_keys(servers, "generation")[:1] or [""]
+        calls = {**self._trial.profile.showing(key), **further_headers(servers)}
         upstream = Upstream[OpenAIServer](
             "generation",
             servers,

@@ -86,6 +86,13 @@ class Profile:
     is_hosted: bool = False
     taken: frozenset[str] = frozenset()
 
+    def showing(self, key: str) -> dict[str, str]:
+        """The header that carries a key; none where there is no key."""
+        if not key:
+            return {}
+        is_usual = self.key_header == "Authorization"
+        return {self.key_header: f"Bearer {key}" if is_usual else key}
+
     def takes(self, name: str) -> bool:
         """Whether it may be sent this parameter."""
         return self.names.get(name) != ""
