@@ -205,6 +205,7 @@ class OpenAIServer:
             no_greedy=self.no_greedy,
             no_given="" if self.reads_given else NOT_READ,
             parts_calls=self.calls_tools,
+            no_grammar_logprobs=self.profile.unmasked or "",
         )
 
     @property

@@ -28,6 +28,9 @@ _OF_OPENAI = frozenset({"presence_penalty", "frequency_penalty"})
 _OF_VLLM = frozenset(NEUTRAL) - {"repeat_penalty"}  # of which it complains in its log
 _OF_LLAMA = frozenset(NEUTRAL) - {"repetition_penalty"}
 NO_FORMAT = "the server of the model takes no response_format"
+UNMASKED = (
+    "the server's log-probs under a response_format are not those among the tokens that it allows"
+)
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _LAW = ("temperature", "top_p", "stop", "seed")
 _EXTRAS = ("top_k", *NEUTRAL)
@@ -208,7 +211,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         ),
         "llama.cpp": Profile(
             owners=("llamacpp",), look=("/props", "build_info"), neutral=_OF_LLAMA,
-            schema_of_texts="json_schema",
+            schema_of_texts="json_schema", unmasked=UNMASKED,
         ),
         # Its completions tell no log-probs, and put a prompt into the template of chats as well.
         "ollama": Profile(

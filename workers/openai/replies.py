@@ -59,9 +59,6 @@ NO_NUMBER = "the server told a log-prob that is none"
 BEYOND_ONE = "the likeliest tokens that the server told have a probability above 1 together"
 ABOVE_LIKELIEST = "the server told a chosen token as likelier than the likeliest in its place"
 UNCOVERED = "the tokens that the server told log-probs of are not those of the text"
-UNMASKED = (
-    "the server's log-probs under a response_format are not those among the tokens that it allows"
-)
 ALL_ZERO = "the server told log-probs of 0 alone"
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]

@@ -20,9 +20,17 @@ from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import GeneratorConfig, variable
 from workers.openai.found import UNKNOWN_CONTEXT, Columns, Fingerprint, OpenAIServer, common
-from workers.openai.profiles import GENERIC, NO_FORMAT, PROFILES, Profile, by_entry, by_host
+from workers.openai.profiles import (
+    GENERIC,
+    NO_FORMAT,
+    PROFILES,
+    UNMASKED,
+    Profile,
+    by_entry,
+    by_host,
+)
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
-from workers.openai.replies import ALL_ZERO, UNMASKED, Choice, count, first_columns, to_sequence
+from workers.openai.replies import ALL_ZERO, Choice, count, first_columns, to_sequence
 from workers.openai.requests import Prompt, under_grammar
 from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
