@@ -159,7 +159,10 @@ class Calls:
         failure: Any = None
         streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
         async with self._posted(path, streamed) as response:
-            async for line in lines(response, max_bytes):
+            # Some stream nothing, and answer at once.
+            is_whole = response.headers.get("content-type", "").startswith("application/json")
+            said = _whole(response, max_bytes) if is_whole else lines(response, max_bytes)
+            async for line in said:
                 if has_ended or not line.startswith(_EVENT):
                     continue
                 data = line.removeprefix(_EVENT).strip()
@@ -309,6 +312,11 @@ def _seconds(header: str | None) -> float | None:
     except ValueError:
         return None
     return seconds if 0 <= seconds < math.inf else None
+
+
+async def _whole(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
+    """A body as the one event of a stream."""
+    yield _EVENT + await body_of(response, max_bytes)
 
 
 async def _first_bytes(response: httpx.Response) -> bytes:

@@ -46,10 +46,14 @@ class Columns:
     probes: tuple[str, ...]
     no_light: str = ""
 
-    def place_of(self, probe: ProbeInfo) -> int | None:
-        """Which of its probes this one is; None for none."""
-        found = (place for place, one in enumerate(self.probes) if probe.sha256.startswith(one))
-        return next(found, None)
+    def places(self, known: Mapping[str, ProbeInfo]) -> dict[str, int]:
+        """Which of its probes each known one is, by the statistic that it predicts."""
+        found: dict[str, int] = {}
+        for name, probe in known.items():
+            for place, digits in enumerate(self.probes):
+                if probe.sha256.startswith(digits):
+                    found.setdefault(name, place)
+        return found
 
 
 @dataclass(slots=True)

@@ -502,11 +502,11 @@ def readings_of(
     A reading that is no number, or out of its range, is left out.
     """
     readings: dict[str, ProbeReading] = {}
-    for statistic in statistics & can.probes.keys():
-        place = can.columns and can.columns.place_of(can.probes[statistic])
-        first = FIRST_PROBE_COLUMN + 2 * (place or 0)
+    places = can.columns.places(can.probes) if can.columns else {}
+    for statistic in statistics & places.keys():
+        first = FIRST_PROBE_COLUMN + 2 * places[statistic]
         value, percentile = choice.column(first), choice.column(first + 1)
-        if place is None or value is None or percentile is None or not len(value):
+        if value is None or percentile is None or not len(value):
             continue
         reading, far = float(value[-1]), float(percentile[-1])
         if is_sound(reading, far):

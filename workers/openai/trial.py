@@ -196,8 +196,7 @@ class GeneratorTrial:
         if said and columns.revision and not said.startswith(columns.revision):
             raise Refused("its weights have another revision than the settings say")
         if not columns.no_light:
-            known = self._probes.items()
-            can.probes = {name: one for name, one in known if columns.place_of(one) is not None}
+            can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
 
 
 async def _try(calls: ModelCalls, end_token: str) -> None:

@@ -185,10 +185,11 @@ STOP = delta("stop")
         stream({"choices": [{"index": 0, "content_filter_offsets": {}}]}, IT, STOP),
         stream(IT, STOP, {"choices": None, "usage": {"completion_tokens": 1}}),
         stream({"choices": [said("It")]}),
+        JSONResponse({"choices": [said("It")]}),
     ],
     ids=[
         "comments", "crlf", "no blank", "fields", "no data", "no end", "null error", "null delta",
-        "no delta", "null choices", "a whole message",
+        "no delta", "null choices", "a whole message", "no stream",
     ],
 )  # fmt: skip
 async def test_a_stream_is_read_in_any_form(reply):
