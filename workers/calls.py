@@ -334,6 +334,9 @@ def _error_of(status: int, content: bytes, body: Mapping[str, Any]) -> Exception
     codes, named = _codes_and_named(content, body)
     for sign in _LASTING.keys() & {status, *codes}:
         return Refused(f"{_LASTING[sign]} (status {status})")
+    metadata = _error_in(content).get("metadata")
+    if status == 403 and isinstance(metadata, Mapping) and "flagged_input" in metadata:
+        return Rejected(status, "content_filter")  # as OpenRouter says it
     if status == 403:
         return Denied(f"it refuses the API key (status {status})")
     if status in (429, 502, 503, 504) or status < 400 or status in range(520, 530):

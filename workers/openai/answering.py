@@ -25,7 +25,7 @@ from workers.calls import Rejected
 from workers.client import Unreachable
 from workers.openai import replies, requests
 from workers.openai.found import SCALED
-from workers.openai.profiles import TOO_LONG
+from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls, for_tokens, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice
@@ -208,7 +208,8 @@ class OpenAIRequest:
         try:
             found = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
-            if num == 1 or refusal.code in TOO_LONG or refusal.status not in (400, 413, 422):
+            is_of_prompt = refusal.code in TOO_LONG | FILTERED
+            if num == 1 or is_of_prompt or refusal.status not in (400, 413, 422):
                 raise
             half = num // 2  # maybe they are too many for one call
             found = await self._drawn(body, half, seed, place)

@@ -30,7 +30,7 @@ from workers.config import GeneratorConfig, api_keys, further_headers, probe_fol
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
-from workers.openai.profiles import TOO_LONG
+from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
@@ -150,6 +150,8 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
             if (context := self.info.max_context_tokens) != UNKNOWN_CONTEXT:
                 message += f" of {context} tokens"
             return PromptTooLong(message, field=field)
+        if error.code in FILTERED:
+            return InvalidRequest("is refused by a filter of the model's server", field=field)
         if BUDGET in error.named:
             message = f"the server of the model refuses {BUDGET}: vLLM needs --reasoning-parser"
             return InvalidRequest(message, field="max_reasoning_tokens")

@@ -14,6 +14,8 @@ from workers.calls import Rejected
 
 # The codes by which servers say that a prompt is too long; the second one is llama.cpp's.
 TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+# The codes by which they say that a filter does not let it pass.
+FILTERED = frozenset({"content_filter", "content_policy_violation"})
 # What would make another distribution of the model's, where a server has a default for it.
 NEUTRAL: Mapping[str, float] = MappingProxyType(
     {
@@ -136,7 +138,7 @@ class Profile:
             refusal: of `body` as it was spoken.
             body: as it was meant.
         """
-        if refusal.code in TOO_LONG or refusal.status not in (400, 403, 422):
+        if refusal.code in TOO_LONG | FILTERED or refusal.status not in (400, 403, 422):
             return None
         if refusal.status == 403:
             return self._telling(None, body)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from models.errors import GenerationUnavailable, PromptTooLong
+from models.errors import GenerationUnavailable, InvalidRequest, PromptTooLong
 from models.records import GenerationRequest, SamplingParams
 from models.units.tool_calls import Call, read
 from tests.openai_server import openai_server
@@ -228,3 +228,20 @@ async def test_an_error_in_a_success_is_an_error(told, kind, words, is_streamed)
 async def test_a_stream_without_an_end_of_text_or_stream_broke_off():
     with pytest.raises(GenerationUnavailable, match="broke off"):
         await answer_to(stream(IT, end=""), is_streamed=True)
+
+
+AZURE = {"error": {"code": "content_filter", "message": "ResponsibleAIPolicyViolation"}}
+FLAGGED = {"error": {"code": 403, "message": "-", "metadata": {"flagged_input": "Hello."}}}
+
+
+@pytest.mark.parametrize(("told", "status"), [(AZURE, 400), (FLAGGED, 403)])
+async def test_a_prompt_that_a_filter_refuses_is_refused_once_and_teaches_nothing(told, status):
+    async with openai_server(**CHATS) as server, over(server) as generator:
+        server.replies += [JSONResponse(told, status)] * 9
+        known = generator.info.capabilities
+        sampling = replace(CHAT.sampling, num_samples=10)
+        with pytest.raises(InvalidRequest, match="by a filter") as caught:
+            await generator.generate(replace(CHAT, sampling=sampling))
+        assert len(server.replies) >= 7  # answer and samples were asked for once
+        assert generator.info.capabilities == known
+    assert caught.value.field == "messages"
