@@ -15,11 +15,8 @@ from workers.openai.found import OpenAIServer
 from workers.openai.profiles import GENERIC, PROFILES, by_host
 from workers.openai.prompts import ModelCalls
 from workers.openai.replies import read_choices, to_sequence
-from workers.openai.requests import CHAT
+from workers.openai.requests import CHAT, most_bytes
 from workers.openai.streaming import behind_reasoning
-
-# What a reply may bring for each token that was asked for, and beside them.
-_TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
 
 
 class SecondModel:
@@ -63,11 +60,10 @@ class SecondModel:
             "max_tokens": max_tokens,
             "temperature": 0,
         }
-        max_bytes = _OTHER_BYTES + max_tokens * _TOKEN_BYTES
         try:
             # Of the whole call: httpx bounds each read alone, which a slow server may all keep.
             async with asyncio.timeout(most_s):
-                reply = await calls.post(CHAT, body, max_bytes)
+                reply = await calls.post(CHAT, body, most_bytes(body, 1))
             [choice] = read_choices(reply, 1)
         except (Rejected, Failed, Overloaded) as error:
             raise EscalationFailed(str(error)) from None

@@ -88,7 +88,7 @@ async def test_an_azure_server_is_shown_the_key_in_its_own_header(monkeypatch):
             "it answers no JSON",
         ),
         (Response(b"[" * 5_000), 200, "it answers no JSON"),
-        ({"choices": [{"message": {"content": "x" * 80_000}}]}, 200, "longer than 73728 bytes"),
+        ({"choices": [{"message": {"content": "x" * 80_000}}]}, 200, "longer than 74752 bytes"),
     ],
     ids=["an error", "no answer", "no text", "a lone surrogate", "deep JSON", "endless text"],
 )
