@@ -19,9 +19,7 @@ from models.units.reasoning import Tags, part
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
 # Tokens after which any code point is complete.
-_CODE_POINT = 8
-
-
+_CODE_POINT = 4
 # How vocabularies with a fallback to bytes name one.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
@@ -131,9 +129,12 @@ class Detokenizer:
     def tops(self, row: Row, place: int) -> TokenTops:
         """The likeliest tokens in the place of one of a row's, special ones among them."""
         # A tokenizer may write a first token without its blank.
-        before = row.token_ids[max(0, place - 1) : place]
-        lead = self.text_with_tags(before)
-        if lead.endswith("\ufffd"):  # half of a code point
+        for size in range(1, 1 + _CODE_POINT):
+            before = row.token_ids[max(0, place - size) : place]
+            lead = self.text_with_tags(before)
+            if not lead.endswith("\ufffd"):
+                break
+        else:  # within a code point
             before, lead = [], ""
         told = []
         for token, logprob in row.tops[place][: row.job.request.num_tops]:
@@ -176,7 +177,8 @@ class Detokenizer:
         if with_tags:
             decode = self.text_with_tags
         texts: list[str] = []
-        # A tokenizer may need the tokens of the last complete piece to decode the next one.
+        # A tokenizer may need the last complete piece to decode the next one, and may write a
+        # first one without its blank: a token of no text does not stand for the piece before it.
         start, read = 0, 0
         for end in range(1, len(token_ids) + 1):
             before, text = decode(token_ids[start:read]), decode(token_ids[start:end])
@@ -184,7 +186,9 @@ class Detokenizer:
                 texts.append("")
             else:
                 texts.append(text[len(before) :])
-                start, read = read, end
+                if text != before:
+                    start = read
+                read = end
         return tuple(texts)
 
     def text_with_tags(self, token_ids: list[int]) -> str:
@@ -225,10 +229,16 @@ class Detokenizer:
         return cut_at_stop(text, stop) is not None
 
     def _is_whole(self, token_ids: list[int], start: int, end: int) -> bool:
-        """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not."""
-        ahead = end + _CODE_POINT
-        parts = self.text(token_ids[start:end]) + self.text(token_ids[end:ahead])
-        return self.text(token_ids[start:ahead]) == parts
+        """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not.
+
+        How many of them it takes is not known, and some tokenizers show no code point of a run of
+        bytes that ends within one.
+        """
+        text = self.text(token_ids[start:end])
+        for ahead in range(end + 1, end + 1 + _CODE_POINT):
+            if self.text(token_ids[start:ahead]) != text + self.text(token_ids[end:ahead]):
+                return False
+        return True
 
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
