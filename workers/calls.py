@@ -95,6 +95,9 @@ class Calls:
     Where no request waits for them (`is_trial`), each raises `Hung` after `TRIAL_S`; else they have
     time until the monotonic second of the deadline. `on_open` is told where a new connection was
     needed: another server may answer there by now.
+
+    Attributes:
+        num_posts: calls that were sent.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Calls:
         headers: Mapping[str, str] | None = None,
         is_trial: bool = False,
     ) -> None:
+        self.num_posts = 0
         self._client = client
         self._model = {"model": model} if model else {}
         self._until = until
@@ -136,6 +140,7 @@ class Calls:
         What it says in place of an answer is logged; that it does not take the body is no news
         where it `may_be_rejected`.
         """
+        self.num_posts += 1
         posted = self._posted(path, body, may_be_rejected=may_be_rejected)
         async with self._in_time(), posted as response:
             reply = _parsed(await body_of(response, max_bytes))

@@ -123,7 +123,7 @@ class GeneratorTrial:
         if not calls.can.profile.is_hosted or calls.can.profile.logprobs is not None:
             await _try(calls, self._servers.end_token)
         self._bind(calls.can)
-        logger.info("the language model's server is %s", kind)
+        logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
         return calls.can
 
     async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
