@@ -104,13 +104,12 @@ def _examples_of(status: int, path: str) -> dict[str, Any]:
 
 def _error(path: str, status: int, description: str, errors: dict[str, Any]) -> dict[str, Any]:
     """The documented response of one status, in the shape of the door that `path` belongs to."""
-    schema, examples = "ErrorResponse", {}
+    schema = "ErrorResponse"
     if is_of_openai(path):
         schema = "OpenAIError"
         for code, shown in errors.items():
             errors[code] = openai_error(status, ErrorBody(**shown["error"]))
-    for code, shown in errors.items():
-        examples[code] = {"value": shown}
+    examples = {code: {"value": shown} for code, shown in errors.items()}
     content = {"schema": {"$ref": _REF.format(model=schema)}, "examples": examples}
     return {"description": description, "content": {"application/json": content}}
 

@@ -44,8 +44,10 @@ async def read_body(request: Request, adapter: TypeAdapter[Result]) -> Result:
     event loop one after another.
 
     Raises:
-        RequestValidationError: it is not JSON, or not what the adapter wants.
-        HTTPException: 400 or 415, as `_json_of` has it.
+        RequestValidationError: it is declared as JSON and is not, holds too many lists and objects,
+            or is not what the adapter wants.
+        HTTPException: 400 where it is not UTF-8, nested too deep, or has a number of too many
+            digits; 415 where it is neither JSON nor declared as JSON.
     """
     content = request.state.body
     content_type = request.headers.get("content-type", "")
@@ -132,12 +134,6 @@ def _json_of(content_type: str, content: bytes) -> Any:
     """What the content says; None where there is none.
 
     Unlike FastAPI, JSON sent with another Content-Type is accepted.
-
-    Raises:
-        RequestValidationError: it is declared as JSON and is not, or holds too many lists and
-            objects.
-        HTTPException: 400 where it is not UTF-8, nested too deep, or has a number of too many
-            digits; 415 where it is neither JSON nor declared as JSON.
     """
     kind = content_type.partition(";")[0].strip().lower()
     is_declared = kind == "application/json" or (

@@ -24,10 +24,6 @@ PARTS: Mapping[Units | None, Kind] = {
 }
 
 
-def _charge_nobody(num_tokens: int) -> None:
-    """Nobody's tokens are free."""
-
-
 @dataclass(frozen=True, slots=True)
 class Caller:
     """On whose behalf something is asked; by default nobody's in particular.
@@ -42,7 +38,7 @@ class Caller:
     name: str = ""
     namespace: str = ""
     modes: tuple[str, ...] = ("full", "light")
-    charge: Callable[[int], None] = field(default=_charge_nobody, compare=False)
+    charge: Callable[[int], None] = field(default=lambda _: None, compare=False)
 
 
 NOBODY = Caller()

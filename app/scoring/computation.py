@@ -68,43 +68,37 @@ class Recorded:
     pairs: dict[str, dict[Pair, PairScore]] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Computation:
     """One ask through the models.
 
     Attributes:
         name: of the entry in a cache, by the weights that were there at the start; "" without.
         parts: of the answer; None where none are wanted.
-        is_recorded: the generator is not asked.
+        recorded: in place of what the generator would be asked; None asks it.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        deployment: Deployment,
-        workers: Workers,
-        thread: ModelThread,
-        memory: Memory | None,
-        observer: Observer,
-        recorded: Recorded | None = None,
-    ) -> None:
-        models, limits = deployment.models, deployment.limits
-        self.plan = plan
+    plan: Plan
+    deployment: Deployment
+    workers: Workers
+    thread: ModelThread
+    memory: Memory | None
+    observer: Observer
+    recorded: Recorded | None = None
+
+    def __post_init__(self) -> None:
+        plan, workers, limits = self.plan, self.workers, self.deployment.limits
         self.name = ""
-        if memory is not None:
-            self.name = statistics_name(plan, models)
-        self.is_recorded = recorded is not None
-        self._recorded, self._thread = recorded, thread
-        self._limits = limits
-        self._generator = workers.generator
-        self._identity = models.generator.identity
+        if self.memory is not None:
+            self.name = statistics_name(plan, self.deployment.models)
         self._comparer = workers.comparers[plan.similarity]
         scores_of = partial(
             PairScores,
             ask=plan.ask,
-            memory=memory,
-            observer=observer,
+            memory=self.memory,
+            observer=self.observer,
             limits=limits,
-            known={} if recorded is None else recorded.pairs,
+            known={} if self.recorded is None else self.recorded.pairs,
         )
         self._similarity = scores_of(self._comparer)
         self._nli: PairScores | None = None
@@ -112,9 +106,9 @@ class Computation:
             self._nli = scores_of(workers.nli, token_ends=workers.nli.token_ends)
         self.parts: PartsOfAnswer | None = None
         if self._nli is not None and plan.parts_compared_by == "nli":
-            self.parts = PartsOfAnswer(plan, self._nli, workers.nli, thread, limits)
+            self.parts = PartsOfAnswer(plan, self._nli, workers.nli, self.thread, limits)
         elif plan.ask.units in PARTS:
-            self.parts = PartsOfAnswer(plan, self._similarity, None, thread, limits)
+            self.parts = PartsOfAnswer(plan, self._similarity, None, self.thread, limits)
         self._said_by: set[str] = set()  # identities of the generator's weights
         self._compared_s = 0.0  # while samples were drawn
         # Whether the number of samples depends on what `name` does not have.
@@ -123,7 +117,8 @@ class Computation:
     @property
     def may_be_remembered(self) -> bool:
         """All that it came from is part of its name, as are the weights of the start."""
-        is_current = self._similarity.is_current and self._said_by <= {self._identity}
+        identity = self.deployment.models.generator.identity
+        is_current = self._similarity.is_current and self._said_by <= {identity}
         is_current &= self._nli is None or self._nli.is_current
         return is_current and not self._has_unnamed
 
@@ -155,12 +150,12 @@ class Computation:
             CocoaError: see `Generator.generate`.
         """
         ask = self.plan.ask
-        if not ask.has_prompt and self._recorded is None:
+        if not ask.has_prompt and self.recorded is None:
             return None
         if self.parts is not None and ask.answer is not None and ask.samples:
             await self.parts.check(subject_of(ask, None))
-        if self._recorded is not None:
-            return await self._as_recorded(self._recorded.generation)
+        if self.recorded is not None:
+            return await self._as_recorded(self.recorded.generation)
         began_at = time.monotonic()
         # Of other strategies nobody knows yet which sequence is y*; `check` refuses to stream them.
         streamed = int(self.plan.strategy == "sample")
@@ -173,7 +168,7 @@ class Computation:
             left_s = None
             if timeout_s is not None:
                 left_s = max(0.0, timeout_s - (time.monotonic() - began_at))
-            wave = await self._generator.generate(next_wave(request, drawn, left_s))
+            wave = await self.workers.generator.generate(next_wave(request, drawn, left_s))
             ask.caller.charge(sum(one.num_written for one in wave.samples))
             return wave
 
@@ -200,7 +195,7 @@ class Computation:
             question = question_of(plan.ask)
             followed = [(question, "".join(texts)) for texts in by_token]
             contexts = await self._comparer.fit_contexts(followed)
-            check_relevance(contexts, by_token, self._limits)
+            check_relevance(contexts, by_token, self.deployment.limits)
         nli_rules = rules if self._nli is None else self._nli.rules
         asked = await self._aside(subject, questions, plan, subject, contexts, rules, nli_rules)
         # Pairs of parts go in one batch with the others; by their words none is asked.
@@ -234,7 +229,7 @@ class Computation:
                 on_token(token)
 
         try:
-            generation = await self._generator.generate(request, on_token and tell)
+            generation = await self.workers.generator.generate(request, on_token and tell)
             cost = generation.prompt_tokens
             for one in (generation.answer, *generation.samples):
                 cost += one.num_written
@@ -289,14 +284,14 @@ class Computation:
         if len(texts) <= _MANY and sum(map(len, texts)) <= _LONG_CHARACTERS:
             return work(*args, **named)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, partial(work, *args, **named))
+        return await loop.run_in_executor(self.thread, partial(work, *args, **named))
 
     async def _true_false(self, question: GenerationRequest, answer: str) -> TrueFalse:
         """The model's opinion of its own answer."""
-        if self._recorded is not None:
-            return self._recorded.true_false[answer]
+        if self.recorded is not None:
+            return self.recorded.true_false[answer]
         try:
-            reply = await self._generator.first_token_logprobs(question, (TRUE, FALSE))
+            reply = await self.workers.generator.first_token_logprobs(question, (TRUE, FALSE))
         except PromptTooLong:
             return None
         self._said_by.add(reply.identity)

@@ -217,7 +217,7 @@ class Scorer:
         """
         plan = work.plan
         turn = self._turn(plan.ask, plan.num_rows)
-        if memory is None or work.is_recorded or plan.is_new_each_time:
+        if memory is None or work.recorded is not None or plan.is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
         # An ask that returns more, or draws more, needs more computed.
         wanted = plan.statistics, plan.ask.sampling.num_samples, plan.ask.sampling.stop_mass
