@@ -21,7 +21,7 @@ from cocoa_lab.embedded.pairs import Pair, cosmetic
 
 _FIRST_NAMES = """
     Anna Bert Carla Dirk Emma Felix Greta Hugo Ines Jonas Kira Leo Maria Nils Olga Paul Quentin Rosa
-    Sven Tina Udo Vera Walter Xenia Yusuf Zoe Ada Boris Clara David Elif Farid Gloria Hassan Ivan
+    Sven Tina Uwe Vera Walter Xenia Yusuf Zoe Ada Boris Clara David Elif Farid Gloria Hassan Ivan
     Jane Karim Lena Mateo Nadia Oscar Priya Rafael Sofia Tomas Ursula Victor Wanda Yuki Zara Aisha
     Bruno Chen Dora Erik Fatima Goran Helen Igor Julia Kofi Laura Marco Nina Omar Petra Rita Samir
     Tara Viktor Wei Alan Beth Colin Diana Edward Fiona George Hannah Isaac Joan Kevin Linda Martin
