@@ -12,24 +12,32 @@ from models.grammars import grammar_of
 from models.records import Grammar
 from models.units.tool_calls import schema_of_one
 
-# What Mistral's models write in front of calls, a special token of theirs.
-MARK = "[TOOL_CALLS]"
-_MARK_RULE = f'mark: "{MARK}"'
+# What Mistral's models write in front of calls, and those of Qwen around one.
+MARKS = MARK, OPEN, CLOSE = "[TOOL_CALLS]", "<tool_call>", "</tool_call>"
 
-_CALLS = (
-    _MARK_RULE
-    + r"""
+_CALLS = r"""
+mark: "[TOOL_CALLS]"
+close: "</tool_call>"
 bare: objects | mark? " "? "[" call (", " call)* "]"
 objects: object ((";" " "? | "\n") object)*
 object: call | other
-block: "\n"? call "\n"? "</tool_call>"
+block: "\n"? call "\n"? close
 first[lazy]: /\s*([^\s\{\[](.|\n)*)?<tool_call>/
 next[lazy]: /(.|\n)*<tool_call>/
 alone[lazy]: /\s{0,4}<tool_call>/
 BEHIND: /(.|\n)*/ & ~/(.|\n)*<tool_call>(.|\n)*/
 WORDS: /\s*([^\s\{\[](.|\n)*)?/ & BEHIND & ~/\s*<\|(python_tag|tool_call)\|>(.|\n)*/
 """
-)
+# Of those, the ones that read otherwise where a mark is one token.
+_BY_TOKENS = {
+    MARK: {'mark: "[TOOL_CALLS]"': "mark: <[{id}]>"},
+    OPEN: {
+        r"first[lazy]: /\s*([^\s\{\[](.|\n)*)?<tool_call>/": "first: WORDS? <[{id}]>",
+        r"next[lazy]: /(.|\n)*<tool_call>/": "next: BEHIND? <[{id}]>",
+        r"alone[lazy]: /\s{0,4}<tool_call>/": r"alone: /\s{1,4}/? <[{id}]>",
+    },
+    CLOSE: {'close: "</tool_call>"': "close: <[{id}]>"},
+}
 # By whether it may call several, and whether an answer without calls is JSON.
 _STARTS = {
     (True, False): "WORDS | first block (next block)* BEHIND | bare",
@@ -58,6 +66,13 @@ def grammar_of_calls(
     return Grammar("lark", "\n".join(rules))
 
 
-def with_mark(grammar: Grammar, token_id: int) -> str:
-    """The source of a grammar for a tokenizer that has `MARK` as a token of its own."""
-    return grammar.source.replace(_MARK_RULE, f"mark: <[{token_id}]>", 1)
+def with_tokens(grammar: Grammar, ids: Mapping[str, int]) -> Grammar:
+    """The same for a tokenizer that has some of `MARKS` as tokens, which no text of a grammar has.
+
+    ids: their tokens.
+    """
+    source = grammar.source
+    for mark, token_id in ids.items():
+        for spelt, by_token in _BY_TOKENS[mark].items():
+            source = source.replace(spelt, by_token.replace("{id}", str(token_id)), 1)
+    return Grammar(grammar.kind, source)

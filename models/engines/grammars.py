@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.call_grammars import MARK, with_mark
+from models.call_grammars import MARKS, with_tokens
 from models.errors import InvalidRequest
 from models.grammar_rules import refusal
 from models.pretrained import PreTrainedTokenizerBase
@@ -78,10 +78,9 @@ class Grammars:
         """A grammar as llguidance reads it."""
         from models.engines.matchers import source_of
 
-        source = grammar.source
-        if grammar.kind == "lark" and self._mark_id is not None:
-            source = with_mark(grammar, self._mark_id)
-        return source_of(grammar.kind, source)
+        if grammar.kind == "lark":
+            grammar = with_tokens(grammar, self._marks)
+        return source_of(grammar.kind, grammar.source)
 
     def compile(self, grammar: Grammar) -> None:
         """Have a grammar ready for `begin`; on any thread.
@@ -109,13 +108,14 @@ class Grammars:
 
     @functools.cached_property
     def _vocabulary(self) -> "Vocabulary":
-        from models.engines.matchers import Vocabulary
+        from models.engines.matchers import Vocabulary, with_plain_tokens
 
         tokenizer: Any = self._tokenizer
         backend = copy(tokenizer.backend_tokenizer)
         backend.no_padding()
         backend.no_truncation()
-        return Vocabulary(backend.to_str(), self._size, tuple(self._eos_ids))
+        plain = with_plain_tokens(backend.to_str(), self._eos_ids)
+        return Vocabulary(plain, self._size, tuple(self._eos_ids))
 
     @functools.cached_property
     def _library_tokenizer(self) -> Any:
@@ -123,11 +123,10 @@ class Grammars:
         return self._vocabulary.read()
 
     @functools.cached_property
-    def _mark_id(self) -> int | None:
-        for token_id, token in self._tokenizer.added_tokens_decoder.items():
-            if token.special and token.content == MARK:
-                return token_id
-        return None
+    def _marks(self) -> dict[str, int]:
+        """Tokens of the marks of calls."""
+        added = self._tokenizer.added_tokens_encoder
+        return {mark: added[mark] for mark in MARKS if mark in added}
 
     def _compiled(self, grammar: Grammar) -> Any:
         from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, matcher_of

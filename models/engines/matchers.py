@@ -4,6 +4,8 @@ Imported by the process that serves and by those that try grammars out (`models.
 which is why nothing here imports torch, transformers or numpy.
 """
 
+import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
@@ -13,6 +15,10 @@ from models.grammar_rules import rule_of
 # States to which the lexer of a grammar may grow (1 to 2 kB each), and its symbols.
 MAX_LEXER_STATES, MAX_SYMBOLS = 20_000, 100_000
 _NUM_WALKED = 4  # tokens
+
+
+# Around the id of a special token, in place of its text.
+_NOT_WRITTEN = "\uffff"
 
 
 class NotFollowed(Exception):
@@ -30,6 +36,33 @@ class Vocabulary:
     def read(self) -> LLTokenizer:
         """As llguidance has it; takes up to a second."""
         return LLTokenizer(self.tokenizer, n_vocab=self.size, eos_token=list(self.eos_ids))
+
+
+def with_plain_tokens(tokenizer: str, eos_ids: Collection[int]) -> str:
+    """A tokenizer's JSON from which llguidance reads text as text.
+
+    By itself it takes every added token like `<tool_call>` for a special one, and lets no text
+    have it, though models write their calls so. And where a text that has to come spells out a
+    special token ("<|im_end|>"), it lets that token alone come, and then refuses it.
+    """
+    read = json.loads(tokenizer)
+    vocabulary, special = read["model"]["vocab"], []
+    if not isinstance(vocabulary, dict):
+        return tokenizer
+    for token in read["added_tokens"]:
+        text, token_id = token["content"], token["id"]
+        looks_special = text[:1] == "<" and text[-1:] == ">"
+        if not token["special"] and token_id not in eos_ids:
+            if looks_special and text.isascii() and " " not in text:  # as any vocabulary has it
+                vocabulary[text] = token_id
+                continue
+        else:
+            vocabulary.pop(text, None)
+            token["content"] = f"{_NOT_WRITTEN}{token_id}{_NOT_WRITTEN}"
+            vocabulary[token["content"]] = token_id
+        special.append(token)
+    read["added_tokens"] = special
+    return json.dumps(read)
 
 
 def source_of(kind: str, source: str) -> str:

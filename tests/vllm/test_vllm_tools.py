@@ -2,13 +2,13 @@
 
 import json
 import shutil
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import jsonschema_rs
 import pytest
 
-from models.embedded import LANGUAGE_MODEL_DIR
+from models.embedded import LANGUAGE_MODEL_DIR, LONG_LANGUAGE_MODEL_DIR
 from tests.tiny_models import TOOL_TEMPLATE
 from tests.vllm import reference
 from tests.vllm.agreement import at_once
@@ -37,6 +37,12 @@ async def both(anyio_backend, tmp_path_factory):
     model = folder / "model"
     shutil.copytree(LANGUAGE_MODEL_DIR, model)
     (model / "chat_template.jinja").write_text(TOOL_TEMPLATE)
+    async with before_vllm_and_here(folder, model) as clients:
+        yield clients
+
+
+@asynccontextmanager
+async def before_vllm_and_here(folder, model):
     async with AsyncExitStack() as stack:
         running = serving(folder, "tools", *BACKEND, model=model, probes=())
         server = await stack.enter_async_context(running)
@@ -106,3 +112,23 @@ async def test_what_the_model_says_by_itself_is_read_alike(both):
     ]
     assert found["message"] == expected["message"]
     assert found["finish_reason"] == expected["finish_reason"]
+
+
+async def test_a_model_that_has_tokens_for_calls_makes_them_where_it_may(tmp_path):
+    called = []
+    strict = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
+    async with before_vllm_and_here(tmp_path, LONG_LANGUAGE_MODEL_DIR) as clients:
+        for city in ("Paris", "Lyon", "Rome", "Lima"):
+            asked = {"role": "user", "content": f"What is the weather in {city}?"}
+            body = {"model": "cocoa", "messages": [asked], "tools": strict, "max_tokens": 64}
+            found, expected = [
+                (await ask(one, "/v1/chat/completions", **body))["choices"][0] for one in clients
+            ]
+            assert found["message"]["content"] == expected["message"]["content"]
+            calls = [one["message"].get("tool_calls") or [] for one in (found, expected)]
+            for one, other in zip(*calls, strict=True):
+                assert one["function"] == other["function"]
+                called.append(json.loads(one["function"]["arguments"]))
+    print(f"\n{called}", flush=True)
+    assert called
+    assert all(jsonschema_rs.is_valid(CITY, one) for one in called)

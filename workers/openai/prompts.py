@@ -1,5 +1,6 @@
 """What a request asks of a server, in the server's own way."""
 
+import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,7 +13,7 @@ import httpx
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
-from models.call_grammars import MARK, with_mark
+from models.call_grammars import MARKS, with_tokens
 from models.engines.protocol import check_no_images
 from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
@@ -177,13 +178,12 @@ async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
 
 
 async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
-    """A grammar in which a mark that is a token of the server's is one."""
+    """A grammar in which marks that are tokens of the server's are."""
     if grammar.kind == "json_schema" or not calls.can.profile.tokenizes:
         return grammar
-    ids = await tokenize(calls, MARK)
-    if len(ids) != 1:
-        return grammar
-    return Grammar("lark", with_mark(grammar, ids[0]))
+    pieces = await asyncio.gather(*(tokenize(calls, mark) for mark in MARKS))
+    ids = {mark: tokens[0] for mark, tokens in zip(MARKS, pieces, strict=True) if len(tokens) == 1}
+    return with_tokens(grammar, ids)
 
 
 async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:

@@ -9,13 +9,16 @@ from operator import attrgetter
 
 import numpy as np
 import pytest
+from tokenizers import AddedToken
 
+from models.call_grammars import grammar_of_calls
 from models.engines import matchers
 from models.engines.grammars import Following, Grammars
 from models.errors import DeadlineExceeded, InvalidRequest
 from models.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
 from tests.tiny_models import byte_tokenizer, random_model
+from tests.unit.models import test_call_grammars as calls
 from tests.unit.models.engines.test_reasoning import asking, reasoning
 from tests.unit.models.engines.tiny_engines import (
     engine_of,
@@ -262,3 +265,59 @@ def test_padding_of_the_vocabulary_is_never_allowed():
     assert bits[:259].any()
     assert not bits[259:].any()
     assert math.ceil(300 / 32) == len(words)
+
+
+def with_added(*texts):
+    tokenizer = byte_tokenizer()
+    for text in texts:
+        tokenizer.add_tokens(AddedToken(text, normalized=False, special=False))
+    return tokenizer
+
+
+def follows(grammars, grammar, token_ids):
+    """Whether a grammar allows each of these tokens in its turn, and an end behind them."""
+    following = grammars.begin(grammar, in_thoughts=False)
+    for token in token_ids:
+        allowed = following.allowed()
+        if allowed is None or not allowed[token // 32] >> (token % 32) & 1:
+            return False
+        assert following.take(token)
+    allowed = following.allowed()
+    return allowed is not None and bool(allowed[0] >> 1 & 1)
+
+
+@pytest.mark.parametrize("several", [True, False])
+@pytest.mark.parametrize("answer", [None, calls.ANSWER])
+def test_calls_are_written_by_the_tokens_that_a_model_has_for_them(several, answer):
+    tokenizer = with_added("<tool_call>", "</tool_call>")
+    grammars = Grammars(tokenizer, frozenset({1}), len(tokenizer), None)
+    grammar = grammar_of_calls(calls.TOOLS, several=several, answer=answer)
+    allowed = calls.ONE + (calls.SEVERAL if several else [])
+    allowed += calls.JSON if answer else calls.WORDS + calls.BESIDE
+    for text in calls.ONE + calls.SEVERAL + calls.WORDS + calls.BESIDE + calls.JSON + calls.NEVER:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert follows(grammars, grammar, ids) == (text in allowed), text
+
+
+@pytest.mark.parametrize(
+    "text", ["</s>", "a <|end|> b", "<s>", "<table>", "x<td>1</td>", "<tool_call>", "</tool_call>"]
+)
+async def test_a_text_that_has_to_come_may_spell_out_a_token(text):
+    tokenizer = with_added("<table>", "<td>", "</td>", "<tool_call>", "</tool_call>")
+    held = Grammar("json_schema", json.dumps({"const": text}))
+    model = random_model("llama")
+    model.resize_token_embeddings(len(tokenizer))
+    async with running(engine_of(model, tokenizer)) as worker:
+        generation = await worker.generate(request_for(PROMPT, num_samples=2, grammar=held))
+    for sequence in sequences(generation):
+        assert (sequence.text, sequence.finish_reason) == (json.dumps(text), "stop")
+        assert not {0, 2}.intersection(sequence.token_ids)
+
+
+def test_a_token_of_the_vocabulary_like_a_tag_is_text_of_an_answer():
+    tokenizer = with_added("<td>")
+    grammars = Grammars(tokenizer, frozenset({1}), len(tokenizer), None)
+    string = Grammar("json_schema", json.dumps({"type": "string"}))
+    ids = tokenizer('"<td>1"', add_special_tokens=False)["input_ids"]
+    assert len(ids) == 4
+    assert follows(grammars, string, ids)

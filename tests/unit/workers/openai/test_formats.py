@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from starlette.responses import JSONResponse
 
-from models.call_grammars import MARK, grammar_of_calls
+from models.call_grammars import MARKS, grammar_of_calls, with_tokens
 from models.errors import DeadlineExceeded, EngineError, InvalidRequest
 from models.grammars import grammar_of
 from models.records import Grammar, Sequence
@@ -126,19 +126,20 @@ async def test_a_grammar_that_a_server_does_not_follow_is_refused_by_its_field(t
 
 
 class OneToken:
-    """A server that reads any text as its token 5."""
+    """A server that reads a mark of calls as a token of its own, but `<tool_call>`."""
 
     can = OpenAIServer("tiny", PROFILES["vllm"])
 
     async def post(self, path, body):
-        return {"tokens": [5]}
+        tokens = {"[TOOL_CALLS]": [5], "<tool_call>": [1, 2], "</tool_call>": [7]}
+        return {"tokens": tokens[body["prompt"]]}
 
 
 async def test_a_mark_of_calls_that_is_one_token_of_the_servers_is_that_token():
     calls = grammar_of_calls([TOOL], several=True, answer=None)
     told = await for_tokens(OneToken(), calls)
-    assert told.source == calls.source.replace(f'mark: "{MARK}"', "mark: <[5]>")
-    assert told != calls
+    assert told == with_tokens(calls, {MARKS[0]: 5, MARKS[2]: 7})
+    assert "mark: <[5]>\nclose: <[7]>" in told.source
     assert await for_tokens(OneToken(), CHOICES) == CHOICES
 
 
