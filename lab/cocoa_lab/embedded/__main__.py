@@ -150,14 +150,14 @@ def nli_texts(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 
 
 @app.command()
 def hard_pairs(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Teaches the trained cross-encoder pairs of nearly equal words; 20 minutes on one core."""
+    """Teaches the trained cross-encoder pairs of nearly equal words; half an hour on one core."""
     schedule = _schedule(HARD_PAIRS_SCHEDULE, steps)
     _teach_hard_pairs(teach_judge, out / CROSS_ENCODER_DIR.name, schedule, seed, threads)
 
 
 @app.command()
 def nli_hard_pairs(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Teaches the trained NLI model pairs of nearly equal words; 20 minutes on one core."""
+    """Teaches the trained NLI model pairs of nearly equal words; half an hour on one core."""
     schedule = _schedule(NLI_HARD_PAIRS_SCHEDULE, steps)
     _teach_hard_pairs(teach_nli, out / NLI_DIR.name, schedule, seed, threads)
 
