@@ -90,6 +90,7 @@ class Traits:
         lists: whether it lists its models.
         completion_logprobs: whether completions tell log-probs, too; None refuses them.
         denies_logprobs: whether they are 403.
+        streams_logprobs_of_tools: whether a stream may have both.
         tool_form: how chats tell calls: not at all, "joined" to the log-probs of their tokens, or
             "apart" without any.
         tokenizes_otherwise: whether `/tokenize` answers in another form.
@@ -138,6 +139,7 @@ class Traits:
     lists: bool = True
     completion_logprobs: bool | None = True
     denies_logprobs: bool = False
+    streams_logprobs_of_tools: bool = True
     tool_form: str = ""
     tokenizes_otherwise: bool = False
     tells_end: bool = True
@@ -512,6 +514,8 @@ def _refusal(traits, body, sent):
         return _error(traits.many_status, message)
     if traits.completion_logprobs is None and "messages" not in body and "logprobs" in body:
         return _named_refusal(traits, "logprobs")
+    if not traits.streams_logprobs_of_tools and body.keys() >= {"tools", "stream", "logprobs"}:
+        return _error(400, "logprobs is not supported with tools + stream")
     if traits.denies_logprobs and "logprobs" in body:
         return _error(403, "You are not allowed to request logprobs from this model")
     if "response_format" in body and traits.formats == "refused":

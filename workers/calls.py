@@ -36,7 +36,7 @@ _FIRST_WAIT_S = 0.5
 _MOST_PATIENCE_S = 60.0
 _MOST_ERROR_BYTES = 65_536
 # Failures that may pass: of the server, and of what stands in front of a hosted one.
-_PASSING = frozenset({500, 502, 503, *range(520, 530)})
+_PASSING = frozenset({408, 500, 502, 503, *range(520, 530)})
 # Where a status or a code says that only its operator can change it.
 _LASTING: Mapping[int | str, str] = {
     401: "it refuses the API key",
@@ -143,36 +143,44 @@ class Calls:
         self.num_posts += 1
         posted = self._posted(path, body, may_be_rejected=may_be_rejected)
         async with self._in_time(), posted as response:
-            return _parsed(await body_of(response, max_bytes))
+            reply = _parsed(await body_of(response, max_bytes))
+        _check_told(reply, body)
+        return reply
 
     async def post_for_events(
         self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int
-    ) -> list[Any]:
-        """All server-sent events that a POST answers, each told as it comes.
+    ) -> tuple[list[Any], bool]:
+        """All server-sent events that a POST answers, each told as it comes; whether it says so.
 
         They are read to their end: a connection with unread bytes cannot be used again.
         """
         events: list[Any] = []
         has_ended = False
+        failure: Any = None
         streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
         async with self._posted(path, streamed) as response:
-            async for line in lines(response, max_bytes):
+            # Some stream nothing, and answer at once.
+            is_whole = response.headers.get("content-type", "").startswith("application/json")
+            said = _whole(response, max_bytes) if is_whole else lines(response, max_bytes)
+            async for line in said:
                 if has_ended or not line.startswith(_EVENT):
                     continue
                 data = line.removeprefix(_EVENT).strip()
-                if data == _END:
-                    has_ended = True
+                has_ended = data == _END
+                if has_ended or not data:
                     continue
                 event = _parsed(data)
-                if not isinstance(event, Mapping) or "error" in event:
-                    raise Unreachable("its stream ends in an error")
+                if not isinstance(event, Mapping) or event.get("error"):
+                    failure = event
+                    break
                 if len(events) * _EVENT_BYTES > max_bytes:
                     raise Unreachable("its stream has more events than were asked for")
                 events.append(event)
                 on_event(event)
-        if not has_ended:
-            raise Unreachable("its stream broke off")
-        return events
+        if failure is not None:  # here, since what is raised within is taken for the head's
+            _check_told(failure, body)
+            raise Unreachable("its stream ends in an error")
+        return events, has_ended
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
@@ -236,7 +244,8 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
     """
     try:
         reply = await calls.get("/v1/models")
-        entries = {entry["id"]: dict(entry) for entry in reply["data"]}
+        listed = reply if isinstance(reply, list) else reply["data"]  # a list at Together's
+        entries = {entry["id"]: dict(entry) for entry in listed}
         first = next(iter(entries))
         wanted = wanted or first
     except (Rejected, Failed, LookupError, TypeError, ValueError, StopIteration) as error:
@@ -249,8 +258,10 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
     for name in (wanted, f"{wanted}:latest", f"models/{wanted}"):
         if name in entries:
             return entries[name]
-    listed = ", ".join(map(str, entries))
-    raise Refused(f"it has no model of the name that the settings say; it lists {listed:.500}")
+    if (plain := wanted.rpartition(":")[0]) in entries:  # OpenRouter's way of serving it
+        return {**entries[plain], "id": wanted}
+    names = ", ".join(map(str, entries))
+    raise Refused(f"it has no model of the name that the settings say; it lists {names:.500}")
 
 
 def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
@@ -303,6 +314,11 @@ def _seconds(header: str | None) -> float | None:
     return seconds if 0 <= seconds < math.inf else None
 
 
+async def _whole(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
+    """A body as the one event of a stream."""
+    yield _EVENT + await body_of(response, max_bytes)
+
+
 async def _first_bytes(response: httpx.Response) -> bytes:
     """The beginning of an error's body, which tells its code."""
     found = b""
@@ -318,6 +334,9 @@ def _error_of(status: int, content: bytes, body: Mapping[str, Any]) -> Exception
     codes, named = _codes_and_named(content, body)
     for sign in _LASTING.keys() & {status, *codes}:
         return Refused(f"{_LASTING[sign]} (status {status})")
+    metadata = _error_in(content).get("metadata")
+    if status == 403 and isinstance(metadata, Mapping) and "flagged_input" in metadata:
+        return Rejected(status, "content_filter")  # as OpenRouter says it
     if status == 403:
         return Denied(f"it refuses the API key (status {status})")
     if status in (429, 502, 503, 504) or status < 400 or status in range(520, 530):
@@ -325,6 +344,18 @@ def _error_of(status: int, content: bytes, body: Mapping[str, Any]) -> Exception
     if status >= 500:
         return Failed(f"status {status}")
     return Rejected(status, codes[0] if codes else "", named)
+
+
+def _check_told(reply: Any, body: Mapping[str, Any]) -> None:
+    """Raise what a success means that brings an error all the same, as routers' do.
+
+    They had sent their status before it happened: it stands in the error, or nowhere.
+    """
+    if not isinstance(reply, Mapping) or not (error := reply.get("error")):
+        return
+    code = error.get("code") if isinstance(error, Mapping) else None
+    status = code if type(code) is int and code in range(400, 600) else 502
+    raise _error_of(status, orjson.dumps(reply), body)
 
 
 def _codes_and_named(content: bytes, body: Mapping[str, Any]) -> tuple[list[str], frozenset[str]]:

@@ -26,14 +26,16 @@ Routing = Literal["own", "addresses", "upstream"]
 Role = Literal["generation", "similarity"]
 
 
-def _without_user(url: str) -> str:
+def _without_secrets(url: str) -> str:
     if "@" in url:
         raise ValueError("must name no user and no password: set the API key instead")
+    if "?" in url:
+        raise ValueError("must have no query: set the API key, or the version of the API, instead")
     return url
 
 
-# One url or several. A password in it would be logged, and would be sent in place of the API key.
-Url = Annotated[str, AfterValidator(_without_user)]
+# One url or several. A password or a key in it would be logged, and paths of calls stand behind it.
+Url = Annotated[str, AfterValidator(_without_secrets)]
 
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
@@ -150,7 +152,7 @@ class EscalationConfig:
     """Where a second, stronger model is.
 
     Attributes:
-        url: of the server, without `/v1`; "" for none.
+        url: of the server; "" for none.
         api_key: sent as a bearer token; "" for none.
         timeout_s: that it may take, within the request's own deadline.
     """

@@ -10,13 +10,13 @@ from models.errors import EscalationFailed, Overloaded
 from workers.calling import deadline_of
 from workers.calls import Failed, Rejected
 from workers.client import NO_ANSWER, Client, reason_of
-from workers.config import EscalationConfig
+from workers.config import EscalationConfig, Servers
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import GENERIC, PROFILES, by_host
 from workers.openai.prompts import ModelCalls
-
-# What a reply may bring for each token that was asked for, and beside them.
-_TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
+from workers.openai.replies import read_choices, to_sequence
+from workers.openai.requests import CHAT, most_bytes
+from workers.openai.streaming import behind_reasoning
 
 
 class SecondModel:
@@ -27,14 +27,12 @@ class SecondModel:
     ) -> None:
         self.model = config.model
         self._own_headers = own_headers
-        key = config.api_key.get_secret_value()
         self._timeout_s = config.timeout_s
-        headers = {}
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
-        self._client = Client(config.url, headers=headers)
-        kind = by_host(config.url, config.model) or GENERIC
-        self._server = OpenAIServer(config.model, PROFILES[kind])
+        profile = PROFILES[by_host(config.url, config.model) or GENERIC]
+        headers = profile.showing(config.api_key.get_secret_value())
+        [url] = Servers(url=config.url).urls
+        self._client = Client(url, headers=headers)
+        self._server = OpenAIServer(config.model, profile)
 
     async def answer(
         self,
@@ -62,19 +60,17 @@ class SecondModel:
             "max_tokens": max_tokens,
             "temperature": 0,
         }
-        max_bytes = _OTHER_BYTES + max_tokens * _TOKEN_BYTES
         try:
             # Of the whole call: httpx bounds each read alone, which a slow server may all keep.
             async with asyncio.timeout(most_s):
-                reply = await calls.post("/v1/chat/completions", body, max_bytes)
-            text = reply["choices"][0]["message"]["content"]
+                reply = await calls.post(CHAT, body, most_bytes(body, 1))
+            [choice] = read_choices(reply, 1)
         except (Rejected, Failed, Overloaded) as error:
             raise EscalationFailed(str(error)) from None
         except (*NO_ANSWER, httpx.InvalidURL, OSError) as error:
             raise EscalationFailed(reason_of(error)) from None
-        except (LookupError, TypeError):
-            raise EscalationFailed("no chat completion in its reply") from None
-        if not isinstance(text, str):
+        text = behind_reasoning(to_sequence(choice), choice, None, opened=False).text
+        if not text:
             raise EscalationFailed("no text in its reply")
         return text
 

@@ -17,7 +17,7 @@ from workers.config import ComparerConfig, LanguageModel
 from workers.hooks import Hooks
 from workers.pair_apis import APIS, PairApi, PairServer
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
-from workers.standing import Server, unchanged
+from workers.standing import Server
 from workers.upstream import RemoteWorker, Upstream
 
 Reply = TypeVar("Reply")
@@ -91,24 +91,23 @@ class PairServerComparer(RemoteWorker[PairServer]):
             return []
         distinct = list(dict.fromkeys(texts))
 
-        async def send(server: Server[PairServer]) -> list[str]:
-            known, calls = await server.settled(), Calls(server.client)
+        async def send(server: Server[PairServer], known: PairServer) -> list[str]:
+            calls = Calls(server.client)
             return await together(*(self._fitted(calls, known, *one) for one in distinct))
 
         contexts = dict(zip(distinct, await self._ask(send), strict=True))
         return list(map(contexts.__getitem__, texts))
 
     async def _score(self, pairs: list[Pair]) -> list[tuple[PairScore, str]]:
-        async def send(server: Server[PairServer]) -> list[tuple[PairScore, str]]:
-            async def score(known: PairServer) -> list[tuple[PairScore, str]]:
-                scores, counts = Calls(server.client, on_open=server.doubt), Calls(server.client)
-                scoring = []
-                for start in range(0, len(pairs), known.max_call_pairs):
-                    part = pairs[start : start + known.max_call_pairs]
-                    scoring.append(self._scored(scores, counts, known, part))
-                return [score for part in await together(*scoring) for score in part]
-
-            return await unchanged(server, score)
+        async def send(
+            server: Server[PairServer], known: PairServer
+        ) -> list[tuple[PairScore, str]]:
+            scores, counts = Calls(server.client, on_open=server.doubt), Calls(server.client)
+            scoring = []
+            for start in range(0, len(pairs), known.max_call_pairs):
+                part = pairs[start : start + known.max_call_pairs]
+                scoring.append(self._scored(scores, counts, known, part))
+            return [score for part in await together(*scoring) for score in part]
 
         try:
             return await self._ask(send)
@@ -155,7 +154,9 @@ class PairServerComparer(RemoteWorker[PairServer]):
                 least = middle + 1
         return " ".join(words[least:])
 
-    async def _ask(self, send: Callable[[Server[PairServer]], Awaitable[Reply]]) -> Reply:
+    async def _ask(
+        self, send: Callable[[Server[PairServer], PairServer], Awaitable[Reply]]
+    ) -> Reply:
         """What a server answers.
 
         Raises:
@@ -163,7 +164,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
             SimilarityUnavailable: anything else went wrong.
         """
         try:
-            return await self.upstream.call(send)
+            return await self._unchanged(send)
         except Overloaded as error:
             raise SimilarityUnavailable(error.message, retry_after_s=error.retry_after_s) from None
         except Failed as error:

@@ -68,6 +68,7 @@ class GeneratorInfo(EngineInfo):
         no_given: why it reads no answer that is given; "" where it does.
         parts_calls: whether it parts calls of tools from text itself, so that their tokens may not
             be known.
+        no_grammar_logprobs: why it is known to tell no log-probs under a grammar; "" where it may.
     """
 
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
@@ -78,6 +79,7 @@ class GeneratorInfo(EngineInfo):
     no_greedy: str = ""
     no_given: str = ""
     parts_calls: bool = False
+    no_grammar_logprobs: str = ""
 
 
 @dataclass(frozen=True, slots=True)

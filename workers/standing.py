@@ -3,39 +3,22 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
-from models.errors import CocoaError, GenerationUnavailable, SimilarityUnavailable
 from workers.calls import Failed, Hung, Rejected
 from workers.client import Client, Pending, Refused, Unreachable
-from workers.config import Role
 
 logger = logging.getLogger(__name__)
 
 
-class Identified(Protocol):
-    """What a server was found to be."""
-
-    @property
-    def identity(self) -> str:
-        """Digest of all that decides its answers, as far as it can be known from outside."""
-
-
 Known = TypeVar("Known")
-Tried = TypeVar("Tried", bound=Identified)
-Reply = TypeVar("Reply")
 
 # Seconds after which a server is asked again whether it is still the same.
 _ASK_AGAIN_S = 60.0
 # The watch waits for so long for a server that is being tried out.
 _PATIENCE_S = 3.0
-_UNAVAILABLE: dict[Role, type[CocoaError]] = {
-    "generation": GenerationUnavailable,
-    "similarity": SimilarityUnavailable,
-}
 
 
 class Kind(Protocol[Known]):
@@ -70,14 +53,13 @@ class Server(Generic[Known]):
         look_at: monotonic second before which it is not looked at again.
     """
 
-    def __init__(self, role: Role, client: Client, kind: Kind[Known]) -> None:
+    def __init__(self, client: Client, kind: Kind[Known]) -> None:
         self.url = client.url
         self.client = client
         self.known: Known | None = None
         self.trouble = ""
         self.num_calls = self.num_failed = 0
         self.look_at = 0.0
-        self.role = role
         self._kind = kind
         self._said: Any = None
         self._is_doubted = False
@@ -173,33 +155,3 @@ class Server(Generic[Known]):
             self._said = await self._kind.look_up(self.client)
         self.known = await self._kind.try_out(self.client, self._said)
         logger.info("the server at %s has been found out", self.url)
-
-
-async def unchanged(
-    server: Server[Tried],
-    ask: Callable[[Tried], Awaitable[Reply]],
-    may_repeat: Callable[[], bool] = lambda: True,
-) -> Reply:
-    """What a server answers while it is the same from beginning to end; else it is asked anew.
-
-    Raises:
-        GenerationUnavailable, SimilarityUnavailable: it has changed again, or has been listened to
-            already.
-    """
-    for _ in range(2):
-        known = await server.settled()
-        try:
-            reply = await ask(known)
-            if (await server.settled()).identity == known.identity:
-                return reply
-        except ChangedModel:
-            server.doubt()
-        if not may_repeat():
-            break
-    message = "the server's model changed while it answered; repeat the request"
-    raise unavailable(server.role, message)
-
-
-def unavailable(role: Role, message: str) -> CocoaError:
-    """The error of a role whose servers bring no answer."""
-    return _UNAVAILABLE[role](message)

@@ -6,8 +6,7 @@ the fewest calls are under way. A server that cannot be reached is left out unti
 
 A call is tried again at four places, from the inside out: by the same server, which asks for
 patience or has failed once (`workers.calls`); by the same one in another dialect
-(`workers.openai.prompts`); by another model that has taken its place
-(`workers.standing.unchanged`); by another server, here.
+(`workers.openai.prompts`); by another model that has taken its place, and by another server, here.
 """
 
 import asyncio
@@ -19,20 +18,36 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import httpx
 import orjson
 
-from models.errors import ModelNotLoaded, NotReady
+from models.errors import (
+    CocoaError,
+    GenerationUnavailable,
+    ModelNotLoaded,
+    NotReady,
+    SimilarityUnavailable,
+)
 from models.records import GenerationRequest
 from workers.client import NO_ANSWER, POOL_S, Client, Pending, Refused, Unreachable, reason_of
 from workers.config import Role, Servers, api_keys, variable, why_unusable
 from workers.hooks import Hooks
-from workers.standing import Kind, Known, Server, unavailable
+from workers.standing import ChangedModel, Kind, Known, Server
 
 logger = logging.getLogger(__name__)
 
+
+class Identified(Protocol):
+    """What a server was found to be."""
+
+    @property
+    def identity(self) -> str:
+        """Digest of all that decides its answers, as far as it can be known from outside."""
+
+
+Tried = TypeVar("Tried", bound=Identified)
 Reply = TypeVar("Reply")
 # The addresses of a host, which raises OSError where it has none.
 Resolve = Callable[[str], Awaitable[list[str]]]
@@ -50,6 +65,10 @@ _MOST_PAUSE_S = 60.0
 # As long as a cluster's DNS lets an answer be kept.
 _RESOLVE_S = 5.0
 _MODELS = {"generation": "language model", "similarity": "similarity model"}
+_UNAVAILABLE: dict[Role, type[CocoaError]] = {
+    "generation": GenerationUnavailable,
+    "similarity": SimilarityUnavailable,
+}
 
 
 class Upstream(Generic[Known]):
@@ -60,8 +79,8 @@ class Upstream(Generic[Known]):
         is_closed: whether `close` was called.
 
     Where replicas stand behind each (`is_routed`), one failed call says nothing of it. Headers and
-    params go with each call, beside the key; `resolve` finds the servers behind each url's name,
-    None where a url is one server.
+    params go with each call, the key among them; where there are no headers, the key alone does.
+    `resolve` finds the servers behind each url's name, None where a url is one server.
     """
 
     def __init__(
@@ -90,13 +109,13 @@ class Upstream(Generic[Known]):
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=POOL_S)
         own = dict(headers or {})
-        if keys := api_keys(config, role):
-            own.setdefault("Authorization", f"Bearer {keys[0]}")
+        if headers is None and (keys := api_keys(config, role)):
+            own = {"Authorization": f"Bearer {keys[0]}"}
         tls = _tls(config, role)
         self._client = partial(Client, headers=own, timeout=timeout, verify=tls, params=params)
         self.servers: list[Server[Known]] = []
         if resolve is None:
-            self.servers = [Server(role, self._client(url), kind) for url in config.urls]
+            self.servers = [Server(self._client(url), kind) for url in config.urls]
 
     @property
     def known(self) -> Known:
@@ -160,7 +179,7 @@ class Upstream(Generic[Known]):
         except NO_ANSWER as error:
             self.check_open()
             message = f"no {self._asked} has answered: {reason_of(error)}"
-            raise unavailable(self.role, message) from error
+            raise _UNAVAILABLE[self.role](message) from error
 
     def check_open(self) -> None:
         """Refuse a call once this is closed, with `NotReady`."""
@@ -223,7 +242,7 @@ class Upstream(Generic[Known]):
             urls = set(await urls_of(named, self._resolve))
             for url in sorted(urls - here):
                 client = self._client(url, named)
-                server = Server(self.role, client, self._kind)
+                server = Server(client, self._kind)
                 server.trouble = "it has not been looked at"
                 self.servers.append(server)
             found |= urls
@@ -321,6 +340,37 @@ class RemoteWorker(Generic[Known]):
     async def close(self) -> None:
         """End `run` and all connections."""
         await self.upstream.close()
+
+    async def _unchanged(
+        self: "RemoteWorker[Tried]",
+        ask: Callable[[Server[Tried], Tried], Awaitable[Reply]],
+        **asked: Any,
+    ) -> Reply:
+        """As `Upstream.call`, of a server that is the same from beginning to end; else asked anew.
+
+        `ask` is told the server and what it was found to be.
+
+        Raises:
+            GenerationUnavailable, SimilarityUnavailable: it has changed again, or has been
+                listened to already.
+        """
+        may_repeat = asked.get("may_repeat", lambda: True)
+
+        async def send(server: Server[Tried]) -> Reply:
+            for _ in range(2):
+                known = await server.settled()
+                try:
+                    reply = await ask(server, known)
+                    if (await server.settled()).identity == known.identity:
+                        return reply
+                except ChangedModel:
+                    server.doubt()
+                if not may_repeat():
+                    break
+            message = "the server's model changed while it answered; repeat the request"
+            raise _UNAVAILABLE[self.upstream.role](message)
+
+        return await self.upstream.call(send, **asked)
 
 
 def prompt_key(request: GenerationRequest) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
-from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of
+from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of, untold
 from app.scoring.questions import questions, read_by_token, subject_of
 from models.calibration import Calibrator, Part
 from models.engines.protocol import check_grammar, check_no_images
@@ -135,7 +135,9 @@ def _of_units(plan: Plan, models: Models) -> Faults:
 
 def _of_estimators(plan: Plan, generator: GeneratorInfo) -> Faults:
     """Estimators that were named, or in light mode any, which read what nobody supplies."""
-    ask, absent = plan.ask, generator.absent
+    ask = plan.ask
+    absent = dict.fromkeys(untold(ask, generator), generator.no_grammar_logprobs)
+    absent |= generator.absent
     # All that light mode is for stands and falls with a probe; null scores would hide that there
     # is none.
     names = plan.estimators

@@ -219,6 +219,9 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     )
 
 
+_OF_LOGPROBS = frozenset({"answer_token_logprobs", "sample_token_logprobs"})
+
+
 def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     """The ask as this generator can answer it, which the result then says.
 
@@ -243,7 +246,7 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     """
     sources: frozenset[str] = frozenset()
     if ask.has_prompt:
-        sources = deployment.models.generator.statistics
+        sources = deployment.models.generator.statistics - untold(ask, deployment.models.generator)
     if ask.answer is not None:
         sources = sources - PROBE_STATISTICS
         if deployment.models.generator.no_given:
@@ -255,6 +258,12 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
         if all(sample.token_logprobs is not None for sample in ask.samples):
             sources = sources | {"sample_token_logprobs"}
     return derivable(sources, has_nli=deployment.models.nli is not None)
+
+
+def untold(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
+    """The statistics that a generator tells of other texts, and not of those under a grammar."""
+    is_held = ask.grammar is not None and not ask.tools
+    return _OF_LOGPROBS if is_held and generator.no_grammar_logprobs else frozenset()
 
 
 def generation_request(

@@ -19,7 +19,7 @@ from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
-from app.scoring.plan import Plan, available_statistics, make_plan
+from app.scoring.plan import Plan, available_statistics, make_plan, untold
 from app.scoring.result import STAGES, Escalation, Result, Source
 from app.scoring.splitting import split
 from app.scoring.units import Parts, Scored, as_read, scored
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from workers.escalation import SecondModel
 
 # What a recording does not change.
-_AS_RECORDED: Mapping[str, Any] = {"no_greedy": "", "no_given": "", "parts_calls": False}
+_AS_RECORDED: Mapping[str, Any] = {
+    **dict.fromkeys(("no_greedy", "no_given", "no_grammar_logprobs"), ""),
+    "parts_calls": False,
+}
 _NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
@@ -260,6 +263,7 @@ class Scorer:
         if ask.has_prompt and ask.answer_token_logprobs is None:
             info = self.workers.generator.info
             absent = {PREDICTED: _NO_PROBE, **info.absent, **absent}
+            absent = dict.fromkeys(untold(ask, info), info.no_grammar_logprobs) | absent
             if ask.answer is not None and info.no_given:
                 absent = dict.fromkeys(ANSWER_STATISTICS, info.no_given) | absent
         work = partial(scored, plan, evidence, absent, parts, self._observer.observe_failure)

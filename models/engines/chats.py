@@ -170,15 +170,33 @@ def _encode_marked(
     pieces = [text]
     if marks:
         pieces = re.split(_any_of(spelt), text)
-    for piece in pieces:
-        encoded = tokenizer(
-            spelt.get(piece, piece),
-            add_special_tokens=False,
-            split_special_tokens=piece in spelt,
-            verbose=False,
-        )
-        ids += encoded["input_ids"]
+    for place, piece in enumerate(pieces):
+        encode = ids_behind if place else ids_of
+        ids += encode(tokenizer, spelt.get(piece, piece), as_text=piece in spelt)
     return ids
+
+
+def ids_of(tokenizer: PreTrainedTokenizerBase, text: str, *, as_text: bool = False) -> list[int]:
+    """Token ids of a text, in which special tokens that are spelt out are text or themselves."""
+    encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=as_text, verbose=False)
+    ids: list[int] = encoded["input_ids"]
+    return ids
+
+
+def ids_behind(
+    tokenizer: PreTrainedTokenizerBase, text: str, *, as_text: bool = False
+) -> list[int]:
+    """The same of a text that another one goes before.
+
+    Tokenizers like those of Llama 2 and Mistral put a blank in front of each text by itself.
+    """
+    ids = ids_of(tokenizer, text, as_text=as_text)
+    if ids_of(tokenizer, " x") != ids_of(tokenizer, "x"):
+        return ids
+    before, whole = (ids_of(tokenizer, one, as_text=as_text) for one in ("\n", f"\n{text}"))
+    if whole[: len(before)] != before:
+        return ids
+    return whole[len(before) :]
 
 
 def _any_of(texts: Iterable[str]) -> str:

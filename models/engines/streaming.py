@@ -71,7 +71,9 @@ def _new_thoughts(row: Row, detokenizer: Detokenizer, tags: Tags) -> str:
 
 def _decode_further(told: Told, token_ids: list[int], decode: Callable[[list[int]], str]) -> None:
     """Add what the latest tokens show; decoding all of them each time would cost T²."""
-    text = decode(token_ids[told.start :])
+    text, before = decode(token_ids[told.start :]), decode(token_ids[told.start : told.read])
     if not text.endswith("\ufffd"):  # it may be half a code point
-        told.pending += text[len(decode(token_ids[told.start : told.read])) :]
-        told.start, told.read = told.read, len(token_ids)
+        told.pending += text[len(before) :]
+        if text != before:  # else it is no piece that the next one could follow
+            told.start = told.read
+        told.read = len(token_ids)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.engines.chats import encode_chat
+from models.engines.chats import encode_chat, ids_behind
 from models.engines.jobs import Row
 from models.engines.protocol import NO_REASONING
 from models.engines.texts import cut_at_stop, unshared
@@ -19,9 +19,7 @@ from models.units.reasoning import Tags, part
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
 # Tokens after which any code point is complete.
-_CODE_POINT = 8
-
-
+_CODE_POINT = 4
 # How vocabularies with a fallback to bytes name one.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
@@ -131,9 +129,12 @@ class Detokenizer:
     def tops(self, row: Row, place: int) -> TokenTops:
         """The likeliest tokens in the place of one of a row's, special ones among them."""
         # A tokenizer may write a first token without its blank.
-        before = row.token_ids[max(0, place - 1) : place]
-        lead = self.text_with_tags(before)
-        if lead.endswith("\ufffd"):  # half of a code point
+        for size in range(1, 1 + _CODE_POINT):
+            before = row.token_ids[max(0, place - size) : place]
+            lead = self.text_with_tags(before)
+            if not lead.endswith("\ufffd"):
+                break
+        else:  # within a code point
             before, lead = [], ""
         told = []
         for token, logprob in row.tops[place][: row.job.request.num_tops]:
@@ -176,7 +177,8 @@ class Detokenizer:
         if with_tags:
             decode = self.text_with_tags
         texts: list[str] = []
-        # A tokenizer may need the tokens of the last complete piece to decode the next one.
+        # A tokenizer may need the last complete piece to decode the next one, and may write a
+        # first one without its blank: a token of no text does not stand for the piece before it.
         start, read = 0, 0
         for end in range(1, len(token_ids) + 1):
             before, text = decode(token_ids[start:read]), decode(token_ids[start:end])
@@ -184,7 +186,9 @@ class Detokenizer:
                 texts.append("")
             else:
                 texts.append(text[len(before) :])
-                start, read = read, end
+                if text != before:
+                    start = read
+                read = end
         return tuple(texts)
 
     def text_with_tags(self, token_ids: list[int]) -> str:
@@ -204,7 +208,7 @@ class Detokenizer:
     def _closing(self, tags: Tags) -> tuple[list[int], str]:
         """Tokens that end a reasoning wherever it stands, or why there are none."""
         closing = tags.inner[1] + tags.end
-        ids = _ids(self._tokenizer, closing)
+        ids = ids_behind(self._tokenizer, closing)
         if not self.text_with_tags(ids).endswith(closing):
             return [], "the tokenizer cannot write the tag that ends a reasoning"
         if self._eos_ids.intersection(ids):
@@ -225,10 +229,16 @@ class Detokenizer:
         return cut_at_stop(text, stop) is not None
 
     def _is_whole(self, token_ids: list[int], start: int, end: int) -> bool:
-        """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not."""
-        ahead = end + _CODE_POINT
-        parts = self.text(token_ids[start:end]) + self.text(token_ids[end:ahead])
-        return self.text(token_ids[start:ahead]) == parts
+        """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not.
+
+        How many of them it takes is not known, and some tokenizers show no code point of a run of
+        bytes that ends within one.
+        """
+        text = self.text(token_ids[start:end])
+        for ahead in range(end + 1, end + 1 + _CODE_POINT):
+            if self.text(token_ids[start:ahead]) != text + self.text(token_ids[end:ahead]):
+                return False
+        return True
 
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
@@ -282,7 +292,7 @@ def first_token_ids(
     """First token ids of each group's spellings; an id that two groups share counts in neither."""
     first_ids: list[list[int]] = []
     for spellings in groups:
-        first_ids.append([_ids(tokenizer, one)[0] for one in spellings])
+        first_ids.append([ids_behind(tokenizer, one)[0] for one in spellings])
     return unshared(first_ids)
 
 
@@ -296,12 +306,5 @@ def _answer_ids(tokenizer: PreTrainedTokenizerBase, text: str, tags: Tags | None
         pieces = re.split(f"({'|'.join(kept)})", text)
     ids = []
     for place, piece in enumerate(pieces):
-        ids += _ids(tokenizer, piece, as_text=place % 2 == 0)
-    return ids
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str, *, as_text: bool = False) -> list[int]:
-    """Token ids of a text, in which special tokens that are spelt out are text or themselves."""
-    encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=as_text, verbose=False)
-    ids: list[int] = encoded["input_ids"]
+        ids += ids_behind(tokenizer, piece, as_text=place % 2 == 0)
     return ids

@@ -187,7 +187,7 @@ async def test_a_second_model_answers_what_does_not_pass_and_nothing_else(calibr
 BROKEN = {
     "an error": (Response(status_code=500), "status 500"),
     "no JSON": (Response("<html>"), "it answers no JSON"),
-    "another object": (JSONResponse({"choices": []}), "no chat completion in its reply"),
+    "another object": (JSONResponse({"choices": []}), "it answers 0 choices in place of 1"),
     "no text": (
         JSONResponse({"choices": [{"message": {"content": None}}]}),
         "no text in its reply",

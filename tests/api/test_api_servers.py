@@ -178,6 +178,29 @@ async def test_an_answer_that_no_server_reads_is_scored_by_consistency():
     assert found["provenance"]["degraded"]
 
 
+@pytest.mark.parametrize("named", [{}, {"estimators": ["sp"]}])
+async def test_a_schema_whose_log_probs_are_of_no_law_is_scored_by_consistency(named):
+    schema = {"enum": ["Rome", "Lyon"]}
+    asked = {"messages": CHAT["messages"], "max_new_tokens": 24, **named}
+    asked["response_format"] = {
+        "type": "json_schema",
+        "json_schema": {"name": "c", "schema": schema},
+    }
+    async with serving_over(**SERVERS["llama.cpp"] | {"masks": False}) as (client, _):
+        response = await client.post("/generate-with-uncertainty", json=asked)
+    found = response.json()
+    if named:
+        error = found["error"]
+        assert (response.status_code, error["field"]) == (422, "estimators")
+        assert "under a response_format" in error["message"]
+        return
+    assert response.status_code == 200, found
+    assert found["scores"]["sp"] is None
+    assert "under a response_format" in found["reasons"]["sp"]
+    assert found["estimator"] == "consistency"
+    assert found["uncertainty"] == found["scores"]["consistency"] is not None
+
+
 @pytest.mark.parametrize("form", ["joined", "apart"])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_calls_of_a_server_with_tools_are_told_as_openai_tells_them(form, stream):

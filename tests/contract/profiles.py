@@ -37,7 +37,7 @@ SERVERS = {
     | {"takes": frozenset(_VLLM), "owner": "sglang", "tokenizes": False, "error_form": "message"},
     "llama.cpp": _OWN
     | {"takes": frozenset(_LLAMA), "owner": "llamacpp", "tokenizes": False, "most_samples": 4}
-    | {"looks": {"/props": _PROPS}},
+    | {"looks": {"/props": _PROPS}, "streams_logprobs_of_tools": False},
     "ollama": _OWN
     | {"takes": frozenset(_OPENAI | {"prompt"}), "tokenizes": False, "draws_several": False}
     | {"looks": {"/api/version": {"version": "0.13"}}, "completion_logprobs": False}

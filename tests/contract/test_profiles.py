@@ -78,6 +78,7 @@ async def test_it_is_known_by_few_calls_and_asked_nothing_that_it_refuses(kind):
         generation = await generator.generate(CHAT)
         assert server.num_refused == 0
         assert server.keys == {KEY if kind == "azure" else f"Bearer {KEY}"}
+        assert all("authorization" in head for head in server.heads) == (kind != "azure")
         assert len(generation.samples) == LAW.num_samples
         assert len({one.text for one in generation.samples}) > 1
         tells = generator.info.capabilities["max_logprobs"] is not None
@@ -120,14 +121,17 @@ async def test_tools_are_called_by_the_answer_and_its_samples(kind, is_streamed)
     async with over(kind) as (_, generator):
         streamed = int(bool(generator.info.no_greedy))
         asked = replace(CHAT, tools=TOOLS, sampling=sampling, streamed=streamed)
+        max_logprobs = generator.info.max_tops
         generation = await generator.generate(asked, on_token)
+        # What it refuses to a stream of calls alone it tells all others.
+        assert generator.info.max_tops == max_logprobs
     shown = (generation.answer, *generation.samples)[streamed]
     for one in (generation.answer, *generation.samples):
         [call] = [part for part in read(one.text, NAMES) if isinstance(part, Call)]
         assert call.name in NAMES
         assert json.loads(call.arguments)["city"] in CITIES["enum"]
     assert not is_streamed or "".join(token.text for token in heard) == shown.text
-    if SERVERS[kind].get("tool_form") == "joined":
+    if SERVERS[kind].get("tool_form") == "joined" and (kind, is_streamed) != ("llama.cpp", True):
         assert len(generation.answer.token_logprobs) == generation.answer.num_tokens
     else:
         assert generation.answer.token_logprobs is None
@@ -187,7 +191,7 @@ async def test_log_probs_that_are_denied_are_none_and_all_else_is_served(complet
         found = await generator.generate(CHAT)
         assert generator.info.capabilities["max_logprobs"] is None
     assert len(found.samples) == LAW.num_samples
-    assert found.absent["answer_token_logprobs"] == "the server told no log-probs"
+    assert found.absent["answer_token_logprobs"] == "the server of the model tells no log-probs"
 
 
 @pytest.mark.parametrize("tells", [False, None], ids=["without them", "refusing them"])

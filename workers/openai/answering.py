@@ -25,7 +25,7 @@ from workers.calls import Rejected
 from workers.client import Unreachable
 from workers.openai import replies, requests
 from workers.openai.found import SCALED
-from workers.openai.profiles import TOO_LONG
+from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls, for_tokens, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice
@@ -208,7 +208,8 @@ class OpenAIRequest:
         try:
             found = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
-            if num == 1 or refusal.code in TOO_LONG or refusal.status not in (400, 413, 422):
+            is_of_prompt = refusal.code in TOO_LONG | FILTERED
+            if num == 1 or is_of_prompt or refusal.status not in (400, 413, 422):
                 raise
             half = num // 2  # maybe they are too many for one call
             found = await self._drawn(body, half, seed, place)
@@ -230,9 +231,9 @@ class OpenAIRequest:
         # Where it parts no reasoning itself, texts of tokens alone tell where one ends.
         is_parted_here = can.profile.tokenizes and can.tags is not None
         needs = mode or num_tops or is_parted_here or wanted - {"compared_text"}
-        if needs and can.profile.logprobs is not None and not self._other_law(index):
+        if needs and not self._other_law(index):
             least = 0 if index and can.profile.tokenizes else 1
-            top = max(num_columns, num_tops, min(can.profile.logprobs, least))
+            top = max(num_columns, num_tops, min(can.profile.logprobs or 0, least))
         body = requests.completion(
             can,
             self._prompt,
@@ -255,7 +256,8 @@ class OpenAIRequest:
         if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
             teller = Teller(self._request, place, self._listener, opened=opened)
-            reply = merged(await self._calls.post_for_events(path, body, teller.hear, max_bytes))
+            told = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
+            reply = merged(told[0], has_ended=told[1])
         else:
             reply = await self._calls.post(path, body, max_bytes)
         choices = replies.read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
@@ -321,10 +323,8 @@ class OpenAIRequest:
 
     def _other_law(self, index: int) -> str:
         """Why log-probs of the answer, 0, or of samples are not those that are wanted, or ""."""
-        if self._can.profile.logprobs is None:  # there are none
-            return ""
-        if not (self._can.raw_samples if index else self._can.raw_greedy):
-            return SCALED
+        if none := self._can.no_logprobs(of_samples=index > 0):
+            return none
         if self._request.grammar is None or self._holds_calls:
             return ""
         return self._can.profile.unmasked or ""

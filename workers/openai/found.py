@@ -46,10 +46,14 @@ class Columns:
     probes: tuple[str, ...]
     no_light: str = ""
 
-    def place_of(self, probe: ProbeInfo) -> int | None:
-        """Which of its probes this one is; None for none."""
-        found = (place for place, one in enumerate(self.probes) if probe.sha256.startswith(one))
-        return next(found, None)
+    def places(self, known: Mapping[str, ProbeInfo]) -> dict[str, int]:
+        """Which of its probes each known one is, by the statistic that it predicts."""
+        found: dict[str, int] = {}
+        for name, probe in known.items():
+            for place, digits in enumerate(self.probes):
+                if probe.sha256.startswith(digits):
+                    found.setdefault(name, place)
+        return found
 
 
 @dataclass(slots=True)
@@ -130,10 +134,17 @@ class OpenAIServer:
         fixed = "the server of the model fixes the temperature"
         return "" if self.profile.takes("temperature") else fixed
 
+    def no_logprobs(self, *, of_samples: bool = False) -> str:
+        """Why log-probs of the untouched distribution cannot be had; "" where they can."""
+        if self.profile.logprobs is None:
+            return self.unsound or _NO_LOGPROBS
+        is_raw = self.raw_samples if of_samples else self.raw_greedy
+        return "" if is_raw else SCALED
+
     @property
     def tells_logprobs(self) -> bool:
         """Whether an answer's log-probs can be had."""
-        return self.profile.logprobs is not None and self.raw_greedy
+        return not self.no_logprobs()
 
     @property
     def heeds_seed(self) -> bool | None:
@@ -198,16 +209,15 @@ class OpenAIServer:
             no_greedy=self.no_greedy,
             no_given="" if self.reads_given else NOT_READ,
             parts_calls=self.calls_tools,
+            no_grammar_logprobs=self.profile.unmasked or "",
         )
 
     @property
     def absent(self) -> dict[str, str]:
         """Each statistic that it cannot supply, and why."""
         absent: dict[str, str] = {}
-        if self.profile.logprobs is None:
-            absent = dict.fromkeys(_LOGPROBS, self.unsound or _NO_LOGPROBS)
-        elif not self.raw_greedy:
-            absent = dict.fromkeys(_LOGPROBS, SCALED)
+        if none := self.no_logprobs():
+            absent = dict.fromkeys(_LOGPROBS, none)
         elif not self.raw_samples:
             absent["sample_token_logprobs"] = SCALED
         num_tops = self.profile.logprobs or 0
@@ -216,8 +226,8 @@ class OpenAIServer:
             absent["p_true_logprob"] = "the server tells too few likeliest tokens"
         no_probes = ""
         if self.columns is None:
-            reason = _NO_ENTROPIES if self.tells_logprobs else self.unsound or _NO_LOGPROBS
-            absent |= dict.fromkeys(("answer_token_entropies", "sample_token_entropies"), reason)
+            entropies = ("answer_token_entropies", "sample_token_entropies")
+            absent |= dict.fromkeys(entropies, none or _NO_ENTROPIES)
             no_probes = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_ASKED_BY_IDS}"
         elif self.columns.no_light:
             no_probes = f"{_NO_HIDDEN_STATES}: {self.columns.no_light}"

@@ -30,13 +30,13 @@ from workers.config import GeneratorConfig, api_keys, further_headers, probe_fol
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
-from workers.openai.profiles import TOO_LONG
+from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial, under_schema
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
-from workers.standing import Server, unchanged
+from workers.standing import Server
 from workers.upstream import RemoteWorker, Resolve, Upstream, addresses, prompt_key, session_of
 from workers.wire import SESSION_HEADER
 
@@ -65,9 +65,8 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     ) -> None:
         hooks = hooks or Hooks()
         self._trial = GeneratorTrial(servers, dict(probes or {}))
-        header, calls = self._trial.profile.key_header, dict(further_headers(servers))
-        if header != "Authorization" and (keys := api_keys(servers, "generation")):
-            calls[header] = keys[0]
+        [key] = api_keys(servers, "generation")[:1] or [""]
+        calls = {**self._trial.profile.showing(key), **further_headers(servers)}
         upstream = Upstream[OpenAIServer](
             "generation",
             servers,
@@ -121,26 +120,23 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         if self._servers.routing == "upstream" and (tenant := self._tenant()):
             headers[FAIRNESS] = tenant
 
-        async def send(server: Server[OpenAIServer]) -> Reply:
-            async def ask_it(known: OpenAIServer) -> Reply:
-                calls = ModelCalls(
-                    server.client,
-                    known,
-                    until=until,
-                    # Answers that carry a mark of the weights show a change themselves.
-                    on_open=server.doubt if known.columns is None else lambda: None,
-                    headers=headers,
-                )
-                if known.needs_schema(request):
-                    async with self._learning:
-                        await under_schema(calls, request)
-                return await ask(calls)
-
-            return await unchanged(server, ask_it, may_repeat)
+        async def send(server: Server[OpenAIServer], known: OpenAIServer) -> Reply:
+            calls = ModelCalls(
+                server.client,
+                known,
+                until=until,
+                # Answers that carry a mark of the weights show a change themselves.
+                on_open=server.doubt if known.columns is None else lambda: None,
+                headers=headers,
+            )
+            if known.needs_schema(request):
+                async with self._learning:
+                    await under_schema(calls, request)
+            return await ask(calls)
 
         try:
             async with in_time(request.timeout_s):
-                return await self.upstream.call(send, key=key, may_repeat=may_repeat)
+                return await self._unchanged(send, key=key, may_repeat=may_repeat)
         except Rejected as error:
             raise self._refusal(request, error) from None
         except Failed as error:
@@ -154,6 +150,8 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
             if (context := self.info.max_context_tokens) != UNKNOWN_CONTEXT:
                 message += f" of {context} tokens"
             return PromptTooLong(message, field=field)
+        if error.code in FILTERED:
+            return InvalidRequest("is refused by a filter of the model's server", field=field)
         if BUDGET in error.named:
             message = f"the server of the model refuses {BUDGET}: vLLM needs --reasoning-parser"
             return InvalidRequest(message, field="max_reasoning_tokens")

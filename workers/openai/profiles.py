@@ -14,6 +14,8 @@ from workers.calls import Rejected
 
 # The codes by which servers say that a prompt is too long; the second one is llama.cpp's.
 TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+# The codes by which they say that a filter does not let it pass.
+FILTERED = frozenset({"content_filter", "content_policy_violation"})
 # What would make another distribution of the model's, where a server has a default for it.
 NEUTRAL: Mapping[str, float] = MappingProxyType(
     {
@@ -28,6 +30,9 @@ _OF_OPENAI = frozenset({"presence_penalty", "frequency_penalty"})
 _OF_VLLM = frozenset(NEUTRAL) - {"repeat_penalty"}  # of which it complains in its log
 _OF_LLAMA = frozenset(NEUTRAL) - {"repetition_penalty"}
 NO_FORMAT = "the server of the model takes no response_format"
+UNMASKED = (
+    "the server's log-probs under a response_format are not those among the tokens that it allows"
+)
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _LAW = ("temperature", "top_p", "stop", "seed")
 _EXTRAS = ("top_k", *NEUTRAL)
@@ -86,6 +91,13 @@ class Profile:
     is_hosted: bool = False
     taken: frozenset[str] = frozenset()
 
+    def showing(self, key: str) -> dict[str, str]:
+        """The header that carries a key; none where there is no key."""
+        if not key:
+            return {}
+        is_usual = self.key_header == "Authorization"
+        return {self.key_header: f"Bearer {key}" if is_usual else key}
+
     def takes(self, name: str) -> bool:
         """Whether it may be sent this parameter."""
         return self.names.get(name) != ""
@@ -107,6 +119,15 @@ class Profile:
         new = {name for name in body if self.takes(name)} - self.taken
         return replace(self, taken=self.taken | new) if new else self
 
+    def refuses_here(self, refusal: Rejected, body: Mapping[str, Any]) -> bool:
+        """Whether a server that tells log-probs refuses them to this body, as some do to streams.
+
+        It was asked for so many before.
+        """
+        if "logprobs" not in self.taken or "logprobs" not in self.spoken(body):
+            return False
+        return refusal.status == 403 or not refusal.named.isdisjoint(_LOGPROBS)
+
     def taught(self, refusal: Rejected, body: Mapping[str, Any]) -> "Profile | None":
         """What may go through instead; None where the refusal teaches nothing.
 
@@ -117,7 +138,7 @@ class Profile:
             refusal: of `body` as it was spoken.
             body: as it was meant.
         """
-        if refusal.code in TOO_LONG or refusal.status not in (400, 403, 422):
+        if refusal.code in TOO_LONG | FILTERED or refusal.status not in (400, 403, 422):
             return None
         if refusal.status == 403:
             return self._telling(None, body)
@@ -163,6 +184,11 @@ class Profile:
         return 20 if told > 20 else _FEWER.get(told)
 
 
+def without_logprobs(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body that asks for no log-probs."""
+    return {name: value for name, value in body.items() if name not in _LOGPROBS}
+
+
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:
     """An API of chats that costs money; `refused` are parameters that it does not take."""
     names = {**dict.fromkeys(refused, ""), **known.pop("names", {})}
@@ -187,7 +213,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         ),
         "llama.cpp": Profile(
             owners=("llamacpp",), look=("/props", "build_info"), neutral=_OF_LLAMA,
-            schema_of_texts="json_schema",
+            schema_of_texts="json_schema", unmasked=UNMASKED,
         ),
         # Its completions tell no log-probs, and put a prompt into the template of chats as well.
         "ollama": Profile(

@@ -24,6 +24,7 @@ from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Denied, Failed, Rejected, read
 from workers.client import Client
 from workers.openai.found import OpenAIServer
+from workers.openai.profiles import without_logprobs
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt, completion
 
@@ -101,9 +102,12 @@ class ModelCalls(Calls):
             except (Rejected, Denied) as refusal:  # of its head: what is read raises neither
                 first = first or refusal
                 rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
-                if (taught := known.taught(rejected, body)) is None:
+                if known.refuses_here(rejected, body):
+                    body = without_logprobs(body)
+                elif (taught := known.taught(rejected, body)) is not None:
+                    known = taught
+                else:
                     raise first from None
-                known = taught
 
     def _at(self, path: str) -> str:
         if path.startswith("/v1/"):

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
-from pydantic import AllowInfNan, Strict, StringConstraints, TypeAdapter
+from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models import records
@@ -19,7 +19,7 @@ from models.engines.texts import cut_at_stop
 from models.errors import InvalidLogits
 from models.probes.distance import DOMAIN_PERCENTILE
 from models.ranges import LOGPROBS
-from models.records import FINISH_REASON, Array, FinishReason, ProbeReading
+from models.records import Array, FinishReason, ProbeReading
 from models.units.tool_calls import Call
 from models.units.tool_calls import read as calls_in
 from workers.calls import read
@@ -45,6 +45,7 @@ _FINISHED: Mapping[str, FinishReason] = {
 # Words for a text that the server broke off: it has failed.
 _CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 _BROKEN_OFF = frozenset({"abort", "error"})
+_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 # What vLLM and OpenAI write in place of the log-prob of what they give no probability.
 _SENTINEL = -9999.0
@@ -58,9 +59,6 @@ NO_NUMBER = "the server told a log-prob that is none"
 BEYOND_ONE = "the likeliest tokens that the server told have a probability above 1 together"
 ABOVE_LIKELIEST = "the server told a chosen token as likelier than the likeliest in its place"
 UNCOVERED = "the tokens that the server told log-probs of are not those of the text"
-UNMASKED = (
-    "the server's log-probs under a response_format are not those among the tokens that it allows"
-)
 ALL_ZERO = "the server told log-probs of 0 alone"
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
@@ -69,7 +67,7 @@ _Ids = list[Annotated[int, Strict()]]
 
 class _Top(TypedDict):
     token: str
-    logprob: _Finite
+    logprob: _Finite | None
 
 
 class _ChatToken(TypedDict, total=False):
@@ -83,21 +81,27 @@ class _Logprobs(TypedDict, total=False):
 
     tokens: list[str] | None
     token_logprobs: list[_Finite | None] | None
-    top_logprobs: list[dict[str, _Finite] | None] | None
+    top_logprobs: list[dict[str, _Finite | None] | None] | None
     content: list[_ChatToken] | None
 
 
 class _Function(TypedDict):
     name: str
-    arguments: str
+    arguments: NotRequired[str | dict[str, Any] | None]
 
 
 class _ToolCall(TypedDict):
     function: _Function
 
 
+class _Part(TypedDict, total=False):
+    type: str
+    text: str
+    thinking: "str | list[_Part]"
+
+
 class _Message(TypedDict, total=False):
-    content: str | None
+    content: str | list[_Part] | None  # parts of Mistral's
     reasoning: str | None
     reasoning_content: str | None  # of older servers
     refusal: str | None
@@ -110,10 +114,10 @@ class _PromptToken(TypedDict, total=False):
 
 
 class _Choice(TypedDict, total=False):
-    index: int
-    text: str
-    message: _Message
-    finish_reason: Annotated[str, StringConstraints(pattern=FINISH_REASON)] | None
+    index: int | None
+    text: str | None
+    message: _Message | None
+    finish_reason: str | None
     stop_reason: Any
     logprobs: _Logprobs | None
     token_ids: _Ids | None
@@ -222,7 +226,7 @@ def read_choices(
     if len(found) != num and not (may_be_fewer and 0 < len(found) < num):
         raise Unreachable(f"it answers {len(found)} choices in place of {num}")
     try:
-        return [_choice(one, stop) for one in sorted(found, key=lambda one: one.get("index", 0))]
+        return [_choice(one, stop) for one in sorted(found, key=lambda one: one.get("index") or 0)]
     except (LookupError, TypeError, ValueError):
         raise Unreachable("its answer makes no sense") from None
 
@@ -306,13 +310,14 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
 
 
 def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
-    message: _Message = told["message"] if "message" in told else {"content": told["text"]}
-    end = told.get("finish_reason") or "unknown"  # Ollama may say nothing of it
-    if end in _BROKEN_OFF:
-        raise ValueError("broken off")
-    finish_reason = _FINISHED.get(end, end)
+    message = told.get("message") or {"content": told["text"]}
+    # Ollama may say nothing of its end, and Gemini more than a word.
+    end = _WORD.match(told.get("finish_reason") or "")
+    finish_reason = _FINISHED.get(end[0], end[0]) if end else "unknown"
+    if finish_reason in _BROKEN_OFF:
+        raise Unreachable("it broke a text off")
     tokens, logprobs, tops = _tokens(told.get("logprobs") or {})
-    text, ids, why_unsound = message.get("content") or "", told.get("token_ids"), ""
+    (text, reasoning), ids, why_unsound = said_in(message), told.get("token_ids"), ""
     if calls := message.get("tool_calls"):
         text, texts = _with_calls(text, calls, tokens or ())
         tokens, why_unsound = texts, "" if texts else _CALLS_APART
@@ -336,7 +341,7 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
         tops,
         tuple(ids or ()) or None,
         ended_by_eos=ended,
-        reasoning=reasoning_in(message),
+        reasoning=reasoning or None,
         refusal=message.get("refusal") or None,
         unsound=why_unsound,
         prompt_tokens=told.get("prompt_logprobs") or (),
@@ -345,27 +350,40 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
 
 def _tokens(told: _Logprobs) -> _Tokens:
     tokens, logprobs = told.get("tokens") or [], told.get("token_logprobs")
-    tops: list[Any] = list(told.get("top_logprobs") or ())
-    if (content := told.get("content")) is not None:
+    named: list[Any] = [top and list(top.items()) for top in told.get("top_logprobs") or ()]
+    if content := told.get("content"):
         tokens = [one["token"] for one in content]
         logprobs = [one["logprob"] for one in content]
         for one in content:
-            # Of several with one name the likeliest.
-            ranked = sorted(one.get("top_logprobs") or (), key=itemgetter("logprob"))
-            tops.append({top["token"]: top["logprob"] for top in ranked})
-    if logprobs is None:
+            named.append([(top["token"], top["logprob"]) for top in one.get("top_logprobs") or ()])
+    if not logprobs:
         return None, None, None
-    has_tops = bool(tops and tops[0])
-    if len(tokens) != len(logprobs) or (has_tops and len(tops) != len(tokens)):
+    has_tops = bool(named and named[0])
+    if len(tokens) != len(logprobs) or (has_tops and len(named) != len(tokens)):
         raise ValueError("not one log-prob a token")
-    if has_tops and None in tops:
-        raise ValueError("no likeliest tokens of a token")
-    return tuple(tokens), np.array(logprobs, dtype=np.float64), tuple(tops) if has_tops else None
+    tops: list[Mapping[str, float]] = []
+    for likeliest in named if has_tops else ():
+        # Of several with one name the likeliest; nobody draws what has no log-prob.
+        possible = [one for one in likeliest if one[1] is not None]
+        tops.append(dict(sorted(possible, key=itemgetter(1))))
+    return tuple(tokens), np.array(logprobs, dtype=np.float64), tuple(tops) or None
 
 
-def reasoning_in(message: Mapping[str, Any]) -> str | None:
-    """The reasoning that a message or a delta tells apart, by its present name or its former."""
-    return message.get("reasoning") or message.get("reasoning_content")
+def said_in(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Text and reasoning of a message or a delta: strings or parts, by present or former names.
+
+    >>> said_in({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "So"}]}]})
+    ('', 'So')
+    """
+    content = message.get("content") or ""
+    if not isinstance(content, str):
+        return _parts(content, "text"), _parts(content, "thinking")
+    return content, message.get("reasoning") or message.get("reasoning_content") or ""
+
+
+def _parts(parts: Sequence[Mapping[str, Any]], kind: str) -> str:
+    texts = [part[kind] for part in parts if part.get("type") == kind]
+    return "".join(one if isinstance(one, str) else _parts(one, "text") for one in texts)
 
 
 def _with_calls(
@@ -392,7 +410,8 @@ def _with_calls(
 
 
 def _named(call: Any) -> tuple[str, str]:
-    return call["function"]["name"], call["function"]["arguments"]
+    name, arguments = call["function"]["name"], call["function"].get("arguments") or ""
+    return name, arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def _plain(name: str, arguments: str) -> tuple[str, Any]:
@@ -483,11 +502,11 @@ def readings_of(
     A reading that is no number, or out of its range, is left out.
     """
     readings: dict[str, ProbeReading] = {}
-    for statistic in statistics & can.probes.keys():
-        place = can.columns and can.columns.place_of(can.probes[statistic])
-        first = FIRST_PROBE_COLUMN + 2 * (place or 0)
+    places = can.columns.places(can.probes) if can.columns else {}
+    for statistic in statistics & places.keys():
+        first = FIRST_PROBE_COLUMN + 2 * places[statistic]
         value, percentile = choice.column(first), choice.column(first + 1)
-        if place is None or value is None or percentile is None or not len(value):
+        if value is None or percentile is None or not len(value):
             continue
         reading, far = float(value[-1]), float(percentile[-1])
         if is_sound(reading, far):

@@ -3,6 +3,7 @@
 A server tells a reasoning in its text, apart from it in a message, or not at all.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from workers.openai.replies import (
     Choice,
     likeliest,
     read_choices,
-    reasoning_in,
+    said_in,
     to_sequence,
 )
 
@@ -84,8 +85,14 @@ def _parted(choice: Choice, *, opened: bool) -> Reasoning:
     return part([choice.text], tags_in(choice.text, opened=opened), opened=opened)
 
 
-def merged(events: Sequence[Any]) -> dict[str, Any]:
-    """One reply of all events of a stream, as if it had come at once."""
+def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
+    """One reply of all events of a stream, as if it had come at once.
+
+    Not all servers say that a stream `has_ended`: what is told to its finish is whole.
+
+    Raises:
+        Unreachable: it broke off, or makes no sense.
+    """
     choices: dict[int, dict[str, Any]] = {}
     rest: dict[str, Any] = {}
     try:
@@ -93,25 +100,31 @@ def merged(events: Sequence[Any]) -> dict[str, Any]:
             if event.get("usage"):
                 rest["usage"] = event["usage"]
             for piece in event.get("choices") or ():
-                index = piece.get("index", 0)
+                index = piece.get("index") or 0
                 _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
+        for choice in choices.values():
+            if calls := choice.get("message", {}).get("tool_calls"):
+                choice["message"]["tool_calls"] = _joined(calls)
     except (AttributeError, TypeError, ValueError):
         raise Unreachable(_NO_SENSE) from None
+    ends = [choice.get("finish_reason") for choice in choices.values()]
+    if not has_ended and not (ends and all(ends)):
+        raise Unreachable("its stream broke off")
     return rest | {"choices": list(choices.values())}
 
 
 def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
     """Add what one event says of a choice to what is known of it."""
-    if (delta := piece.get("delta")) is not None:
+    if delta := _delta_of(piece):
         message = choice.setdefault("message", {"content": ""})
-        told = {name: delta.get(name) for name in ("content", "refusal")}
-        for name, more in (told | {"reasoning": reasoning_in(delta)}).items():
+        text, reasoning = said_in(delta)
+        told = {"content": text, "reasoning": reasoning, "refusal": delta.get("refusal")}
+        for name, more in told.items():
             if more:
                 message[name] = message.get(name, "") + more
         if calls := delta.get("tool_calls"):
-            _add_calls(message.setdefault("tool_calls", []), calls)
-    else:
-        choice["text"] = choice.get("text", "") + (piece.get("text") or "")
+            message.setdefault("tool_calls", []).extend(calls)
+    choice["text"] = choice.get("text", "") + (piece.get("text") or "")
     if piece.get("token_ids") is not None:
         choice["token_ids"] = [*choice.get("token_ids", ()), *piece["token_ids"]]
     for name, values in (piece.get("logprobs") or {}).items():
@@ -123,20 +136,31 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
             choice[name] = piece[name]
 
 
-def _add_calls(calls: list[dict[str, Any]], pieces: Sequence[Mapping[str, Any]]) -> None:
-    """Add what one event of a stream says of calls to what is known of them.
+def _delta_of(piece: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a piece says of a chat; some tell a whole message at once, some pieces nothing."""
+    return piece.get("delta") or piece.get("message") or {}
 
-    Raises:
-        ValueError: a call is skipped; its number may be any.
+
+def _joined(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The calls that these are pieces of.
+
+    A piece goes on with the call of its number; another id, or where none are numbered another
+    name, begins a call.
     """
+    calls: list[dict[str, Any]] = []
+    last: dict[Any, tuple[dict[str, Any], Any]] = {}
     for piece in pieces:
-        index = piece.get("index", len(calls))
-        if not 0 <= index <= len(calls):
-            raise ValueError("calls are not told one after another")
-        if index == len(calls):
-            calls.append({"function": {"name": "", "arguments": ""}})
-        for name, value in (piece.get("function") or {}).items():
-            calls[index]["function"][name] = calls[index]["function"].get(name, "") + (value or "")
+        number, own, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
+        call, known = last.get(number, ({}, None))
+        is_other = own and known and own != known
+        if not call or is_other or (number is None and not own and function.get("name")):
+            call = {"name": "", "arguments": ""}
+            calls.append({"function": call})
+        last[number] = call, own or known
+        for name in call:
+            more = function.get(name) or ""
+            call[name] += more if isinstance(more, str) else json.dumps(more)
+    return calls
 
 
 class Teller:
@@ -175,7 +199,7 @@ class Teller:
         """
         try:
             for piece in event.get("choices") or ():
-                if piece.get("index", 0) == self._index:
+                if (piece.get("index") or 0) == self._index:
                     self._hear_piece(piece)
         except (AttributeError, TypeError):
             raise Unreachable(_NO_SENSE) from None
@@ -183,9 +207,10 @@ class Teller:
             self._look_for_answer()
 
     def _hear_piece(self, piece: Mapping[str, Any]) -> None:
-        whole = {**piece, "finish_reason": piece.get("finish_reason") or "length"}
-        if "delta" in piece:  # calls are told when they are whole
-            whole["message"] = {**piece["delta"], "tool_calls": None}
+        # Calls are told when they are whole.
+        whole = {"text": "", **piece, "finish_reason": piece.get("finish_reason") or "length"}
+        if delta := _delta_of(piece):
+            whole["message"] = {**delta, "tool_calls": None}
         [choice] = read_choices({"choices": [whole]}, 1)
         if choice.reasoning:
             self._is_apart = True

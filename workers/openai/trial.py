@@ -20,9 +20,17 @@ from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import GeneratorConfig, variable
 from workers.openai.found import UNKNOWN_CONTEXT, Columns, Fingerprint, OpenAIServer, common
-from workers.openai.profiles import GENERIC, NO_FORMAT, PROFILES, Profile, by_entry, by_host
+from workers.openai.profiles import (
+    GENERIC,
+    NO_FORMAT,
+    PROFILES,
+    UNMASKED,
+    Profile,
+    by_entry,
+    by_host,
+)
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
-from workers.openai.replies import ALL_ZERO, UNMASKED, Choice, count, first_columns, to_sequence
+from workers.openai.replies import ALL_ZERO, Choice, count, first_columns, to_sequence
 from workers.openai.requests import Prompt, under_grammar
 from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
@@ -42,7 +50,8 @@ _COMPARED, _NOISE = 5, 0.05
 _CHANGED = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
 _UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 # What of a model's entry says what it is; the rest is of the moment.
-_TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
+_CONTEXTS = ("max_model_len", "context_length", "context_window", "max_context_length")
+_TELLING = ("id", "root", "meta", "owned_by", *_CONTEXTS)
 _NO_IMAGES = "the server of the model takes no images"
 # What the server is held to while a schema is tried out: nobody answers the question so by chance.
 _VALUE = '{"word":"cocoa"}'
@@ -154,11 +163,9 @@ class GeneratorTrial:
         """What a server says of itself in the entry of its model, each in its own way."""
         counts = (
             count(entry, "context"),  # that of the settings
-            count(entry, "max_model_len"),
             count(look, "default_generation_settings", "n_ctx"),
             count(entry, "meta", "n_ctx"),
-            count(entry, "context_length"),
-            count(entry, "context_window"),
+            *(count(entry, name) for name in _CONTEXTS),
             count(entry, "meta", "n_ctx_train"),
         )
         if slots := count(look, "total_slots"):
@@ -189,8 +196,7 @@ class GeneratorTrial:
         if said and columns.revision and not said.startswith(columns.revision):
             raise Refused("its weights have another revision than the settings say")
         if not columns.no_light:
-            known = self._probes.items()
-            can.probes = {name: one for name, one in known if columns.place_of(one) is not None}
+            can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
 
 
 async def _try(calls: ModelCalls, end_token: str) -> None:

@@ -13,9 +13,10 @@ from workers.config import Servers
 pytestmark = pytest.mark.anyio
 
 
-async def listed(wanted, *names):
+async def listed(wanted, *names, is_bare=False):
     async def body():
-        yield json.dumps({"data": [{"id": name} for name in names]}).encode()
+        entries = [{"id": name} for name in names]
+        yield json.dumps(entries if is_bare else {"data": entries}).encode()
 
     def answer(request):
         assert request.url.path == "/v1/models"
@@ -33,10 +34,12 @@ async def listed(wanted, *names):
         ("qwen", ["llama3:latest", "qwen"], "qwen"),
         ("llama3", ["qwen", "llama3:latest"], "llama3:latest"),
         ("llama3", ["llama3:latest", "llama3"], "llama3"),
+        ("meta/llama:nitro", ["meta/llama"], "meta/llama:nitro"),
     ],
 )
 async def test_a_model_is_found_by_its_name_or_as_the_latest_of_it(wanted, names, expected):
     assert await listed(wanted, *names) == expected
+    assert await listed(wanted, *names, is_bare=True) == expected
 
 
 async def test_a_model_that_is_not_listed_is_refused_with_those_that_are():

@@ -28,7 +28,7 @@ async def asked(reply, status=200, refused=frozenset()):
 
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
     async with listening(app) as port:
-        config = EscalationConfig(f"http://127.0.0.1:{port}", "large", SecretStr("key"))
+        config = EscalationConfig(f"http://127.0.0.1:{port}/v1", "large", SecretStr("key"))
         model = SecondModel(config)
         try:
             return await model.answer("Where?", None, max_tokens=8, timeout_s=None), requests
@@ -49,10 +49,38 @@ async def test_it_is_spoken_to_as_it_wants():
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        "<think>Of Peru?</think>Lima",
+        [{"type": "thinking", "thinking": "Of Peru?"}, {"type": "text", "text": "Lima"}],
+    ],
+)
+async def test_a_reasoning_is_no_part_of_its_answer(content):
+    answer, _ = await asked({"choices": [{"message": {"content": content}}]})
+    assert answer == "Lima"
+
+
+async def test_an_azure_server_is_shown_the_key_in_its_own_header(monkeypatch):
+    heads = []
+
+    async def send(self, request, **options):
+        heads.append(request.headers)
+        raise httpx.ConnectError("no network", request=request)
+
+    monkeypatch.setattr(httpx.AsyncClient, "send", send)
+    url = "https://mine.openai.azure.com/openai/v1/"
+    model = SecondModel(EscalationConfig(url, "large", SecretStr("key")))
+    with pytest.raises(EscalationFailed, match="ConnectError"):
+        await model.answer("Where?", None, max_tokens=8, timeout_s=1.0)
+    assert (heads[0]["api-key"], heads[0].get("authorization")) == ("key", None)
+    await model.close()
+
+
+@pytest.mark.parametrize(
     ("reply", "status", "reason"),
     [
         ({}, 500, "status 500"),
-        ({}, 200, "no chat completion"),
+        ({}, 200, "cannot be understood"),
         ({"choices": [{"message": {"content": None}}]}, 200, "no text"),
         (
             Response(rb'{"choices": [{"message": {"content": "\ud800"}}]}'),
@@ -60,7 +88,7 @@ async def test_it_is_spoken_to_as_it_wants():
             "it answers no JSON",
         ),
         (Response(b"[" * 5_000), 200, "it answers no JSON"),
-        ({"choices": [{"message": {"content": "x" * 80_000}}]}, 200, "longer than 73728 bytes"),
+        ({"choices": [{"message": {"content": "x" * 80_000}}]}, 200, "longer than 74752 bytes"),
     ],
     ids=["an error", "no answer", "no text", "a lone surrogate", "deep JSON", "endless text"],
 )

@@ -3,11 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from models.engines.jobs import Row, RowJob
 from models.engines.sampling import sample_uniforms
 from models.engines.streaming import new_tokens
-from models.engines.tokenization import Detokenizer
+from models.engines.tokenization import Detokenizer, encode_answer_forms, encode_prompt
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, bytes_spelt
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import engine_of, request_for, running
@@ -145,3 +149,78 @@ def test_alternatives_within_a_code_point_have_bytes_of_their_own():
     told = [text for text, _ in detokenizer.tops(row, 0)]
     assert told[:3] == [r"bytes:\xc3", r"bytes:\xa9", r"bytes:\xe2"]
     assert b"".join(map(bytes_spelt, told)).decode() == "é€\ufffd"
+
+
+def tokenizer_with_blanks():
+    """As those of SentencePiece: a text does not begin with the blank of its first token."""
+    bytes_of_any = [f"<0x{byte:02X}>" for byte in range(256)]
+    words = ["<s>", "</s>", "[X]", *bytes_of_any, "\u2581", "\u2581a", "a", "b\u2581"]
+    vocabulary = {word: i for i, word in enumerate(words)}
+    merges = [("\u2581", "a")]
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, byte_fallback=True))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    undone = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    backend.decoder = decoders.Sequence([*undone, decoders.Strip(" ", 1, 0)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        bos_token="<s>",
+        eos_token="</s>",
+        additional_special_tokens=["[X]"],
+        clean_up_tokenization_spaces=False,
+    )
+
+
+BLANKS = tokenizer_with_blanks()
+EURO = [3 + byte for byte in "€".encode()]
+PIECES = st.sampled_from([[0], [2], [259], [260], [261], [262], [3 + 97], EURO])
+
+
+@given(st.lists(PIECES, min_size=1, max_size=12))
+@example([[261], [2], [260]])
+@example([[261], [259], [2], [260]])
+def test_pieces_join_to_the_text_where_some_tokens_have_none(pieces):
+    ids = [token for piece in pieces for token in piece]
+    detokenizer = Detokenizer(BLANKS, frozenset({EOS}))
+    assert "".join(detokenizer.token_texts(ids)) == detokenizer.text(ids)
+    row = row_of(SamplingParams(max_new_tokens=10_000))
+    told = ""
+    for token in [*ids, EOS]:
+        row.token_ids.append(token)
+        detokenizer.finish(row)
+        told += new_tokens(row, detokenizer)[0].text
+        assert detokenizer.text(ids).startswith(told)
+    assert told == row.text == detokenizer.text(ids)
+
+
+@pytest.mark.parametrize("before", [[260], [3 + 97], EURO, [*EURO, *EURO], [2], [260, 2]])
+def test_an_alternative_keeps_its_blank_whatever_stands_before_it(before):
+    detokenizer = Detokenizer(BLANKS, frozenset({EOS}))
+    row = row_of(SamplingParams(max_new_tokens=9))
+    row.job.request = replace(row.job.request, num_tops=2)
+    row.token_ids = [261, *before]
+    row.tops = [[(260, -1.0), (261, -2.0)]] * 9
+    assert detokenizer.tops(row, len(row.token_ids)) == ((" a", -1.0), ("a", -2.0))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "forms"),
+    [
+        ("[X]", "a", {"literal": ("a",), "blank_led": ("\u2581a",)}),
+        ("[X]", " a", {"literal": ("\u2581a",)}),
+        ("[X]", "\na", {"literal": ("<0x0A>", "a")}),
+        ("a\n", "a", {"literal": ("a",)}),
+        ("a\n", " aa", {"literal": ("\u2581a", "a")}),
+    ],
+)
+def test_a_given_answer_has_no_blank_that_it_does_not_have(prompt, text, forms):
+    found = encode_answer_forms(BLANKS, BLANKS(prompt)["input_ids"], text, None)
+    assert {form: tuple(BLANKS.convert_ids_to_tokens(ids)) for form, ids in found.items()} == forms
+
+
+def test_a_message_has_no_blank_behind_a_token_that_it_spells_out():
+    tokenizer = tokenizer_with_blanks()
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    messages = ({"role": "user", "content": "aa[X]a"},)
+    ids = encode_prompt(tokenizer, GenerationRequest(messages=messages))
+    spelt = [f"<0x{byte:02X}>" for byte in b"[X]"]
+    assert tokenizer.convert_ids_to_tokens(ids) == ["\u2581a", "a", *spelt, "a"]

@@ -20,7 +20,7 @@ def test_calls_are_joined_by_their_numbers():
     ]
 
 
-@pytest.mark.parametrize("index", [1, 10**9, -1, "0", None])
-def test_a_call_of_any_other_number_makes_no_sense(index):
+@pytest.mark.parametrize("calls", [7, [7], [{"index": [0]}], [{"function": "weather"}]])
+def test_pieces_that_are_no_calls_make_no_sense(calls):
     with pytest.raises(Unreachable, match="makes no sense"):
-        merged([called(index, "weather")])
+        merged([{"choices": [{"delta": {"tool_calls": calls}}]}])

@@ -16,9 +16,8 @@ from tests.unit.workers.openai.test_limiting import REQUEST, over
 from tests.unit.workers.openai.test_tools import TOOL
 from workers.openai.answering import check_followed
 from workers.openai.found import OpenAIServer
-from workers.openai.profiles import PROFILES
+from workers.openai.profiles import PROFILES, UNMASKED
 from workers.openai.prompts import for_tokens
-from workers.openai.replies import UNMASKED
 
 pytestmark = pytest.mark.anyio
 

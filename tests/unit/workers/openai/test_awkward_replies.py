@@ -1,0 +1,247 @@
+"""Replies of servers of today that are not quite OpenAI's: each is read for what it is."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from starlette.responses import JSONResponse, Response
+
+from models.errors import GenerationUnavailable, InvalidRequest, PromptTooLong
+from models.records import GenerationRequest, SamplingParams
+from models.units.tool_calls import Call, read
+from tests.openai_server import openai_server
+from tests.unit.workers.openai.test_generator import over
+
+pytestmark = pytest.mark.anyio
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+CHAT = GenerationRequest(
+    messages=({"role": "user", "content": "Hello."},),
+    sampling=SamplingParams(max_new_tokens=24, seed=7),
+    statistics=frozenset({"answer_token_logprobs"}),
+    timeout_s=20.0,
+)
+CHATS = {"tokenizes": False, "completes": False}
+TOKENS = [{"token": "It", "logprob": -0.5}, {"token": "", "logprob": -0.25}]
+
+
+def said(text, **further):
+    return {"index": 0, "message": {"content": text}, "finish_reason": "stop"} | further
+
+
+def told(*tops):
+    """Log-probs with these likeliest tokens beside each chosen one."""
+    return {
+        "content": [{**one, "top_logprobs": top} for one, top in zip(TOKENS, tops, strict=True)]
+    }
+
+
+def parts(thoughts, *texts):
+    """The content of a message of Mistral's."""
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": thoughts}]}
+    return [thinking, *({"type": "text", "text": text} for text in texts)]
+
+
+def delta(finish_reason=None, **message):
+    return {"choices": [{"index": 0, "delta": message, "finish_reason": finish_reason}]}
+
+
+def stream(*events, end="data: [DONE]\n\n", line="data: {}\n\n"):
+    lines = []
+    for event in events:
+        lines.append(event if isinstance(event, str) else line.replace("{}", json.dumps(event)))
+    return Response("".join([*lines, end]).encode(), media_type="text/event-stream")
+
+
+def piece(name=None, arguments=None, **known):
+    return delta(tool_calls=[{"function": {"name": name, "arguments": arguments}, **known}])
+
+
+async def answer_to(reply, *, tools=(), is_streamed=False):
+    """The answer that a reply is read as, and what was heard of its text."""
+    heard = []
+    async with openai_server(**CHATS, tool_form="apart") as server, over(server) as generator:
+        server.replies[:] = [reply, reply]
+        on_token = heard.append if is_streamed else None
+        generation = await generator.generate(replace(CHAT, tools=tools), on_token)
+    return generation, "".join(token.text for token in heard)
+
+
+def calls_in(text):
+    found = [one for one in read(text, ["weather"]) if isinstance(one, Call)]
+    return [json.loads(one.arguments) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("choice", "text", "reasoning", "finish_reason"),
+    [
+        (said(None), "", None, "stop"),
+        (said(parts("So.", "It ", "is.")), "It is.", "So.", "stop"),
+        (said([{"type": "thinking", "thinking": "So."}]), "", "So.", "stop"),
+        (said([{"type": "text", "text": "It"}, {"type": "image_url"}]), "It", None, "stop"),
+        (said("It", message={"content": "It", "reasoning_content": "So."}), "It", "So.", "stop"),
+        (said("It", message={"content": "It", "tool_calls": None}), "It", None, "stop"),
+        (said("It", index=None, finish_reason=None), "It", None, "unknown"),
+        (said("", finish_reason="content_filter: RECITATION"), "", None, "content_filter"),
+        ({"text": "It", "message": None, "finish_reason": "stop"}, "It", None, "stop"),
+    ],
+)
+async def test_a_message_is_read_in_any_form(choice, text, reasoning, finish_reason):
+    generation, _ = await answer_to(JSONResponse({"choices": [choice], "usage": None}))
+    answer = generation.answer
+    assert (answer.text, answer.finish_reason) == (text, finish_reason)
+    assert (answer.reasoning and answer.reasoning.text) == reasoning
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "expected"),
+    [
+        ({"content": []}, None),
+        ({"content": None, "refusal": None}, None),
+        ({"content": TOKENS}, [-0.5, -0.25]),
+        (told(None, None), [-0.5, -0.25]),
+        (told([], []), [-0.5, -0.25]),
+        (told([TOKENS[0], {"token": "x", "logprob": None}], [TOKENS[1]]), [-0.5, -0.25]),
+    ],
+    ids=["no tokens", "null", "no likeliest", "null likeliest", "empty likeliest", "no log-prob"],
+)
+async def test_log_probs_are_those_that_are_told(logprobs, expected):
+    usage = {"completion_tokens": 2}
+    reply = {"choices": [said("It", logprobs=logprobs)], "usage": usage}
+    generation, _ = await answer_to(JSONResponse(reply))
+    found = generation.answer.token_logprobs
+    assert (None if found is None else found.tolist()) == expected
+    assert generation.answer.num_tokens == 2
+    if expected is None:
+        reason = generation.absent["answer_token_logprobs"]
+        assert reason == "the server told no log-probs"
+
+
+@pytest.mark.parametrize("arguments", [{"city": "Lima"}, '{"city": "Lima"}'])
+async def test_arguments_may_be_an_object_or_its_text(arguments):
+    call = {"id": "1", "function": {"name": "weather", "arguments": arguments}}
+    reply = {"choices": [said("", message={"content": None, "tool_calls": [call]})]}
+    generation, _ = await answer_to(JSONResponse(reply), tools=(TOOL,))
+    assert calls_in(generation.answer.text) == [{"city": "Lima"}]
+
+
+@pytest.mark.parametrize("function", [{"name": "weather"}, {"name": "weather", "arguments": None}])
+async def test_a_call_without_arguments_has_none(function):
+    reply = {
+        "choices": [said("", message={"content": None, "tool_calls": [{"function": function}]})]
+    }
+    generation, _ = await answer_to(JSONResponse(reply), tools=(TOOL,))
+    assert calls_in(generation.answer.text) == [{}]
+
+
+LIMA, ROME = '{"city": "Lima"}', '{"city": "Rome"}'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "cities"),
+    [
+        ([piece("weather", index=0, id="1"), piece(None, LIMA, index=0)], ["Lima"]),
+        ([piece("weather", {"city": "Lima"}, index=0)], ["Lima"]),
+        ([piece("weather", '{"city": ', id="1"), piece("", '"Lima"}', id="")], ["Lima"]),
+        ([piece("weather", '{"city": ', id="1"), piece(None, '"Lima"}', id="1")], ["Lima"]),
+        ([piece("weather", LIMA, id="1"), piece("weather", ROME, id="2")], ["Lima", "Rome"]),
+        ([piece("weather", LIMA), piece("weather", ROME)], ["Lima", "Rome"]),
+        ([piece("weather", LIMA, index=None)], ["Lima"]),
+        (
+            [piece("weather", LIMA, index=0, id="1"), piece("weather", ROME, index=0, id="2")],
+            ["Lima", "Rome"],
+        ),
+        ([piece("weather", LIMA, index=1), piece("weather", ROME, index=10**9)], ["Lima", "Rome"]),
+    ],
+)
+async def test_pieces_of_calls_are_joined_by_number_or_id(pieces, cities):
+    reply = stream(*pieces, delta("tool_calls"))
+    generation, heard = await answer_to(reply, tools=(TOOL,), is_streamed=True)
+    assert calls_in(generation.answer.text) == [{"city": city} for city in cities]
+    assert heard == generation.answer.text
+
+
+IT = delta(content="It")
+STOP = delta("stop")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        stream(": OPENROUTER PROCESSING\n\n", IT, ": ping\n\n", STOP),
+        stream(IT, STOP, line="data: {}\r\n\r\n"),
+        stream(IT, STOP, line="data:{}\n\n"),
+        stream(IT, STOP, line="event: message\nid: 7\ndata: {}\n\n"),
+        stream(IT, "data:\n\n", STOP),
+        stream(IT, STOP, end=""),
+        stream({**IT, "error": None}, STOP),
+        stream(IT, {"choices": [{"index": 0, "delta": None, "finish_reason": "stop"}]}),
+        stream({"choices": [{"index": 0, "content_filter_offsets": {}}]}, IT, STOP),
+        stream(IT, STOP, {"choices": None, "usage": {"completion_tokens": 1}}),
+        stream({"choices": [said("It")]}),
+        JSONResponse({"choices": [said("It")]}),
+    ],
+    ids=[
+        "comments", "crlf", "no blank", "fields", "no data", "no end", "null error", "null delta",
+        "no delta", "null choices", "a whole message", "no stream",
+    ],
+)  # fmt: skip
+async def test_a_stream_is_read_in_any_form(reply):
+    generation, heard = await answer_to(reply, is_streamed=True)
+    assert (generation.answer.text, generation.answer.finish_reason) == ("It", "stop")
+    assert heard == "It"
+
+
+async def test_a_reasoning_in_parts_is_streamed_apart():
+    reply = stream(delta(content=parts("So")), delta(content=parts(" be it", "It")), STOP)
+    generation, heard = await answer_to(reply, is_streamed=True)
+    assert generation.answer.reasoning.text == "So be it"
+    assert (generation.answer.text, heard) == ("It", "It")
+
+
+TOO_LONG = {"error": {"code": 400, "type": "exceed_context_size_error", "message": "n_ctx"}}
+FAILED = {"error": {"code": 502, "message": "Provider returned error"}}
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(
+    ("told", "kind", "words"),
+    [
+        (TOO_LONG, PromptTooLong, "exceed the model's context"),
+        (FAILED, GenerationUnavailable, "status 502"),
+        ({"error": "overloaded"}, GenerationUnavailable, "status 502"),
+        ({"choices": [said("It", finish_reason="error")]}, GenerationUnavailable, "broke a text"),
+    ],
+)
+async def test_an_error_in_a_success_is_an_error(told, kind, words, is_streamed):
+    reply = stream(told) if is_streamed else JSONResponse(told)
+    with pytest.raises(kind, match=words):
+        await answer_to(reply, is_streamed=is_streamed)
+
+
+async def test_a_stream_without_an_end_of_text_or_stream_broke_off():
+    with pytest.raises(GenerationUnavailable, match="broke off"):
+        await answer_to(stream(IT, end=""), is_streamed=True)
+
+
+AZURE = {"error": {"code": "content_filter", "message": "ResponsibleAIPolicyViolation"}}
+FLAGGED = {"error": {"code": 403, "message": "-", "metadata": {"flagged_input": "Hello."}}}
+
+
+@pytest.mark.parametrize(("told", "status"), [(AZURE, 400), (FLAGGED, 403)])
+async def test_a_prompt_that_a_filter_refuses_is_refused_once_and_teaches_nothing(told, status):
+    async with openai_server(**CHATS) as server, over(server) as generator:
+        server.replies += [JSONResponse(told, status)] * 9
+        known = generator.info.capabilities
+        sampling = replace(CHAT.sampling, num_samples=10)
+        with pytest.raises(InvalidRequest, match="by a filter") as caught:
+            await generator.generate(replace(CHAT, sampling=sampling))
+        assert len(server.replies) >= 7  # answer and samples were asked for once
+        assert generator.info.capabilities == known
+    assert caught.value.field == "messages"
