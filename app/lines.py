@@ -1,18 +1,9 @@
 """Files of lines whose writer may have been killed: the last line may be half."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 _BLOCK_BYTES = 1 << 16
-
-
-def complete_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, newline included, without a half-written last one."""
-    with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield line
 
 
 def end_of_last_line(path: Path) -> int:

@@ -48,10 +48,8 @@ logger = logging.getLogger(__name__)
 def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -> FastAPI:
     """The service. Models load in the background while `/readyz` answers 503.
 
-    Args:
-        settings: of this deployment.
-        on_death: called when a model cannot be loaded, or its loop dies or hangs; by default the
-            process asks itself to end.
+    Where one cannot be loaded, or its loop dies or hangs, `on_death` is called; by default the
+    process asks itself to end.
     """
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
@@ -180,11 +178,7 @@ async def _start(
 
 
 def _check_calibrator(setting: str) -> None:
-    """Refuse the path of no file before models are loaded, which may take minutes.
-
-    Raises:
-        ModelNotLoaded: names the whole path.
-    """
+    """Refuse the path of no file before models are loaded, which may take minutes."""
     path = Path(setting)
     if setting not in ("", "auto") and not path.is_file():
         raise ModelNotLoaded(f"COCOA_CALIBRATOR: no such file: {path.absolute()}")

@@ -48,16 +48,10 @@ class WorkerService:
         return self.served.generator.num_waiting
 
 
-def create_worker_app(
-    role: Role, settings: Settings, on_death: Callable[[], None] | None = None
-) -> Starlette:
+def create_worker_app(role: Role, settings: Settings, on_death: Callable[[], None]) -> Starlette:
     """One worker. Its model loads in the background while `/readyz` answers 503.
 
-    Args:
-        role: what it does.
-        settings: of its model.
-        on_death: called when the model cannot be loaded, or its loop dies or hangs; by default the
-            process asks itself to end.
+    Where the model cannot be loaded, or its loop dies or hangs, `on_death` is called.
 
     Raises:
         ModelNotLoaded: its secret cannot be read.

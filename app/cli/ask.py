@@ -82,21 +82,16 @@ def _ask_and_print(
     """Send one request and print what came back; the command ends where it failed."""
     try:
         response = asyncio.run(_post(body, url, key))
-        is_success = response.status_code == httpx.codes.OK
-        if is_success:
-            answered = GenerateResponse.model_validate_json(response.content)
-        else:
+        if response.status_code != httpx.codes.OK:
             error = ErrorResponse.model_validate_json(response.content).error
+            place = f" (field {error.field})" if error.field else ""
+            fail(f"{error.code}: {error.message}{place}")
+        answered = GenerateResponse.model_validate_json(response.content)
     except (httpx.HTTPError, httpx.InvalidURL) as failure:
         fail(f"{url}: {str(failure) or type(failure).__name__}")
     except ValidationError:
         kind = response.headers.get("content-type", "no content type")
         fail(f"{url}: no cocoa service answers there ({response.status_code}, {kind})")
-    if not is_success:
-        message = f"{error.code}: {error.message}"
-        if error.field:
-            message += f" (field {error.field})"
-        fail(message)
     if as_json:
         typer.echo(response.text)
     else:

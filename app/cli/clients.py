@@ -18,12 +18,9 @@ _TIMEOUT_S = 90  # above the request's own deadline, which answers first
 
 @asynccontextmanager
 async def client_of(url: str | None, key: str | None) -> AsyncIterator[httpx.AsyncClient]:
-    """A client whose paths are those of the service.
+    """A client whose paths are those of the service at this URL.
 
-    Args:
-        url: of a running service; None loads the models here, and the command ends where they
-            cannot be loaded.
-        key: API key of that service.
+    None loads the models here, and the command ends where they cannot be loaded.
     """
     if url is not None:
         headers = {}

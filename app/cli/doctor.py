@@ -103,7 +103,6 @@ async def examine(
 
 
 async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, Any]]:
-    found = []
     try:
         async with client_of(url, key) as client:
             ready, told = await client.get("/readyz"), await client.get("/version")
@@ -111,7 +110,7 @@ async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, 
         return [Finding(False, "service", f"{url}: {_meaning(type(error).__name__)}")], {}
     is_ready = ready.status_code == 200
     words = "is ready" if is_ready else f"is not ready: {_message_of(ready)}"
-    found.append(Finding(is_ready, "service", f"{url} {words}"))
+    found = [Finding(is_ready, "service", f"{url} {words}")]
     if told.status_code != 200:
         words = f"GET /version says {_message_of(told)}: give --api-key, or ask COCOA_OPS_PORT"
         return [*found, Finding(False, "service", words)], {}

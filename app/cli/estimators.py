@@ -44,8 +44,7 @@ def _filled(text: str) -> str:
 def _cost(name: str) -> str:
     parts: dict[str, None] = {}
     for statistic in sorted(needs([name])):
-        cost = STATISTICS[statistic].cost
-        parts |= dict.fromkeys(part for part in cost.split(", ") if part)
+        parts |= dict.fromkeys(filter(None, STATISTICS[statistic].cost.split(", ")))
     return ", ".join(parts) or "nothing beyond the answer"
 
 

@@ -79,12 +79,7 @@ def _quoted(text: str) -> str:
 
 
 def _add(path: Path, entry: str) -> None:
-    """Put the entry at the end of the file in one step, so that nobody reads half of it.
-
-    Raises:
-        KeysFileInvalid: the file would not be valid then.
-        OSError: it cannot be read or written.
-    """
+    """Put the entry at the end of the file in one step, so that nobody reads half of it."""
     path = path.resolve()
     content, rights = b"", 0o600
     if path.exists():

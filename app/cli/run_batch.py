@@ -82,8 +82,7 @@ def run_batch(
                 progress.advance(task)
 
             lines = (line for line in read_lines(file) if not answers.has(line))
-            batch = _Batch(answers, patience_s, on_outcome)
-            asyncio.run(batch.run(lines, url, key, concurrency))
+            asyncio.run(_Batch(answers, patience_s, on_outcome).run(lines, url, key, concurrency))
     except (BadFile, OSError) as error:
         fail(str(error), 2)
     except (GivenUp, Unwritten) as reason:
@@ -109,12 +108,6 @@ class _Batch:
     async def run(
         self, lines: Iterator[Line], url: str | None, key: str | None, concurrency: int
     ) -> None:
-        """Answer all.
-
-        Raises:
-            GivenUp: some are left.
-            BadFile: the output file is of another input.
-        """
         async with client_of(url, key) as client:
             self._answered_at = asyncio.get_running_loop().time()
             await together(*(self._answer_some(lines, client) for _ in range(concurrency)))

@@ -77,7 +77,8 @@ def run(
 
     ops = None
     if ops_port is not None:
-        ops = config(at_ops_port(app), ops_host, ops_port, _OPS_DRAIN_S, lifespan="off")
+        at_port = at_ops_port(app)
+        ops = _OpsServer(config(at_port, ops_host, ops_port, _OPS_DRAIN_S, lifespan="off"))
     server = _Server(config(app, host, port, settings.drain_s, **uvicorn_options), app, ops)
     # After a graceful end uvicorn raises the signal once more, which by default would kill the
     # process: no exit code 0.
@@ -90,12 +91,10 @@ def run(
 class _Server(uvicorn.Server):
     """A server, and where operation has a port of its own a second one, which ends last."""
 
-    def __init__(self, config: uvicorn.Config, app: Starlette, ops: uvicorn.Config | None) -> None:
+    def __init__(self, config: uvicorn.Config, app: Starlette, ops: "_OpsServer | None") -> None:
         super().__init__(config)
         self._app = app
-        self._ops: _OpsServer | None = None
-        if ops is not None:
-            self._ops = _OpsServer(ops)
+        self._ops = ops
         self._ops_ended: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

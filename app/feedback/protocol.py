@@ -121,7 +121,6 @@ class Label:
         quality: in [0, 1]; 1 is right, 0 is wrong; None where nothing is said of the whole.
         task: what kind of question it was, in the application's words.
         labelled_at: Unix seconds.
-        parts: what is said of parts.
     """
 
     answer: Answer

@@ -122,11 +122,7 @@ class RedisStore:
         return [None] * len(labels)
 
     async def _ask(self, connection: Connection, *commands: Command) -> list[Any]:
-        """What Redis replies in time.
-
-        Raises:
-            StoreFailed: it does not; says what is wrong with it.
-        """
+        """What Redis replies in time; a `StoreFailed` says what is wrong with it."""
         try:
             return await connection.execute(commands, self._config.timeout_s)
         except NoPermissionError:

@@ -69,18 +69,16 @@ def answer_to(error: Exception, scope: Scope, telemetry: Telemetry) -> Response:
 
 
 def error_response(
-    status: int, body: ErrorBody, path: str = "", headers: Mapping[str, str] | None = None
+    status: int, body: ErrorBody, path: str, headers: dict[str, str]
 ) -> JSONResponse:
     """`{"error": {"code", "message", "field", "details", "request_id"}}`, or OpenAI's shape.
 
     What makes a 503 passes by itself: where nobody knows when, a second is soon enough to ask.
     """
-    headers = dict(headers or {})
     if status == 503:
         headers.setdefault("Retry-After", "1")
     if is_of_openai(path):
-        told = told_status(status, body.code)
-        return JSONResponse(openai_error(status, body), told, headers)
+        return JSONResponse(openai_error(status, body), told_status(status, body.code), headers)
     return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
 
 

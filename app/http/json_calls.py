@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -117,9 +117,13 @@ def json_of(body: Any) -> bytes:
 
 
 def _checked(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Result:
-    value = _json_of(content_type, content)
+    return checked(adapter.validate_python, _json_of(content_type, content))
+
+
+def checked(read: Callable[[Any], Result], value: Any) -> Result:
+    """What pydantic reads a value as; its faults as an error that every door answers."""
     try:
-        return adapter.validate_python(value)
+        return read(value)
     except ValidationError as error:
         raise RequestValidationError(faults_of(error)) from None
 

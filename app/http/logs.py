@@ -43,8 +43,7 @@ class TextFormatter(logging.Formatter):
         words = [entry.pop(key) for key in ("time", "level", "logger", "message")]
         words += [f"{key}={value}" for key, value in entry.items()]
         lines = [" ".join(words)]
-        for error in exceptions:
-            lines.append(f"  {error['type']} at {' > '.join(error['at'])}")
+        lines += [f"  {error['type']} at {' > '.join(error['at'])}" for error in exceptions]
         return "\n".join(lines)
 
 

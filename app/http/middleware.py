@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 
 from fastapi.routing import APIRoute
 from starlette.applications import Starlette
@@ -31,6 +32,7 @@ PAGE_PATH, FILES_PATH = "/", "/page/"
 _ASKED_FOR_EVER = ("/livez", "/readyz", "/health", "/metrics")
 _PAGES_OF_DOCUMENTATION = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc"})
 OPERATION_PATHS = frozenset({*_ASKED_FOR_EVER, *_PAGES_OF_DOCUMENTATION, "/openapi.json"})
+# Nobody may show these pages in a frame of their own.
 _NO_FRAMES = (
     (b"content-security-policy", b"frame-ancestors 'none'"),
     (b"x-frame-options", b"DENY"),
@@ -97,6 +99,8 @@ class RequestLog:
                 state["status"] = message["status"]
                 headers = message.get("headers", ())
                 message["headers"] = [*headers, (b"x-request-id", request_id)]
+                if scope["path"] in _PAGES_OF_DOCUMENTATION:
+                    message["headers"] += _NO_FRAMES
             await send(message)
 
         in_logs = current_request_id.set(state["request_id"])
@@ -140,6 +144,7 @@ class RequestLog:
         logger.log(level, "request", extra=fields)
 
 
+@dataclass(eq=False)
 class Gate:
     """Lets requests in, by their port and key, before anything of their bodies is read.
 
@@ -150,50 +155,34 @@ class Gate:
         Forbidden: no keys are needed, and it is of a foreign page.
     """
 
-    def __init__(
-        self, app: ASGIApp, access: Access | Origins | None, *, has_ops_port: bool
-    ) -> None:
-        self._app = app
-        self._access = access
-        self._has_ops_port = has_ops_port
+    app: ASGIApp
+    access: Access | Origins | None
+    has_ops_port: bool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            if scope["path"] in _PAGES_OF_DOCUMENTATION:
-                send = _unframed(send)
             async with self._passing(scope):
-                await self._app(scope, receive, send)
+                await self.app(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
 
     def _passing(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         path: str = scope["path"]
         is_operation = path in OPERATION_PATHS or path.startswith(_ASSETS)
         is_ops_port = OPS_PORT in scope
-        if self._has_ops_port and path != _AT_BOTH_PORTS and is_operation != is_ops_port:
+        if self.has_ops_port and path != _AT_BOTH_PORTS and is_operation != is_ops_port:
             raise HTTPException(404)
-        if isinstance(self._access, Origins):
+        if isinstance(self.access, Origins):
             if not is_ops_port:
-                self._access.check(scope["method"], scope["headers"])
+                self.access.check(scope["method"], scope["headers"])
             return nullcontext()
         is_page = path == PAGE_PATH or path.startswith(FILES_PATH)  # shows nothing without a key
-        if self._access is None or is_operation or is_ops_port or is_page:
+        if self.access is None or is_operation or is_ops_port or is_page:
             return nullcontext()
-        key = self._access.key_of(scope["headers"])
+        key = self.access.key_of(scope["headers"])
         scope["state"]["key"] = key.name
         costs_tokens = scope["method"] == "POST" and path not in _COSTS_NO_TOKENS
-        return self._access.request_of(key, costs_tokens=costs_tokens)
-
-
-def _unframed(send: Send) -> Send:
-    """Sends a page that nobody may show in a frame of their own."""
-
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *_NO_FRAMES]
-        await send(message)
-
-    return sending
+        return self.access.request_of(key, costs_tokens=costs_tokens)
 
 
 class BodyLimit:

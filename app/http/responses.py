@@ -6,7 +6,6 @@ from collections.abc import Sequence as Many
 from typing import Any
 
 from app.scoring.explaining import groups_of, sentence, shaky_units, support_of
-from app.scoring.judging import JudgedUnit
 from app.scoring.result import Result
 from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators import consistency_std_error
@@ -274,14 +273,19 @@ def _judged_units(
 
     The reasons gain why there are no confidences, and no refined text.
     """
-    judgement, known = result.units_judgement, dict[str, Any]()
+    judgement, known = result.judgement.parts, dict[str, Any]()
     if judgement is None:
         return known
     removes = result.ask.on_unit_reject == "remove"
     for unit, judged in zip(told[1:], judgement.units, strict=True):
         unit["confidence"] = judged.confidence
-        if judged.accept is not None:
-            unit["decision"] = _decision(judged, removes=removes)
+        if judged.accept is None:
+            continue
+        decision = unit["decision"] = {"accept": judged.accept}
+        if removes:
+            decision["removed"] = judged.is_removed
+        if judged.reason is not None:
+            decision["reason"] = judged.reason
     if judgement.reason is not None:
         reasons["units.confidence"] = judgement.reason
     if judgement.decision is not None:
@@ -291,15 +295,6 @@ def _judged_units(
     if judgement.no_refined_text is not None:
         reasons["refined_text"] = judgement.no_refined_text
     return known
-
-
-def _decision(judged: JudgedUnit, *, removes: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"accept": judged.accept}
-    if removes:
-        told["removed"] = judged.is_removed
-    if judged.reason is not None:
-        told["reason"] = judged.reason
-    return told
 
 
 def _unit(scored: ScoredUnit, answer_sample: int | None) -> dict[str, Any]:

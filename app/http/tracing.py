@@ -54,7 +54,7 @@ class Tracing:
         """Trace an application's requests, and tell its log of what trace."""
         app.add_middleware(_TraceRequests, tracing=self)
         for handler in logging.getLogger().handlers:
-            handler.addFilter(_TraceIds())
+            handler.addFilter(_with_trace_id)
 
     def headers(self) -> dict[str, str]:
         """What a call of another process says of the trace that it belongs to."""
@@ -111,19 +111,13 @@ class Tracing:
             return result
 
     def _tell(self, span: trace.Span, ask: Ask, result: Result) -> None:
+        """Attributes, and spans of the stages one behind the other, each as long as it took."""
         found = _attributes(ask, result)
         if self.tells_contents:
             found |= _contents(ask, result)
         span.set_attributes(found)
-        if isinstance(span, Span):
-            self._tell_stages(span, result)
-
-    def _tell_stages(self, span: Span, result: Result) -> None:
-        """Spans of the stages one behind the other, each as long as it was measured.
-
-        What came from the cache has none: a span costs as much as such an answer.
-        """
-        if result.source != "computed":
+        # What came from the cache has no stages: a span costs as much as such an answer.
+        if result.source != "computed" or not isinstance(span, Span):
             return
         begins = span.start_time or 0
         for name in STAGES:
@@ -191,14 +185,12 @@ class _Within:
         self._span.end()
 
 
-class _TraceIds(logging.Filter):
-    """Gives each record of the log the id of the trace that it belongs to."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        known = trace.get_current_span().get_span_context()
-        if known.is_valid:
-            record.trace_id = trace.format_trace_id(known.trace_id)
-        return True
+def _with_trace_id(record: logging.LogRecord) -> bool:
+    """A filter that gives each record of the log the id of the trace that it belongs to."""
+    known = trace.get_current_span().get_span_context()
+    if known.is_valid:
+        record.trace_id = trace.format_trace_id(known.trace_id)
+    return True
 
 
 def _operation(ask: Ask) -> str:

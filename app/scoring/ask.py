@@ -120,7 +120,6 @@ class Ask:
         hidden_layers: blocks whose mean hidden states are wanted; such an ask is never cached.
         cache: whether what was computed before may serve, and this be remembered.
         timeout_s: seconds within which a result is of use; None for as long as it takes.
-        caller: on whose behalf it is asked.
         in_background: whether what else the caller asks goes first.
         unheeded: codes of what came with it and is shown to no model, or not as it came; told as
             warnings.
@@ -186,8 +185,7 @@ class Ask:
         if IMAGE_PARTS in first:
             first[IMAGE_PARTS] = [{"type": "text", "text": lead}, *first[IMAGE_PARTS]]
         others[users[0]] = first
-        unheeded = (*self.unheeded, "system_merged")
-        return replace(self, messages=tuple(others), unheeded=unheeded)
+        return replace(self, messages=tuple(others), unheeded=(*self.unheeded, "system_merged"))
 
     @property
     def splits_claims(self) -> bool:
@@ -216,14 +214,12 @@ class Ask:
     def how_it_reasons(self) -> dict[str, int | str]:
         """Its options of reasonings, by name; empty for none."""
         sampling, effort = self.sampling, self.chat_template_kwargs.get(EFFORT)
-        said: dict[str, int | str] = {}
-        if sampling.max_reasoning_tokens is not None:
-            said["max_reasoning_tokens"] = sampling.max_reasoning_tokens
-        if sampling.max_sample_reasoning_tokens is not None:
-            said["max_sample_reasoning_tokens"] = sampling.max_sample_reasoning_tokens
-        if effort is not None:
-            said[EFFORT] = str(effort)
-        return said
+        said = {
+            "max_reasoning_tokens": sampling.max_reasoning_tokens,
+            "max_sample_reasoning_tokens": sampling.max_sample_reasoning_tokens,
+            EFFORT: None if effort is None else str(effort),
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
     @property
     def shown(self) -> tuple[int, ...]:

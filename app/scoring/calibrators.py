@@ -1,6 +1,7 @@
 """The calibrator of a deployment: loaded, held to the models that serve, and told their scores."""
 
 import logging
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,39 +83,39 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
                 )
 
 
+@dataclass(eq=False)
 class ServedCalibrator:
     """The calibrator of a deployment, served while its models are, and told each score.
 
     Nobody labels what is served, but its uncertainties are compared with the reference's.
 
     Attributes:
+        checked_for: the models that it was last checked for.
         shifted: groups, estimators and calibrations whose latest scores no longer look like the
             reference's.
     """
 
-    def __init__(self, calibrator: Calibrator | None, models: Models, observer: Observer) -> None:
-        self._calibrator = calibrator
-        self._observer = observer
-        self._shifts: dict[tuple[str, str, int], ShiftMonitor] = {}
-        # For which models it was last checked, and why it is not theirs.
-        self._checked_for = models
-        self._misfit = ""
-        self.shifted: frozenset[tuple[str, str, int]] = frozenset()
+    calibrator: Calibrator | None
+    checked_for: Models
+    observer: Observer
+    shifted: frozenset[tuple[str, str, int]] = frozenset()
+    _misfit: str = ""
+    _shifts: dict[tuple[str, str, int], ShiftMonitor] = field(default_factory=dict)
 
     def of(self, models: Models) -> Calibrator | None:
         """It, where it is of these models; checked again, and the log told, where they are new."""
-        if self._calibrator is None:
+        if self.calibrator is None:
             return None
-        if models != self._checked_for:
-            self._checked_for, self._misfit = models, ""
+        if models != self.checked_for:
+            self.checked_for, self._misfit = models, ""
             try:
-                check_deployment(self._calibrator, models)
+                check_deployment(self.calibrator, models)
             except ValueError as error:
                 self._misfit = f"the calibrator is no longer served: {error}"
                 logger.error("%s", self._misfit)
         if self._misfit:
             return None
-        return self._calibrator
+        return self.calibrator
 
     def lacks(self, models: Models) -> str:
         """The reason that none is served to these models; "" where one is."""
@@ -123,12 +124,9 @@ class ServedCalibrator:
         return self._misfit or NO_CALIBRATOR
 
     def told(self, plan: Plan, uncertainty: float | None, *, is_new: bool) -> bool:
-        """Add a new score to the latest; true where they have shifted from the reference's.
+        """True where the latest scores have shifted from the reference's.
 
-        Args:
-            plan: of the ask.
-            uncertainty: None for an answer without one.
-            is_new: it was computed for this ask: what the cache serves again counts once.
+        A new one is added to them: what the cache serves again counts once.
         """
         calibration = calibration_of(plan, plan.part, plan.primary)
         if calibration is None or uncertainty is None:
@@ -144,5 +142,5 @@ class ServedCalibrator:
             if monitor.has_shifted:
                 self.shifted |= {key}
             shifts = [one.shift for other, one in self._shifts.items() if other[:2] == key[:2]]
-            self._observer.observe_shift(group, estimator, max(shifts))  # of any part's scores
+            self.observer.observe_shift(group, estimator, max(shifts))  # of any part's scores
         return key in self.shifted

@@ -58,8 +58,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if ask.mode not in ask.caller.modes or "light" not in ask.caller.modes:
         yield from _of_caller(plan)
     if plan.similarity not in models.comparers:
-        names = ", ".join(sorted(models.comparers))
-        yield "similarity", f"must be one of {names}"
+        yield "similarity", f"must be one of {', '.join(sorted(models.comparers))}"
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:
@@ -286,8 +285,7 @@ def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
     if calibrator is None:
         yield NotCalibrated(NO_CALIBRATOR, field="calibration")
     elif group not in calibrator.groups:
-        names = ", ".join(calibrator.groups)
-        yield "calibration", f"must be one of {names}"
+        yield "calibration", f"must be one of {', '.join(calibrator.groups)}"
 
 
 def _of_target(plan: Plan, part: Part | str, primary: str | None) -> Faults:
@@ -357,12 +355,7 @@ def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits | None) -> None:
 def check_relevance(
     contexts: Sequence[str], token_texts: Sequence[Sequence[str]], limits: AskLimits | None
 ) -> None:
-    """Refuse sequences whose texts without each of their tokens take too much memory.
-
-    Args:
-        contexts: what each sequence is read after.
-        token_texts: of each sequence.
-        limits: of all together; None bounds none.
+    """Refuse sequences that, each read after its context without each token, take too much memory.
 
     Raises:
         InvalidRequest: names both numbers.

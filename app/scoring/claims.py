@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.scoring.ask import Ask, GivenClaim
-from app.scoring.questions import question_of
+from app.scoring.questions import own_question, question_of
 from models.codec import reader
 from models.grammars import grammar_of
 from models.ranges import Count, Exact
-from models.records import GenerationRequest, SamplingParams
+from models.records import GenerationRequest
 
 _TEXT = {"type": "string"}
 _CLAIM = {
@@ -69,17 +69,9 @@ _claimed, decode_split = reader(_Claimed), reader(Split)
 
 
 def split_request(ask: Ask, answer: str, max_tokens: int) -> GenerationRequest:
-    """The request for the claims of an answer: greedy; a chat or a text, as the ask is."""
+    """The request for the claims of an answer."""
     asked = _QUESTION.format(question=_json(question_of(ask)), answer=_json(answer))
-    request = GenerationRequest(
-        prompt=asked,
-        chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=SamplingParams(num_samples=0, max_new_tokens=max_tokens),
-        grammar=_GRAMMAR,
-    )
-    if ask.messages is None:
-        return request
-    return replace(request, prompt=None, messages=({"role": "user", "content": asked},))
+    return own_question(ask, asked, max_tokens=max_tokens, grammar=_GRAMMAR)
 
 
 def claims_in(reply: str) -> tuple[GivenClaim, ...] | None:

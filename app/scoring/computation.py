@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from app.scoring.ask import PARTS, Ask
+from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
 from app.scoring.derive import Computed, TrueFalse, derive
@@ -208,7 +208,10 @@ class Computation:
         if self.parts is not None and plan.parts_compared_by is not None:
             compared[plan.parts_compared_by] += await self.parts.pairs(subject)
         if generation is None:
-            plan.ask.caller.charge(_num_characters(plan.ask) // _CHARACTERS_A_TOKEN)
+            texts = [one.text for one in plan.ask.samples or ()]
+            if plan.ask.answer is not None:
+                texts.append(plan.ask.answer.text)
+            plan.ask.caller.charge(sum(map(len, texts)) // _CHARACTERS_A_TOKEN)
         asking: dict[str, Awaitable[Any]] = {
             "similarity": self._similarity.table(compared["similarity"])
         }
@@ -299,10 +302,3 @@ class Computation:
         self._said_by.add(reply.identity)
         true, false = reply.logprobs
         return true, false
-
-
-def _num_characters(ask: Ask) -> int:
-    num_characters = sum(len(sample.text) for sample in ask.samples or ())
-    if ask.answer is not None:
-        num_characters += len(ask.answer.text)
-    return num_characters

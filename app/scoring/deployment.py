@@ -48,7 +48,6 @@ class Models:
     Attributes:
         comparers: similarity functions by name.
         default_similarity: the one that serves where an ask names none.
-        nli: None where there is no NLI model.
         similarity_of_given: the one of an ask that names none and brings its samples; "" for the
             default.
     """
@@ -65,7 +64,6 @@ class Deployment:
     """All that decides, beside an ask, what may be asked and what its scores mean.
 
     Attributes:
-        models: as they serve now.
         limits: of asks; None bounds none, where they are one's own.
         calibrator: that fits these models; None where none does.
         has_second_model: to be asked where an answer does not pass.
@@ -78,9 +76,7 @@ class Deployment:
 
 
 def models_of(workers: Workers) -> Models:
-    comparers: dict[str, ComparerInfo] = {}
-    for name, comparer in workers.comparers.items():
-        comparers[name] = comparer.info
+    comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
     nli: ComparerInfo | None = None
     if workers.nli is not None:
         nli = workers.nli.info

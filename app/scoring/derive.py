@@ -169,10 +169,8 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
             value = getattr(subject.answer, field)
         else:
             value = list(map(attrgetter(field), subject.samples))
-            for one in value:
-                if one is None:
-                    value = None
-                    break
+            if any(one is None for one in value):
+                value = None
         if value is not None:
             statistics[name] = value
     reasoning = subject.answer.reasoning

@@ -90,14 +90,7 @@ def statistics_name(plan: Plan, models: Models) -> str:
 
 
 def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
-    """Name of one ordered pair's scores by one comparer.
-
-    Args:
-        namespace: whose entry it is; nobody finds those of another one.
-        identity: of the comparer.
-        a: digest of the first text.
-        b: digest of the second.
-    """
+    """Name of the scores of one ordered pair, whose texts have these digests, by one comparer."""
     return f"{_prefix(namespace)}pair:{digest([_FORMAT, identity, a, b])}"
 
 
@@ -140,9 +133,7 @@ def encode(computed: Computed) -> bytes:
     evidence, generation = computed.evidence, computed.generation
     if generation is not None:
         generation = replace(generation, queue_s=0.0, generate_s=0.0)
-    derived = {}
-    for name in evidence.statistics.keys() & _DERIVED:
-        derived[name] = evidence.statistics[name]
+    derived = {name: evidence.statistics[name] for name in evidence.statistics.keys() & _DERIVED}
     index = evidence.subject.answer_sample
     return to_json(_Entry(generation, index, derived, evidence.absent, evidence.truncated))
 
@@ -165,8 +156,7 @@ def decode(payload: bytes, plan: Plan) -> Computed | None:
         readings.update(generation.probe_readings)
     subject = _subject(entry.answer_sample, plan, subject_of(ask, generation))
     statistics = token_statistics(subject)
-    for name, value in entry.derived.items():
-        statistics[name] = _derived(name, value, subject)
+    statistics |= {name: _derived(name, value, subject) for name, value in entry.derived.items()}
     if subject.answer.no_answer:
         readings = set()  # what a probe read is no reading of an answer
     elif not subject.lacks_samples and not entry.absent.keys() <= _MAY_BE_ABSENT:

@@ -26,7 +26,6 @@ class Group:
 
     Attributes:
         text: the answer in the group of what means the same as it, else the group's first sample.
-        is_answer: whether they mean the same as the answer.
         count: samples in it; 0 where none means what the answer does.
         share: of all samples, in [0, 1].
         mass: probability of its distinct texts together, in [0, 1]; None where it is not known.
@@ -100,13 +99,8 @@ def all_agree(
 ) -> bool:
     """True where the first `num_samples` all mean the same as the answer, as groups have it.
 
-    An answer or a sample whose reasoning never ended agrees with nothing.
-
-    Args:
-        strategy: how the answer is chosen; "mbr" chooses it among these samples.
-        subject: with at least so many.
-        statistics: `similarity`, or `similarity_matrix` for "mbr".
-        num_samples: 0 agree with nothing.
+    An answer or a sample whose reasoning never ended agrees with nothing. Read is `similarity`, or
+    `similarity_matrix` for "mbr", which chooses the answer among these samples.
     """
     samples = subject.samples[:num_samples]
     if subject.answer.no_answer or not samples:

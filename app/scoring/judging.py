@@ -49,9 +49,7 @@ class Decision:
 
     Attributes:
         threshold: an uncertainty; None where the labels allow none, and no answer may pass.
-        guarantee: what is promised, in words.
         action: let it pass, have it verified, or ask somebody else.
-        reason: of the action, in a sentence.
     """
 
     accept: bool
@@ -85,7 +83,6 @@ class UnitsJudgement:
     """The judgement of an answer's parts.
 
     Attributes:
-        units: one for each part, in their order.
         reason: why none of them has a confidence; None where that is known.
         decision: that all of them pass, where that was asked.
         refined_text: the answer without those that do not pass; None unless that was asked, or for
@@ -132,14 +129,7 @@ def judge(
     """Turn the uncertainties of an answer and its parts into confidences and decisions.
 
     An answer without one, or unlike those that were calibrated, has no confidence and never passes.
-
-    Args:
-        plan: of the ask, with the calibrator that is served.
-        scored: the answer and its parts.
-        answer: y*.
-        steps: that reading a schema may take; None for the usual number.
-        readings: of probes, by the statistic that each predicts.
-        warned: codes of warnings with which an answer may not pass.
+    Nor does one of which the codes of warnings are `warned`. Reading a schema takes `steps`.
 
     Raises:
         InvalidRequest: the schema is none, as only now shows, or takes too many steps.

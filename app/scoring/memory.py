@@ -71,8 +71,7 @@ class Memory:
             self._observer.observe_one("joined_requests")
             shared = self._under_way[key]
         else:
-            work = self._compute_claimed(name, read, compute)
-            shared = self._begin(key, work)
+            shared = self._begin(key, self._compute_claimed(name, read, compute))
         shared.num_waiters += 1
         try:
             # Cancelling one waiter, as its deadline does, leaves the task to the others.
@@ -100,10 +99,7 @@ class Memory:
         return values
 
     def put(self, payloads: Mapping[str, bytes]) -> None:
-        entries = {}
-        for name, payload in payloads.items():
-            entries[name] = seal(name, payload)
-        self.cache.put(entries)
+        self.cache.put({name: seal(name, payload) for name, payload in payloads.items()})
 
     async def holds(self, name: str, entry: bytes) -> bool:
         """True where the cache has this very entry, which was found valid before."""

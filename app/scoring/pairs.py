@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import chain
 
 from app.scoring.ask import Ask
@@ -20,6 +21,7 @@ from models.similarity.pairs import PairTable
 from workers.protocol import Comparer, PairScore
 
 
+@dataclass(eq=False)
 class PairScores:
     """Scores of pairs by one comparer, for one ask.
 
@@ -28,54 +30,40 @@ class PairScores:
         rules: which pairs need no asking.
         is_current: whether every reply came from those weights, so that it may be remembered.
         num_tokens: of texts, as far as they are known without counting.
-
-    Args:
-        comparer: scores what is not remembered.
-        ask: whose texts they are.
         memory: holds scores of earlier asks; None where none may serve.
         observer: told how many distinct pairs were looked up, and how many were found.
-        limits: of pairs; None bounds none.
         token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
             charges nothing.
         known: scores by identity of the comparer, shared with other asks; new ones are put there.
     """
 
-    def __init__(
-        self,
-        comparer: Comparer,
-        ask: Ask,
-        memory: Memory | None,
-        observer: Observer,
-        limits: AskLimits | None = None,
-        token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None,
-        known: dict[str, dict[Pair, PairScore]] | None = None,
-    ) -> None:
-        self.info = comparer.info
-        self.rules = self.info.rules.of_question(question_of(ask))
+    comparer: Comparer
+    ask: Ask
+    memory: Memory | None
+    observer: Observer
+    limits: AskLimits | None = None
+    token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None
+    known: dict[str, dict[Pair, PairScore]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.info = self.comparer.info
+        self.rules = self.info.rules.of_question(question_of(self.ask))
         self.is_current = True
         self.num_tokens: dict[str, int] = {}
-        self._comparer = comparer
-        self._ask = ask
-        self._memory = memory
         if self.info.revision is None:
-            self._memory = None  # a function without weights costs less than looking its scores up
-        self._observer = observer
-        self._limits = limits
-        self._token_ends = token_ends
-        self._known: dict[Pair, PairScore] = {}
-        if known is not None:
-            self._known = known.setdefault(self.info.identity, {})
+            self.memory = None  # a function without weights costs less than looking its scores up
+        self._known = self.known.setdefault(self.info.identity, {})
         self._values: dict[Pair, tuple[float, ...]] = {}  # of the pairs of this ask
         self._is_cut = False
         # A text is in many pairs, and hashed once.
-        self._digests: dict[str, str] = {}
+        self._digest = cache(digest)
 
     def check(self, pairs: Sequence[Pair]) -> None:
         """Refuse more pairs than one ask may have; see `app.scoring.check.check_pairs`."""
         num_pairs = len(pairs)
         if self.info.is_by_sentence:
             num_pairs = num_cells(pairs)
-        check_pairs(self._ask, num_pairs, self._limits)
+        check_pairs(self.ask, num_pairs, self.limits)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.
@@ -89,18 +77,18 @@ class PairScores:
         self.check(pairs)
         missing = self._take(dict.fromkeys(pairs))
         names: dict[Pair, str] = {}
-        if missing and self._memory is not None:
+        if missing and self.memory is not None:
             names = dict(zip(missing, map(self._name, missing), strict=True))
             decode = partial(decode_pair, num_labels=len(self.info.labels))
-            found = await self._memory.get_many(list(names.values()), decode)
+            found = await self.memory.get_many(list(names.values()), decode)
             for pair, score in zip(names, found, strict=True):
                 if score is not None:
                     self._known[pair] = score
             missing = self._take(list(names))
-            self._observer.observe_one("pairs", "asked", by=len(names))
-            self._observer.observe_one("pairs", "cached", by=len(names) - len(missing))
+            self.observer.observe_one("pairs", "asked", by=len(names))
+            self.observer.observe_one("pairs", "cached", by=len(names) - len(missing))
         if missing:
-            reply = await self._comparer.compare(missing)
+            reply = await self.comparer.compare(missing)
             await self._charge(missing)
             if reply.identity != self.info.identity:
                 self.is_current = False
@@ -108,11 +96,9 @@ class PairScores:
                     message = "the similarity model was replaced; repeat the request"
                     raise SimilarityUnavailable(message)
                 self._known = {}  # a dictionary of its own
-            elif self._memory is not None:
-                entries = {}
-                for pair, score in reply.scores.items():
-                    entries[names[pair]] = to_json(score)
-                self._memory.put(entries)
+            elif self.memory is not None:
+                scores = reply.scores.items()
+                self.memory.put({names[pair]: to_json(score) for pair, score in scores})
             self._known |= reply.scores
             self._take(missing)
         return PairTable(self.info.labels, self._values, self.rules, self._is_cut)
@@ -132,19 +118,16 @@ class PairScores:
 
     async def _charge(self, pairs: Sequence[Pair]) -> None:
         """Charge the caller what the comparer has read, where that is charged."""
-        if self._token_ends is None:
+        if self.token_ends is None:
             return
         texts = dict.fromkeys(chain.from_iterable(pairs))
         uncounted = [text for text in texts if text not in self.num_tokens]
-        for text, ends in zip(uncounted, await self._token_ends(uncounted), strict=True):
+        for text, ends in zip(uncounted, await self.token_ends(uncounted), strict=True):
             self.num_tokens[text] = len(ends)
         most = self.info.max_pair_tokens or math.inf  # longer pairs are cut
         read = [min(most, self.num_tokens[a] + self.num_tokens[b]) for a, b in pairs]
-        self._ask.caller.charge(int(sum(read)))
+        self.ask.caller.charge(int(sum(read)))
 
     def _name(self, pair: Pair) -> str:
-        for text in pair:
-            if text not in self._digests:
-                self._digests[text] = digest(text)
-        a, b = map(self._digests.__getitem__, pair)
-        return pair_name(self._ask.caller.namespace, self.info.identity, a, b)
+        a, b = map(self._digest, pair)
+        return pair_name(self.ask.caller.namespace, self.info.identity, a, b)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,59 +25,41 @@ Found = TypeVar("Found")
 _STEPS_A_TOKEN = 1000
 
 
+@dataclass(eq=False)
 class PartsOfAnswer:
     """Makes and compares the parts of the answer to one ask.
 
-    Args:
-        plan: of the ask.
+    Attributes:
         scores: of pairs, by what compares parts.
         nli: the model behind these, where statements are compared; None elsewhere.
         thread: where parts are made and compared: those of long answers take a second.
         limits: of parts and pairs; None for the usual number of parts, and any of pairs.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        scores: PairScores,
-        nli: NliComparer | None,
-        thread: ModelThread,
-        limits: AskLimits | None,
-    ) -> None:
-        self.steps = Steps()
-        self._plan = plan
-        self._scores = scores
-        self._nli = nli
-        self._thread = thread
-        self._limits = limits
-        self._max_units = (limits or AskLimits()).max_units
-        self._made: Fields | Statements | None = None
+    plan: Plan
+    scores: PairScores
+    nli: NliComparer | None
+    thread: ModelThread
+    limits: AskLimits | None
+    steps: Steps = field(default_factory=Steps)
+    _made: Fields | Statements | None = None
 
     async def aside(self, work: Callable[..., Found], *args: Any, **named: Any) -> Found:
         """Run pure work on its thread; cancelled, it ends at its next step."""
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, partial(work, *args, **named))
+            return await loop.run_in_executor(self.thread, partial(work, *args, **named))
         except asyncio.CancelledError:
             self.steps.end()
             raise
 
     async def check(self, subject: Subject) -> None:
-        """Refuse given texts that make too many pairs; what is made of them is not kept.
-
-        Raises:
-            InvalidRequest: they do.
-        """
-        if self._plan.parts_compared_by is not None and self._are_known(subject, None):
-            made = await self._make(subject, None)
-            self._scores.check(await self._unknown(made))
+        """Refuse given texts that make too many pairs; what is made of them is not kept."""
+        if self.plan.parts_compared_by is not None and self._are_known(subject, None):
+            self.scores.check(await self._unknown(await self._make(subject, None)))
 
     async def pairs(self, subject: Subject, split: Split | None = None) -> list[Pair]:
         """The pairs that are compared, if the parts are known by now; an answer may have none.
-
-        Args:
-            subject: with its y* chosen; the same at each call.
-            split: the claims of the answer, where a model was asked for them.
 
         Raises:
             InvalidRequest: statements make more pairs than an ask may have.
@@ -98,23 +81,22 @@ class PartsOfAnswer:
         pairs = await self.pairs(subject, split)
         if self._made is None:
             return Parts()
-        table = await self._scores.table(pairs)
-        parts = await self.aside(self._made.parts, table)
-        self._plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
+        parts = await self.aside(self._made.parts, await self.scores.table(pairs))
+        self.plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
         return parts
 
     def _are_known(self, subject: Subject, split: Split | None) -> bool:
-        is_to_be_split = self._plan.ask.splits_claims and split is None
+        is_to_be_split = self.plan.ask.splits_claims and split is None
         return not subject.answer.no_answer and not is_to_be_split
 
     async def _unknown(self, made: Fields | Statements) -> list[Pair]:
-        rules = self._scores.rules.of_values()
+        rules = self.scores.rules.of_values()
         if isinstance(made, Statements):
             rules = rules.of_texts_alone()
         return await self.aside(unknown_pairs, made.pairs, rules)
 
     async def _make(self, subject: Subject, split: Split | None) -> Fields | Statements:
-        ask, most = self._plan.ask, self._max_units
+        ask, most = self.plan.ask, (self.limits or AskLimits()).max_units
         if ask.units == "fields":
             return await self.aside(Fields, subject, ask.json_schema, most, ask.tools, self.steps)
         samples, claims = subject.other_texts, ask.claims
@@ -128,10 +110,10 @@ class PartsOfAnswer:
         if split is not None:
             stated = as_split(stated, split)
         ends: dict[str, list[int]] | None = None
-        if self._nli is not None:
+        if self.nli is not None:
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
-            ends = dict(zip(read, await self._nli.token_ends(read), strict=True))
+            ends = dict(zip(read, await self.nli.token_ends(read), strict=True))
         made = await self.aside(Statements, stated, samples, spans, ends, question_of(ask))
-        check_pairs(ask, made.num_pairs, self._limits)
-        self._scores.num_tokens |= made.num_tokens
+        check_pairs(ask, made.num_pairs, self.limits)
+        self.scores.num_tokens |= made.num_tokens
         return made

@@ -73,11 +73,8 @@ class Plan:
     """All that follows from an ask: its computation, and the judge of its scores.
 
     Attributes:
-        ask: that is planned.
         estimators: names to score, the primary among them.
         primary: the one whose value is the uncertainty.
-        strategy: how y* is chosen.
-        similarity: name of the similarity function.
         statistics: all that is computed, derived ones included.
         read: all that estimators and the strategy read, be it known here or not; of `statistics`
             the others are for returned fields only.
@@ -266,9 +263,7 @@ def untold(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
     return _OF_LOGPROBS if is_held and generator.no_grammar_logprobs else frozenset()
 
 
-def generation_request(
-    ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
-) -> GenerationRequest:
+def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationRequest:
     if ask.samples is not None:
         statistics = statistics - SAMPLE_STATISTICS
     if ask.answer_token_logprobs is not None:
@@ -286,7 +281,6 @@ def generation_request(
         by_sentence=bool(ask.hidden_layers) and ask.units == "sentences",
         num_tops=ask.num_tops,
         tops_of=ask.shown,
-        timeout_s=timeout_s,
     )
 
 

@@ -14,7 +14,7 @@ from app.scoring.ask import Ask
 from app.scoring.plan import Plan
 from models.engines.texts import parted
 from models.errors import EngineError, InvalidRequest
-from models.records import Generation, GenerationRequest, Pair, SamplingParams
+from models.records import Generation, GenerationRequest, Grammar, Pair, SamplingParams
 from models.records import Sequence as TokenSequence
 from models.selection import Strategy, mbr, most_probable, most_probable_normalized
 from models.similarity.pairs import (
@@ -81,8 +81,7 @@ class Questions:
     """All that is asked about a subject.
 
     Attributes:
-        similarity: pairs for the similarity function.
-        nli: pairs for the NLI model.
+        similarity, nli: pairs for the similarity function, and for the NLI model.
         true_false: whether y* is true, for the generator; None where nobody wants to know.
         by_token: sequences whose tokens' relevance is wanted: the answer, then the samples.
         contexts: the text before each of these.
@@ -119,12 +118,7 @@ def subject_of(ask: Ask, generation: Generation | None) -> Subject:
 
 
 def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> TokenSequence:
-    """A text that no model here has written; T is 0, as nobody knows its tokens.
-
-    Args:
-        text: as it is given.
-        token_logprobs: (T,) nats, of whoever wrote it.
-    """
+    """A text that no model here has written; T is 0, as nobody knows its tokens."""
     sequence = parted(TokenSequence(text, text.strip(), 0, "given"))
     if token_logprobs is None:
         return sequence
@@ -219,10 +213,18 @@ def question_about(text: str, ask: Ask) -> GenerationRequest:
         f"Question: {question_of(ask)}\n Possible answer: {text}\n Is the possible answer:\n"
         " (A) True\n (B) False\n The possible answer is:"
     )
+    return own_question(ask, question, max_tokens=1)
+
+
+def own_question(
+    ask: Ask, question: str, *, max_tokens: int, grammar: Grammar | None = None
+) -> GenerationRequest:
+    """A question of our own about an ask, answered greedily; a chat or a text, as the ask is."""
     request = GenerationRequest(
         prompt=question,
         chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=SamplingParams(num_samples=0, max_new_tokens=1),
+        sampling=SamplingParams(num_samples=0, max_new_tokens=max_tokens),
+        grammar=grammar,
     )
     if ask.messages is None:
         return request

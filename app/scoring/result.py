@@ -8,7 +8,7 @@ from typing import Literal
 from app.scoring.ask import Ask
 from app.scoring.derive import Evidence
 from app.scoring.explaining import all_agree
-from app.scoring.judging import Judgement, UnitsJudgement
+from app.scoring.judging import Judgement
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
@@ -47,7 +47,6 @@ class Result:
         scores: estimator to its value; None where it has none, for which `reasons` says why.
         source: of what was computed.
         comparer: of the plan's similarity function.
-        nli: None where there is no NLI model.
         probes: of the generator, by the statistic that each predicts.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
@@ -77,10 +76,6 @@ class Result:
         return self.plan.ask
 
     @property
-    def units_judgement(self) -> UnitsJudgement | None:
-        return self.judgement.parts
-
-    @property
     def text(self) -> str | None:
         """The text that the client may read: the answer, a second model's, or nothing."""
         if self.escalation is not None and self.escalation.text is not None:
@@ -92,11 +87,11 @@ class Result:
     @property
     def passed_text(self) -> str | None:
         """The text for a client that reads nothing else: `text` without the removed parts."""
-        if self.units_judgement is None or self.ask.on_unit_reject != "remove":
+        if self.judgement.parts is None or self.ask.on_unit_reject != "remove":
             return self.text
         if self.is_held_back:
             return None
-        return self.units_judgement.refined_text
+        return self.judgement.parts.refined_text
 
     @property
     def reasoning(self) -> str | None:
@@ -139,9 +134,9 @@ class Result:
     @property
     def has_parts_held_back(self) -> bool:
         """True where it is held back for its parts."""
-        if self.units_judgement is None or self.ask.on_unit_reject != "abstain":
+        if self.judgement.parts is None or self.ask.on_unit_reject != "abstain":
             return False
-        decision = self.units_judgement.decision
+        decision = self.judgement.parts.decision
         return decision is not None and not decision.accept
 
     @property

@@ -4,14 +4,13 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
-from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
 from app.scoring.deployment import AskLimits, Deployment, models_of
 from app.scoring.derive import Computed, Evidence
@@ -76,26 +75,20 @@ class Policy:
     merges_system: bool = True
 
 
+@dataclass(eq=False)
 class Scorer:
     """Carries asks through workers under one admission limit, each under its own deadline."""
 
-    def __init__(
-        self,
-        workers: Workers,
-        admission: Admission,
-        memory: Memory | None = None,
-        policy: Policy | None = None,
-        observer: Observer | None = None,
-    ) -> None:
-        self.workers = workers
-        self.admission = admission
-        self.memory = memory
+    workers: Workers
+    admission: Admission
+    memory: Memory | None = None
+    policy: Policy = field(default_factory=Policy)
+    observer: Observer = field(default_factory=Observer)
+
+    def __post_init__(self) -> None:
         self.threads = {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
-        self._policy = policy or Policy()
-        self._observer = observer or Observer()
-        self.calibrator = ServedCalibrator(
-            self._policy.calibrator, models_of(workers), self._observer
-        )
+        models, calibrator = models_of(self.workers), self.policy.calibrator
+        self.calibrator = ServedCalibrator(calibrator, models, self.observer)
 
     @property
     def num_waiting(self) -> int:
@@ -104,10 +97,9 @@ class Scorer:
     def deployment(self, supplied: frozenset[str] | None = None) -> Deployment:
         """All that decides, beside an ask, what may be asked and what its scores mean.
 
-        Args:
-            supplied: statistics that were recorded; None for those that the generator supplies.
+        Statistics that were recorded take the place of those that the generator supplies.
         """
-        models, policy = models_of(self.workers), self._policy
+        models, policy = models_of(self.workers), self.policy
         calibrator = self.calibrator.of(models)
         if supplied is not None:
             recorded = replace(models.generator, statistics=supplied, absent={}, **_AS_RECORDED)
@@ -144,7 +136,7 @@ class Scorer:
             return await self._run(ask, recorded, on_token)
         except ChatTemplateError:
             merged = ask.with_system_merged()
-            if merged is None or not self._policy.merges_system:
+            if merged is None or not self.policy.merges_system:
                 raise
             with suppress(ChatTemplateError):  # of no other message than it refused before
                 return await self._run(merged, recorded, on_token)
@@ -153,11 +145,8 @@ class Scorer:
     async def _run(self, ask: Ask, recorded: Recorded | None, on_token: OnToken | None) -> Result:
         """Answer, or score a given answer, or what was recorded earlier.
 
-        Args:
-            ask: what is wanted.
-            recorded: what the generator said earlier.
-            on_token: called on the event loop with each token of the answer as it is written; their
-                texts join to the answer's. One that was not written for this ask alone comes whole.
+        `on_token` is called on the event loop with each token of the answer as it is written; their
+        texts join to the answer's. One that was not written for this ask alone comes whole.
         """
         began_at = time.monotonic()
         deployment = self.deployment(recorded.statistics if recorded is not None else None)
@@ -171,7 +160,7 @@ class Scorer:
                 self.workers,
                 self.threads[_PARTS],
                 memory,
-                self._observer,
+                self.observer,
                 recorded,
             )
             computed, source = await self._obtain(work, memory, on_token)
@@ -205,7 +194,7 @@ class Scorer:
             payload=computed.payload,
         )
         # Once whoever asked has it.
-        asyncio.get_running_loop().call_soon(self._observer.observe_result, result)
+        asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
         return result
 
     def standing(self) -> tuple[Any, ...]:
@@ -216,7 +205,7 @@ class Scorer:
         """An earlier result from the cache as it is now."""
         stage_s, total_s = dict.fromkeys(STAGES, 0.0), time.monotonic() - began_at
         result = replace(earlier, stage_s=stage_s, total_s=total_s)
-        asyncio.get_running_loop().call_soon(self._observer.observe_result, result)
+        asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
         return result
 
     async def _obtain(
@@ -248,14 +237,15 @@ class Scorer:
             return Parts(), 0.0
         ask, subject, claims = work.plan.ask, computed.evidence.subject, None
         if ask.splits_claims and not subject.answer.no_answer:
-            claims = await self._split(ask, subject.answer.text, memory)
+            generator, limits, turn = (
+                self.workers.generator,
+                self.policy.limits,
+                self._turn(ask, 1),
+            )
+            claims = await split(ask, subject.answer.text, generator, memory, limits, turn)
         began_at = time.monotonic()
         parts = as_read(await work.parts.compared(subject, claims), computed.generation)
         return parts, time.monotonic() - began_at
-
-    async def _split(self, ask: Ask, answer: str, memory: Memory | None) -> Split:
-        generator, limits = self.workers.generator, self._policy.limits
-        return await split(ask, answer, generator, memory, limits, self._turn(ask, 1))
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
         # Why statistics are missing: of all that the generator is asked, or of this ask.
@@ -266,7 +256,7 @@ class Scorer:
             absent = dict.fromkeys(untold(ask, info), info.no_grammar_logprobs) | absent
             if ask.answer is not None and info.no_given:
                 absent = dict.fromkeys(ANSWER_STATISTICS, info.no_given) | absent
-        work = partial(scored, plan, evidence, absent, parts, self._observer.observe_failure)
+        work = partial(scored, plan, evidence, absent, parts, self.observer.observe_failure)
         if ask.units is None and _SLOW.isdisjoint(plan.estimators):
             return work()
         thread = self.threads[_ESTIMATORS if ask.units is None else _PARTS]
@@ -281,13 +271,12 @@ class Scorer:
         if generation is not None:
             readings = generation.probe_readings
             warned.update(generation.warnings)
-        if not self._policy.rejects_foreign:
+        if not self.policy.rejects_foreign:
             warned.discard(PROMPT_OUT_OF_DOMAIN)
         if computed.evidence.subject.withheld:
             warned.add(SAMPLES_LEFT_OUT)
-        if (
-            self.calibrator.of(models_of(self.workers)) is None
-        ):  # its models were replaced meanwhile
+        # Its models may have been replaced meanwhile.
+        if self.calibrator.of(models_of(self.workers)) is None:
             plan = replace(plan, calibrator=None)
         about = partial(judge, plan, found, answer, readings=readings, warned=warned)
         if work.parts is None:
@@ -303,7 +292,7 @@ class Scorer:
     async def _escalation(
         self, ask: Ask, judgement: Judgement, began_at: float
     ) -> Escalation | None:
-        second, decision = self._policy.second_model, judgement.decision
+        second, decision = self.policy.second_model, judgement.decision
         if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
             return None
         left_s = None

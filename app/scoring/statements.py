@@ -6,7 +6,7 @@ Without an NLI model they are compared by their words, as `added` compares answe
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -34,45 +34,40 @@ _MAX_ALTERNATIVES = 3
 _LABELS = ("entailment", "contradiction")
 
 
+@dataclass(eq=False)
 class Statements:
     """Sentences or claims of an answer, and what its samples say of them.
 
-    Args:
+    Attributes:
         stated: by the answer; they are not compared yet.
         samples: that the answer is none of. Equal ones are read once.
-        spans: of the sentences of each distinct sample.
         token_ends: of the NLI model, of each distinct statement and sample; None compares words.
         question: that answer and samples answer; a statement may repeat its numbers, and its words
             say nothing.
-
-    Attributes:
         num_pairs: of a chunk of a distinct sample and a statement, without looking whether they are
             known.
         num_tokens: that the NLI model reads of each of their texts.
     """
 
-    def __init__(
-        self,
-        stated: Parts,
-        samples: Sequence[str],
-        spans: SentenceSpans,
-        token_ends: TokenEnds | None,
-        question: str = "",
-    ) -> None:
-        self._stated = stated
-        self._is_by_words = token_ends is None
-        self._samples = samples
+    stated: Parts
+    samples: Sequence[str]
+    spans: SentenceSpans
+    token_ends: TokenEnds | None
+    question: str = ""
+
+    def __post_init__(self) -> None:
         self._shortened: tuple[str, ...] = ()
         self._hypotheses: list[str] = []
         self._chunks: dict[str, list[str]] = {}
         self._sentences: dict[str, list[str]] = {}  # by the chunk that has them
         self.num_tokens: dict[str, int] = {}
         self._added: dict[str, frozenset[str]] = {}
-        if token_ends is None:
-            self._read_words(spans, asked_in(question))
+        self._is_by_words = self.token_ends is None
+        if self.token_ends is None:
+            self._read_words(asked_in(self.question))
         else:
-            self._read_chunks(spans, token_ends)
-        self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, question)
+            self._read_chunks(self.token_ends)
+        self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, self.question)
         self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
 
     @property
@@ -90,36 +85,36 @@ class Statements:
 
     def parts(self, table: PairTable) -> Parts:
         table = replace(table, rules=table.rules.of_texts_alone())
-        units, warnings = self._stated.units, self._stated.warnings + self._shortened
-        if self._samples and self._is_by_words:
+        units, warnings = self.stated.units, self.stated.warnings + self._shortened
+        if self.samples and self._is_by_words:
             units = tuple(supported(units, self._said(table, "entailment"), None))
-        elif self._samples:
+        elif self.samples:
             denies = self._said(table, "contradiction")
             compared = supported(units, self._said(table, "entailment"), denies)
             units = tuple(self._with_alternatives(compared, denies))
         num_asked = 0 if self._is_by_words else self.num_pairs
-        return replace(self._stated, units=units, warnings=warnings, num_pairs=num_asked)
+        return replace(self.stated, units=units, warnings=warnings, num_pairs=num_asked)
 
-    def _read_chunks(self, spans: SentenceSpans, token_ends: TokenEnds) -> None:
+    def _read_chunks(self, token_ends: TokenEnds) -> None:
         """Chunks of samples are premises, statements hypotheses, as long as the model may read."""
-        for unit in self._stated.units:
+        for unit in self.stated.units:
             read = beginning((0, len(unit.text)), token_ends[unit.text])
             self._hypotheses.append(self._read(unit.text, read, token_ends))
             _, end = read
             if end < len(unit.text):
                 self._shortened = (f"{unit.kind}s_shortened",)
-        for sample in dict.fromkeys(self._samples):
+        for sample in dict.fromkeys(self.samples):
             self._chunks[sample] = []
-            for chunk in chunk_spans(spans[sample], token_ends[sample]):
+            for chunk in chunk_spans(self.spans[sample], token_ends[sample]):
                 premise = self._read(sample, chunk, token_ends)
                 self._chunks[sample].append(premise)
-                self._sentences[premise] = _within(sample, chunk, spans[sample])
+                self._sentences[premise] = _within(sample, chunk, self.spans[sample])
 
-    def _read_words(self, spans: SentenceSpans, asked: Asked) -> None:
+    def _read_words(self, asked: Asked) -> None:
         """Each sentence of a sample is a chunk of its own."""
-        self._hypotheses = [unit.text for unit in self._stated.units]
-        for sample in dict.fromkeys(self._samples):
-            self._chunks[sample] = _within(sample, (0, len(sample)), spans[sample])
+        self._hypotheses = [unit.text for unit in self.stated.units]
+        for sample in dict.fromkeys(self.samples):
+            self._chunks[sample] = _within(sample, (0, len(sample)), self.spans[sample])
             self._sentences |= {one: [one] for one in self._chunks[sample]}
         for text in (*self._hypotheses, *self._sentences):
             self._added[text] = word_set(added(text, asked))
@@ -129,21 +124,18 @@ class Statements:
         of_sample = {}
         for sample, chunks in self._chunks.items():
             of_sample[sample] = self._values(chunks, table, label)
-        return [of_sample[sample] for sample in self._samples]
+        return [of_sample[sample] for sample in self.samples]
 
     def _with_alternatives(self, units: Sequence[Unit], denies: Sequence[Array]) -> list[Unit]:
-        """The statements with what samples that deny them say instead.
+        """The statements with what samples that deny them, (C_m, U) each, say instead.
 
-        Args:
-            units: U of them, with their support.
-            denies: of each sample (C_m, U), P(contradict). Of the chunk that contradicts most, the
-                sentence that is nearest to the statement is taken for the one that does.
+        Of the chunk that contradicts most, the sentence that is nearest to the statement is it.
         """
         told = []
         for index, unit in enumerate(units):
             said: Counter[str | None] = Counter()
             for sample in denied_by(unit):
-                chunk = self._chunks[self._samples[sample]][int(denies[sample][:, index].argmax())]
+                chunk = self._chunks[self.samples[sample]][int(denies[sample][:, index].argmax())]
                 instead = _nearest(unit.text, self._sentences[chunk])
                 if instead != unit.text:
                     said[instead] += 1
@@ -221,14 +213,13 @@ def _nearest(statement: str, sentences: Iterable[str]) -> str:
     return max(sentences, key=lambda one: jaccard(own, _runs(one)))
 
 
-def _runs(text: str, length: int = 2) -> set[str]:
-    return {text[i : i + length] for i in range(len(text) - length + 1)}
+def _runs(text: str) -> set[str]:
+    return {text[i : i + 2] for i in range(len(text) - 1)}
 
 
 def stated_sentences(subject: Subject, max_units: int, spans: SentenceSpans) -> Parts:
     text = subject.answer.text
-    told = spans[text][:max_units]
-    units = tuple(sentences(text, told, token_spans(subject.answer)))
+    units = tuple(sentences(text, spans[text][:max_units], token_spans(subject.answer)))
     return _parts(units, {"no_sentences": not units}, is_whole=len(units) == len(spans[text]))
 
 

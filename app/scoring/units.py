@@ -146,14 +146,12 @@ class Fields:
         self._units: list[Unit] = []
         self._samples: list[Value | None] = []
         self._is_cut = False
+        self.pairs: list[Pair] = []
         if self._answer is not None:
-            tokens = token_spans(subject.answer)
-            units = fields(self._answer, subject.answer.text, tokens)
+            units = fields(self._answer, subject.answer.text, token_spans(subject.answer))
             self._units, self._is_cut = units[:max_units], len(units) > max_units
             known = {text: read(text) for text in set(subject.other_texts)}
             self._samples = [known[text] for text in subject.other_texts]
-        self.pairs: list[Pair] = []
-        if self._answer is not None:
             try:
                 asked = string_pairs(self._answer, self._samples, schema, steps)
             except BadSchema as error:

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import orjson
 
-from app.lines import complete_lines
 from app.scoring.derive import TrueFalse
+from cocoa_lab.lines import complete_lines
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, as_json, check_same
 from models.codec import reader
 from models.records import Generation

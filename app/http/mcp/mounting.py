@@ -2,23 +2,20 @@
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastapi.exceptions import RequestValidationError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.http.errors import failure
-from app.http.json_calls import json_of
+from app.http.json_calls import checked, json_of
 from app.http.logs import current_request_id
 from app.http.mcp.tools import FEEDBACK, GENERATE, Post, make_server
 from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
-from app.http.requests.faults import faults_of
 from app.http.requests.feedback import FeedbackRequest
 from app.http.responses import to_response
 from app.http.schemas import ErrorResponse
@@ -63,8 +60,6 @@ def _here(service: Service) -> Post:
         request_id = current_request_id.get() or uuid.uuid4().hex
         try:
             response = await _response(service, path, body, request_id)
-        except ValidationError as error:
-            status, told = failure(RequestValidationError(faults_of(error)), request_id)
         except Exception as error:
             status, told = failure(error, request_id)
         else:
@@ -77,8 +72,9 @@ def _here(service: Service) -> Post:
 
 async def _response(service: Service, path: str, body: Mapping[str, Any], request_id: str) -> Any:
     if path == FEEDBACK:
-        return await service.keep_label(FeedbackRequest.model_validate(body))
-    kind: type[GenerateRequest] | type[ScoreRequest] = ScoreRequest
+        return await service.keep_label(checked(FeedbackRequest.model_validate, body))
+    read: Callable[[Any], GenerateRequest | ScoreRequest] = ScoreRequest.model_validate
     if path == GENERATE:
-        kind = GenerateRequest
-    return to_response(await service.run(ask_of(kind.model_validate(body)), request_id), request_id)
+        read = GenerateRequest.model_validate
+    ask = ask_of(checked(read, body))
+    return to_response(await service.run(ask, request_id), request_id)

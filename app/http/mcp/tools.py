@@ -17,7 +17,6 @@ from app.http.requests.faults import faults_of
 Post = Callable[[str, Mapping[str, Any]], Awaitable[tuple[int, Mapping[str, Any]]]]
 
 GENERATE, SCORE, FEEDBACK = "/generate-with-uncertainty", "/score", "/feedback"
-_SUCCESS = 200
 _INSTRUCTIONS = """\
 A language model that says how sure it is. `answer` asks it; `check` and `check_fields` say how sure
 it is of an answer that exists already. Uncertainties have no scale of their own: go by
@@ -186,14 +185,10 @@ def _asked(question: str, as_prompt: bool) -> dict[str, Any]:
 
 
 async def _posted(post: Post, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The response; of fields without a value the API has its own defaults.
-
-    Raises:
-        ToolError: code, message and field of the API's error.
-    """
+    """The response; of fields without a value the API has its own defaults."""
     given = {name: value for name, value in body.items() if value is not None}
     status, response = await post(path, given)
-    if status == _SUCCESS:
+    if status == 200:
         return response
     raise ToolError(_told(response["error"]))
 

@@ -16,19 +16,9 @@ from app.http.requests.fields import (
     Label,
     NewTokens,
     No,
-    NoBias,
-    NoCut,
-    NoFactor,
     NoFunctions,
-    NoModeration,
-    NoPenalty,
-    NoPrediction,
-    NoSearch,
     NoSound,
-    NoStore,
-    NoTool,
     NullIsDefault,
-    OneTried,
     Platform,
     ReasoningBounds,
     ReasoningEffort,
@@ -36,9 +26,9 @@ from app.http.requests.fields import (
     Seed,
     StopStrings,
     TemplateVariables,
-    UsualTier,
     Whole,
     check_light,
+    empty,
     encodable,
     only,
     refuse_if,
@@ -60,6 +50,9 @@ _OTHER_NAMES = {
     "timeout": "uncertainty.timeout_s",
 }
 
+# Why a parameter that changes what the model draws is refused: scores are of the law that it is.
+_ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
+_NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
 
 SomeText = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
 OnePrompt = Annotated[list[SomeText], Field(min_length=1, max_length=1)]
@@ -104,12 +97,12 @@ class SharedRequest(NullIsDefault):
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
     user: Label | None = None
-    frequency_penalty: NoPenalty = 0
-    presence_penalty: NoPenalty = 0
-    repetition_penalty: NoFactor = 1
-    min_p: NoPenalty = 0
-    top_k: NoCut = -1
-    logit_bias: NoBias = None
+    frequency_penalty: _NoPenalty = 0
+    presence_penalty: _NoPenalty = 0
+    repetition_penalty: Annotated[Any, only(1, why=_ANOTHER_LAW)] = 1
+    min_p: _NoPenalty = 0
+    top_k: Annotated[Any, only(-1, 0, why="is that of samples: uncertainty.top_k")] = -1
+    logit_bias: Annotated[Any, empty(dict, _ANOTHER_LAW)] = None
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
@@ -136,13 +129,13 @@ class ChatFields(SharedRequest):
     refused."""
 
     metadata: Platform | None = None
-    moderation: NoModeration = None
+    moderation: Annotated[Any, empty(why="nothing is moderated here")] = None
     prompt_cache_key: Label | None = None
     prompt_cache_options: Platform | None = None
     prompt_cache_retention: Label | None = None
     safety_identifier: Label | None = None
-    service_tier: UsualTier = None
-    store: NoStore = False
+    service_tier: Annotated[Any, only("auto", "default", why="there is one tier here")] = None
+    store: Annotated[Any, only(False, why="nothing is stored here")] = False
 
 
 class _OpenAIRequest(SharedRequest):
@@ -209,24 +202,22 @@ class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
     """With `logprobs`: so many of the likeliest tokens in the place of each of the answer's."""
 
     audio: NoSound = None
-    function_call: NoTool = None
+    function_call: Annotated[Any, only("none", "auto", why="is the former name of tool_choice")] = (
+        None
+    )
     functions: NoFunctions = None
     modalities: Annotated[list[Literal["text"]] | None, Field(max_length=1)] = None
-    prediction: NoPrediction = None
+    prediction: Annotated[Any, empty(why="an expected answer speeds up nothing here")] = None
     verbosity: FixedVerbosity = None
-    web_search_options: NoSearch = None
+    web_search_options: Annotated[Any, empty(why="the model searches nothing here")] = None
 
     @property
     def params(self) -> Mapping[str, str]:
         return {"num_tops": "top_logprobs", "grammar": self.held_by}
 
     @model_validator(mode="after")
-    def _check_tops(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_if(self.top_logprobs and not self.logprobs, "top_logprobs", "needs logprobs")
-        return self
-
-    @model_validator(mode="after")
-    def _one_bound(self) -> Self:
         if self.max_completion_tokens is None:
             return self
         is_another = self.max_tokens not in (None, self.max_completion_tokens)
@@ -254,7 +245,12 @@ class CompletionRequest(_OpenAIRequest):
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
 
-    best_of: OneTried = 1
+    best_of: Annotated[
+        Any,
+        only(
+            1, why="is uncertainty.strategy most_probable_normalized among uncertainty.num_samples"
+        ),
+    ] = 1
     echo: No = False
     suffix: Annotated[Any, only("")] = None
 

@@ -12,11 +12,11 @@ from app.http.requests.fields import (
     NewTokens,
     No,
     NoReference,
-    NoTruncation,
     NullIsDefault,
     ReasoningEffort,
     Whole,
     named_in,
+    only,
     refuse_if,
 )
 from app.http.requests.messages import SHOWN, Echoed, Text, kind_of
@@ -270,7 +270,7 @@ class ResponseRequest(ChatFields):
     """Accepted and ignored: of tools of a platform, which are not here."""
     previous_response_id: NoReference = None
     prompt: NoReference = None
-    truncation: NoTruncation = "disabled"
+    truncation: Annotated[Any, only("disabled", why="no input is cut here")] = "disabled"
 
     @model_validator(mode="after")
     def _check_shown(self) -> Self:
@@ -334,8 +334,7 @@ def _message(item: MessageItem | FunctionCallItem | FunctionCallOutputItem) -> d
     if isinstance(item, FunctionCallItem):
         return {"role": "assistant", "tool_calls": [_call(item)]}
     if isinstance(item, FunctionCallOutputItem):
-        content = _content(item.output)
-        return {"role": "tool", "tool_call_id": item.call_id, "content": content}
+        return {"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output)}
     return {"role": item.role, "content": _content(item.content)}
 
 

@@ -378,10 +378,6 @@ class ScoresWanted(NullIsDefault):
         return self
 
 
-# Why a parameter that changes what the model draws is refused: scores are of the law that it is.
-_ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
-
-
 def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
     """For a field that may hold these values alone; the first one is what to send."""
 
@@ -413,26 +409,10 @@ def empty(
 
 
 No = Annotated[Any, only(False)]
-NoTool = Annotated[Any, only("none", "auto", why="is the former name of tool_choice")]
-EmptyList = Annotated[Any, empty(list)]
-NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
-NoFactor = Annotated[Any, only(1, why=_ANOTHER_LAW)]
-NoCut = Annotated[Any, only(-1, 0, why="is that of samples: uncertainty.top_k")]
-NoBias = Annotated[Any, empty(dict, _ANOTHER_LAW)]
 NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
-NoTruncation = Annotated[Any, only("disabled", why="no input is cut here")]
-NoStore = Annotated[Any, only(False, why="nothing is stored here")]
 NoSound = Annotated[Any, empty(why="answers are text here")]
-NoModeration = Annotated[Any, empty(why="nothing is moderated here")]
-NoPrediction = Annotated[Any, empty(why="an expected answer speeds up nothing here")]
-NoSearch = Annotated[Any, empty(why="the model searches nothing here")]
 NoFunctions = Annotated[Any, empty(list, "is the former name: send tools")]
 FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
-UsualTier = Annotated[Any, only("auto", "default", why="there is one tier here")]
-OneTried = Annotated[
-    Any,
-    only(1, why="is uncertainty.strategy most_probable_normalized among uncertainty.num_samples"),
-]
 # What concerns OpenAI's platform alone.
 Label = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
 Platform = Annotated[

@@ -4,6 +4,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -20,11 +21,11 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.fields import (
-    EmptyList,
     NoFunctions,
     NoSound,
     NullIsDefault,
     Platform,
+    empty,
     encodable,
     few_values,
     having,
@@ -60,19 +61,15 @@ class TextPart(NullIsDefault):
 
 def _shown(url: str) -> str:
     """The URL of an image, if it holds one, or points to one elsewhere."""
-    if _ELSEWHERE.fullmatch(url) or ((data := _DATA.match(url)) and _is_base64(url[data.end() :])):
+    if _ELSEWHERE.fullmatch(url):
         return url
+    with suppress(ValueError):
+        if (data := _DATA.match(url)) and b64decode(url[data.end() :], validate=True):
+            return url
     raise PydanticCustomError(
         "image_url",
         "Input should be data:image/png;base64,… (or of jpeg, gif, webp), or begin with https://",
     )
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        return bool(b64decode(text, validate=True))
-    except ValueError:
-        return False
 
 
 class ImageUrl(NullIsDefault):
@@ -211,7 +208,7 @@ class ChatMessage(NullIsDefault):
     """Whose result this is, with role `tool`."""
     tool_calls: Annotated[list[ToolCalled] | None, Field(max_length=128)] = None
     """That the model asked for, with role `assistant`."""
-    annotations: EmptyList = None
+    annotations: Annotated[Any, empty(list)] = None
     """Empty, as earlier answers have it."""
 
     @model_validator(mode="after")

@@ -281,11 +281,7 @@ def tools_asked(
 
 
 def _grammar_with_calls(body: ToolsWanted) -> Grammar:
-    """One call that is required; else calls, or an answer without any.
-
-    Raises:
-        InvalidRequest: no arguments can be held to the parameters of a tool.
-    """
+    """One call that is required; else calls, or an answer without any."""
     try:
         if body.tools_required:
             return grammar_of(schema_of_one(body.tools_required))

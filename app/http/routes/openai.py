@@ -156,6 +156,5 @@ def _ask_here(body: _Asked, scorer: Scorer) -> Ask:
     ask = ask_of(body, light=is_light(body.model, scorer.workers.generator.info))
     known = scorer.available_statistics(ask)
     if body.wants_logprobs and "answer_token_logprobs" not in known:
-        message = "this deployment's model tells no log-probs"
-        raise StatisticUnavailable(message, field="logprobs")
+        raise StatisticUnavailable("this deployment's model tells no log-probs", field="logprobs")
     return ask

@@ -6,14 +6,19 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import Discriminator, JsonValue, Tag, TypeAdapter, ValidationError
+from pydantic import Discriminator, JsonValue, Tag, TypeAdapter
 
 from app.http.errors import failure
-from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
+from app.http.json_calls import (
+    checked,
+    is_in_background,
+    json_response,
+    read_body,
+    takes,
+    unless_gone,
+)
 from app.http.logs import current_request_id
 from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
-from app.http.requests.faults import faults_of
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse, ScoreResults
 from app.http.service import Service
@@ -52,8 +57,7 @@ async def score(request: Request) -> Response:
     async with unless_gone(request):
         if isinstance(body, ScoreBatch):
             return json_response(await _score_all(service, body.items, request_id))
-        result = await _score(service, body, request_id, in_background=in_background)
-        return json_response(result)
+        return json_response(await _score(service, body, request_id, in_background=in_background))
 
 
 async def _score(
@@ -72,10 +76,7 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
     own_turns = asyncio.Semaphore(admission.concurrent_items)
 
     async def scored(item: JsonValue, item_id: str) -> dict[str, Any]:
-        try:
-            body = ScoreRequest.model_validate(item)
-        except ValidationError as error:
-            raise RequestValidationError(faults_of(error)) from None
+        body = checked(ScoreRequest.model_validate, item)
         # The time of each item begins with the call, and includes what it waits for its turn.
         async with in_time(body.timeout_s, began_at), own_turns:
             return await _score(service, body, item_id, in_background=True)

@@ -12,9 +12,9 @@ from redis.exceptions import RedisError
 from app.cache.connection import kind_of_fault, tls_options
 from app.feedback.protocol import FeedbackConfig, Label, StoreFailed, label_from_json
 from app.feedback.redis import labels_key
-from app.lines import complete_lines
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.labels import Labelled, Labels, correct_of
+from cocoa_lab.lines import complete_lines
 from models.calibration import Binding
 from models.records import Array
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from app.lines import complete_lines
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.thresholds import Counts
+from cocoa_lab.lines import complete_lines
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.run import Draw, Variant
 from models.calibration import Binding, binding_of

@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import orjson
 
-from app.lines import complete_lines
 from cocoa_lab.examples import Example
 from cocoa_lab.judge import Asked, Messages, content_of
 from cocoa_lab.judges import Judge, Verdict
+from cocoa_lab.lines import complete_lines
 from cocoa_lab.log import LineFile
 
 _LABELS, _NO_LABEL = ("true", "false", "unverifiable"), "no label"

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from app.lines import complete_lines
 from app.scoring.ask import Units
+from cocoa_lab.lines import complete_lines
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, check_same
 from models.probes.card import CONVENTION, POOLING
 from models.probes.features import joined

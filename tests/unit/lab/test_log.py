@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lines import complete_lines
+from cocoa_lab.lines import complete_lines
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, check_same
 
 

@@ -109,14 +109,13 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
         hidden_layers=(2,),
     )
     wanted = frozenset({LOGPROBS})
-    assert generation_request(ask, wanted, timeout_s=5.0) == GenerationRequest(
+    assert generation_request(ask, wanted) == GenerationRequest(
         messages=ask.messages,
         chat_template_kwargs=ask.chat_template_kwargs,
         sampling=ask.sampling,
         statistics=wanted,
         answer=ask.answer,
         hidden_layers=(2,),
-        timeout_s=5.0,
     )
     assert generation_request(Ask(prompt="a"), wanted).prompt == "a"
 
