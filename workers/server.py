@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -112,15 +113,15 @@ def not_ready(message: str = "the model is not ready") -> Response:
 
 
 def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
-    request, streams = wire.decode_generate(body, timeout_s)
-    generator = _generator_of(served)
-    return lambda on_token: generator.generate(request, on_token if streams else None)
+    asked, generator = wire.decode_generate(body), _generator_of(served)
+    request = replace(asked.request, timeout_s=timeout_s)
+    return lambda on_token: generator.generate(request, on_token if asked.streams else None)
 
 
 def _first_token_logprobs(served: Served, body: bytes, timeout_s: float | None) -> Work:
-    request, groups = wire.decode_first_token(body, timeout_s)
-    generator = _generator_of(served)
-    return lambda _: generator.first_token_logprobs(request, groups)
+    asked, generator = wire.decode_first_token(body), _generator_of(served)
+    request = replace(asked.request, timeout_s=timeout_s)
+    return lambda _: generator.first_token_logprobs(request, asked.groups)
 
 
 def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
@@ -136,9 +137,9 @@ def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
 
 
 def _fit_contexts(served: Served, body: bytes, timeout_s: float | None) -> Work:
-    name, texts = wire.decode_fit(body)
-    comparer = _comparer_of(served, name)
-    return lambda _: comparer.fit_contexts(texts)
+    asked = wire.decode_fit(body)
+    comparer = _comparer_of(served, asked.comparer)
+    return lambda _: comparer.fit_contexts(asked.texts)
 
 
 def _token_ends(served: Served, body: bytes, timeout_s: float | None) -> Work:

@@ -60,6 +60,20 @@ class Garbled(Exception):
     """What came is no answer to what was asked; the text quotes nothing of it."""
 
 
+@contextmanager
+def garbled(what: str) -> Iterator[None]:
+    """Raise `Garbled(what)` for any decoding error in the block, or in the function."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise Garbled(what) from None
+
+
+def _expect(is_so: bool) -> None:
+    if not is_so:
+        raise ValueError
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationInfo:
     """What `/v1/info` of a generation worker says."""
@@ -112,10 +126,14 @@ _INFOS: dict[str, Callable[[bytes], Any]] = {
     "generation": reader(GenerationInfo),
     "similarity": reader(SimilarityInfo),
 }
-_generate, _first_token = reader(_Generate), reader(_FirstToken)
-_compare, _fit, _texts = reader(_Compare), reader(_Fit), reader(list[str])
+_compare, _texts, _token_ends = reader(_Compare), reader(list[str]), reader(list[list[int]])
 _first_token_reply, _pair_reply = reader(FirstTokenReply), reader(_PairReply)
-_token_ends, _token = reader(list[list[int]]), reader(Token)
+
+decode_generate = garbled("no request")(reader(_Generate))
+decode_first_token = garbled("no request")(reader(_FirstToken))
+decode_fit = garbled("no texts")(reader(_Fit))
+decode_texts = garbled("no texts")(_texts)
+decode_token = garbled("no token")(reader(Token))
 
 
 def decode_info(kind: str, body: bytes) -> Any:
@@ -131,34 +149,20 @@ def encode_request(request: GenerationRequest, **further: Any) -> bytes:
     return b'{"request": %b, %b' % (asked, to_json(further)[1:])
 
 
-def decode_generate(body: bytes, timeout_s: float | None) -> tuple[GenerationRequest, bool]:
-    with garbled("no request"):
-        found = _generate(body)
-    return replace(found.request, timeout_s=timeout_s), found.streams
-
-
-def decode_first_token(
-    body: bytes, timeout_s: float | None
-) -> tuple[GenerationRequest, list[list[str]]]:
-    with garbled("no request"):
-        found = _first_token(body)
-    return replace(found.request, timeout_s=timeout_s), found.groups
-
-
+@garbled("no generation")
 def decode_generation(request: GenerationRequest, content: bytes) -> Generation:
     """A generation, if it answers the request."""
-    with garbled("no generation"):
-        generation = generation_from_json(content)
-        _check_answers(request, generation)
-        return generation
+    generation = generation_from_json(content)
+    _check_answers(request, generation)
+    return generation
 
 
+@garbled("no log-probs of first tokens")
 def decode_first_token_reply(num_groups: int, content: bytes) -> FirstTokenReply:
     """Log-probs of first tokens, if they are of that many groups."""
-    with garbled("no log-probs of first tokens"):
-        found = _first_token_reply(content)
-        _expect(len(found.logprobs) == num_groups)
-        return found
+    found = _first_token_reply(content)
+    _expect(len(found.logprobs) == num_groups)
+    return found
 
 
 def _check_answers(request: GenerationRequest, generation: Generation) -> None:
@@ -210,54 +214,38 @@ def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
     return to_json({"comparer": comparer, "texts": list(positions), "pairs": rows})
 
 
+@garbled("no pairs")
 def decode_compare(body: bytes) -> tuple[str | None, list[Pair]]:
-    with garbled("no pairs"):
-        found = _compare(body)
-        return found.comparer, [(found.texts[a], found.texts[b]) for a, b in found.pairs]
+    found = _compare(body)
+    return found.comparer, [(found.texts[a], found.texts[b]) for a, b in found.pairs]
 
 
+@garbled("no scores of these pairs")
 def decode_pair_reply(num_labels: int, pairs: Sequence[Pair], content: bytes) -> PairReply:
     """Scores in the order of the pairs, if they are of these."""
-    with garbled("no scores of these pairs"):
-        found = _pair_reply(content)
-        scores: dict[Pair, PairScore] = dict(zip(pairs, found.scores, strict=True))
-        _expect(all(len(values) == num_labels for values, _ in found.scores))
-        return PairReply(scores, found.identity)
+    found = _pair_reply(content)
+    scores: dict[Pair, PairScore] = dict(zip(pairs, found.scores, strict=True))
+    _expect(all(len(values) == num_labels for values, _ in found.scores))
+    return PairReply(scores, found.identity)
 
 
-def decode_fit(body: bytes) -> tuple[str | None, list[ContextAndText]]:
-    with garbled("no texts"):
-        found = _fit(body)
-        return found.comparer, found.texts
-
-
+@garbled("no contexts")
 def decode_contexts(texts: Sequence[ContextAndText], content: bytes) -> list[str]:
     """Contexts, if they are a right part of each that was asked."""
-    with garbled("no contexts"):
-        contexts = _texts(content)
-        for context, (whole, _) in zip(contexts, texts, strict=True):
-            _expect(whole.endswith(context))
-        return contexts
+    contexts = _texts(content)
+    for context, (whole, _) in zip(contexts, texts, strict=True):
+        _expect(whole.endswith(context))
+    return contexts
 
 
-def decode_texts(body: bytes) -> list[str]:
-    with garbled("no texts"):
-        return _texts(body)
-
-
+@garbled("no ends of tokens")
 def decode_token_ends(texts: Sequence[str], content: bytes) -> list[list[int]]:
     """Ends of tokens, if they can be of these texts."""
-    with garbled("no ends of tokens"):
-        found = _token_ends(content)
-        for text, ends in zip(texts, found, strict=True):
-            _expect(ends == sorted(ends) and min(ends, default=0) >= 0)
-            _expect(max(ends, default=0) <= len(text))
-        return found
-
-
-def decode_token(content: bytes) -> Token:
-    with garbled("no token"):
-        return _token(content)
+    found = _token_ends(content)
+    for text, ends in zip(texts, found, strict=True):
+        _expect(ends == sorted(ends) and min(ends, default=0) >= 0)
+        _expect(max(ends, default=0) <= len(text))
+    return found
 
 
 def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
@@ -274,13 +262,13 @@ def line_of(kind: str, content: Any) -> bytes:
     return b"%b:%b\n" % (kind.encode(), to_json(content))
 
 
+@garbled("no line of ours, or of another call")
 def decode_line(line: bytes, digest: bytes) -> tuple[str, bytes]:
     """The kind of a line, as `line_of` has it, and its content, not yet decoded."""
-    with garbled("no line of ours, or of another call"):
-        _expect(line.startswith(digest))
-        kind, _, content = line.removeprefix(digest).partition(b":")
-        _expect(kind in (b"token", b"result", b"error"))
-        return kind.decode(), content
+    _expect(line.startswith(digest))
+    kind, _, content = line.removeprefix(digest).partition(b":")
+    _expect(kind in (b"token", b"result", b"error"))
+    return kind.decode(), content
 
 
 def parts(asked: Sequence[Texts]) -> Iterator[Sequence[Texts]]:
@@ -298,17 +286,3 @@ def parts(asked: Sequence[Texts]) -> Iterator[Sequence[Texts]]:
             start, num_characters = i, num_added
     if start < len(asked):
         yield asked[start:]
-
-
-@contextmanager
-def garbled(what: str) -> Iterator[None]:
-    """Raise `Garbled(what)` for any decoding error in the block."""
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise Garbled(what) from None
-
-
-def _expect(is_so: bool) -> None:
-    if not is_so:
-        raise ValueError

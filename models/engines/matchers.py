@@ -7,6 +7,7 @@ which is why nothing here imports torch, transformers or numpy.
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
@@ -45,11 +46,13 @@ def with_plain_tokens(tokenizer: str, eos_ids: Collection[int]) -> str:
     have it, though models write their calls so. And where a text that has to come spells out a
     special token ("<|im_end|>"), it lets that token alone come, and then refuses it.
     """
-    read = json.loads(tokenizer)
-    vocabulary, special = read["model"]["vocab"], []
+    # Of the rest, which is large, nothing has to be read.
+    added, start, end = _named("added_tokens", tokenizer, 0)
+    vocabulary, opened, closed = _named("vocab", tokenizer, tokenizer.index('"model":', end))
     if not isinstance(vocabulary, dict):
         return tokenizer
-    for token in read["added_tokens"]:
+    special = []
+    for token in added:
         text, token_id = token["content"], token["id"]
         looks_special = text[:1] == "<" and text[-1:] == ">"
         if not token["special"] and token_id not in eos_ids:
@@ -61,8 +64,15 @@ def with_plain_tokens(tokenizer: str, eos_ids: Collection[int]) -> str:
             token["content"] = f"{_NOT_WRITTEN}{token_id}{_NOT_WRITTEN}"
             vocabulary[token["content"]] = token_id
         special.append(token)
-    read["added_tokens"] = special
-    return json.dumps(read)
+    between, behind = tokenizer[end:opened], tokenizer[closed:]
+    return f"{tokenizer[:start]}{json.dumps(special)}{between}{json.dumps(vocabulary)}{behind}"
+
+
+def _named(name: str, text: str, start: int) -> tuple[Any, int, int]:
+    """The first value of this name in compact JSON, and where it begins and ends."""
+    begins = text.index(f'"{name}":', start) + len(name) + 3
+    value, ends = json.JSONDecoder().raw_decode(text, begins)
+    return value, begins, ends
 
 
 def source_of(kind: str, source: str) -> str:

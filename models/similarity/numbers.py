@@ -1,4 +1,4 @@
-"""Pure: numbers by value, their words, scales and units, and months.
+"""Pure: numbers by value, their words and scales, and months.
 
 Words are English, German, French, Spanish, Italian and Portuguese. One that also means something
 else ("once", "due") is no number.
@@ -54,62 +54,6 @@ def listed(words: str) -> frozenset[str]:
     """The words of a list with blanks between."""
     return frozenset(words.split())
 
-
-_UNITS = (  # dimension, factor, how people write it
-    *(("length", f, w) for f, w in ((1e-9, "nm nanometers nanometres"), (1e-6, "µm μm"))),
-    ("length", 1e-3, "mm millimeter millimeters millimetre millimetres millimètres milímetros"),
-    ("length", 1e-2, "cm centimeter centimeters centimetre centimetres zentimeter zentimetern"),
-    ("length", 1e-2, "centimètres"),
-    ("length", 1e-2, "centímetros centimetri"),
-    ("length", 1.0, "m meter meters metre metres metern mètre mètres metro metros metri"),
-    *(("length", f, w) for f, w in ((1e-3, "мм"), (1e-2, "см"), (1.0, "м"), (1e3, "км"))),
-    ("length", 1e3, "km kilometer kilometers kilometre kilometres kilometern kilomètres"),
-    ("length", 1e3, "kilómetros"),
-    ("length", 1e3, "chilometri quilômetros quilómetros"),
-    ("length", 1609.344, "mile miles mi meile meilen"),
-    ("length", 0.3048, "foot feet ft"),
-    ("length", 0.0254, "inch inches"),
-    ("length", 0.9144, "yard yards"),
-    *(("mass", f, w) for f, w in ((1e-9, "µg μg mcg"), (1e-6, "mg milligram milligrams"))),
-    ("mass", 1e-3, "g gram grams gramm gramme grammes gramos grammi gramas"),
-    ("mass", 1.0, "kg kilo kilos kilogram kilograms kilogramm"),
-    ("mass", 1e3, "t ton tons tonne tonnes tonnen"),
-    *(("mass", f, w) for f, w in ((1e-6, "мг"), (1.0, "кг"), (1e3, "т"))),
-    ("mass", 0.45359237, "lb lbs pound pounds"),
-    ("mass", 0.45359237 / 16, "oz ounce ounces"),
-    ("time", 1e-3, "ms"),
-    ("time", 1.0, "s sec second seconds sekunde sekunden seconde secondes segundos secondi"),
-    ("time", 60.0, "min mins minute minutes minuten minutos minuti"),
-    ("time", 3600.0, "h hr hour hours stunde stunden heure heures hora horas ore"),
-    ("time", 86400.0, "day days tag tage tagen jour jours día días dias giorni"),
-    ("time", 604800.0, "week weeks woche wochen semaine semaines semana semanas settimane"),
-    ("time", 2629800.0, "month months monat monate monaten mois mes meses mese mesi mês"),
-    ("time", 31557600.0, "year years jahr jahre jahren an ans année années año años anno anni"),
-    ("time", 31557600.0, "anos"),
-    ("volume", 1e-3, "ml milliliter milliliters millilitre millilitres"),
-    ("volume", 3.785411784, "gallon gallons"),
-    ("volume", 1.0, "l liter liters litre litres litro litros litri"),
-    *(("speed", f, w) for f, w in ((3.6, "m/s"), (1.0, "km/h kmh kph"), (1.609344, "mph mi/h"))),
-    *(("power", f, w) for f, w in ((1.0, "w watt watts"), (1e3, "kw"), (1e6, "mw"))),
-    *(("frequency", f, w) for f, w in ((1.0, "hz"), (1e3, "khz"), (1e6, "mhz"), (1e9, "ghz"))),
-    *(("data", f, w) for f, w in ((1.0, "kb"), (1e3, "mb"), (1e6, "gb"), (1e9, "tb"))),
-    ("share", 0.01, "% percent prozent"),
-    ("year before Christ", 1.0, "bc bce"),
-    ("year after Christ", 1.0, "ad ce"),
-    ("temperature C", 1.0, "°c celsius"),
-    ("temperature F", 1.0, "°f fahrenheit"),
-    ("dollar", 1.0, "$ usd dollar dollars"),
-    ("euro", 1.0, "€ eur euro euros"),
-    ("pound sterling", 1.0, "£ gbp"),
-    ("yen", 1.0, "¥ yen jpy"),
-    ("rupee", 1.0, "₹ inr rupee rupees"),
-)
-DEGREES = frozenset(("degree", "degrees", "grad", "degrés", "grados", "gradi", "graus"))
-UNIT_OF: Mapping[str, tuple[str, Fraction]] = {
-    word: (dimension, Fraction(str(factor)))
-    for dimension, factor, words in _UNITS
-    for word in words.split()
-}
 
 _MONTHS = (
     "january januar janvier enero gennaio janeiro jan",

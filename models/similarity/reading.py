@@ -11,16 +11,15 @@ from fractions import Fraction
 from functools import lru_cache
 
 from models.similarity.numbers import (
-    DEGREES,
     FIRST_WORDS,
     MONTH_OF,
-    UNIT_OF,
     Number,
     in_words,
     listed,
     scales_of,
 )
 from models.similarity.spelled import in_digits
+from models.similarity.units import DEGREES, PER, POWERS, Unit, per, raised, times, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +283,7 @@ def _in_digits(match: re.Match[str]) -> Item:
     if match["version"]:
         numbers = tuple(Number((_exact(part),)) for part in match["version"].split("."))
         return Item(text, ("#", *(".", "#") * (len(numbers) - 1)), numbers)
-    unit = UNIT_OF.get((match["money"] or "").strip(), ("", Fraction(1)))
+    unit = unit_of((match["money"] or "").strip()) or ("", Fraction(1))
     scale = -1 if match["minus"] else 1
     return Item(text, NUMBER, (Number(tuple(scale * value for value in _values(match)), *unit),))
 
@@ -325,11 +324,31 @@ def _joined(items: Sequence[Item]) -> Iterator[Item]:
             if value is not None and value < min(scales):
                 values, i = [one + value for one in values], behind
             number = replace(number, values=tuple(values))
-        behind = i + (words[i : i + 1] != [] and words[i] in DEGREES and i + 1 < len(items))
-        unit = UNIT_OF.get(words[behind]) if behind < len(items) else None
+        unit, behind = _unit_at(items, i + (words[i : i + 1] != [] and words[i] in DEGREES))
         if unit and not number.dimension:
-            number, i = Number(number.values, *unit), behind + 1
+            number, i = Number(number.values, *unit), behind
         yield Item(" ".join(item.text for item in items[start:i]), NUMBER, (number,))
+
+
+def _unit_at(items: Sequence[Item], start: int) -> tuple[Unit | None, int]:
+    """The unit that begins at an item, and where it ends: "m^2", "square miles", "km per hour"."""
+    read = [*items[start : start + 5], _STOP, _STOP, _STOP]
+    words, texts = [one.word for one in read], [one.text for one in read]
+    power, i = POWERS.get(words[0], 1), int(words[0] in POWERS)
+    unit, i = unit_of(texts[i]), i + 1
+    if unit is None:
+        return None, start
+    if texts[i] == "^" and texts[i + 1] in ("2", "3"):
+        power, i = int(texts[i + 1]), i + 2
+    unit = raised(unit, power)
+    time = unit_of(texts[i + 1]) if words[i] in PER else None
+    if time and (speed := per(unit, time)):
+        unit, i = speed, i + 2
+    elif energy := times(unit, unit_of(texts[i])):
+        unit, i = energy, i + 1
+    if words[i] in POWERS:
+        unit, i = raised(unit, POWERS[words[i]]), i + 1
+    return unit, start + i
 
 
 def _number_at(

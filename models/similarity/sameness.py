@@ -18,7 +18,7 @@ from models.similarity.reading import NUMBER, SIGNS, Item, read
 Relation = Literal["same", "different"]
 
 # Of these rules, in the names of what is remembered.
-VERSION = 6
+VERSION = 7
 # Of a text that they are for.
 MAX_CHARACTERS = 400
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sysconfig
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from cocoa_lab.embedded.answers import Answered, answer_prompts
 from cocoa_lab.embedded.cross_encoder import train_cross_encoder
 from cocoa_lab.embedded.evaluation import cross_encoder_quality, task_quality
+from cocoa_lab.embedded.hard_training import teach_judge, teach_nli
 from cocoa_lab.embedded.language_model import (
     FIRST_RECIPE,
     RECIPES,
@@ -46,6 +48,8 @@ from models.embedded import CROSS_ENCODER_DIR, NLI_DIR, PROBES_DIR, TESTBED_DIR
 CROSS_ENCODER_SCHEDULE = Schedule(steps=2000, muon_lr=3e-3, adam_lr=1.5e-3)
 NLI_SCHEDULE = Schedule(steps=1500, muon_lr=2e-3, adam_lr=1e-3)
 NLI_TEXTS_SCHEDULE = Schedule(steps=3000, muon_lr=3e-3, adam_lr=1e-3)
+HARD_PAIRS_SCHEDULE = Schedule(steps=1100, muon_lr=2e-3, adam_lr=7e-4)
+NLI_HARD_PAIRS_SCHEDULE = Schedule(steps=800, muon_lr=2e-3, adam_lr=7e-4)
 # Of a card, what tells of an earlier training that the weights went through.
 _HOW_TRAINED = ("steps", "seconds", "final_loss_nats")
 
@@ -141,6 +145,38 @@ def nli_texts(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 
     before = json.loads((out / NLI_DIR.name / CARD).read_text(encoding="utf-8"))
     _ship(model, loaded, out / NLI_DIR.name, losses, seconds, seed)
     write_card(out / NLI_DIR.name, {"on_answers": {name: before[name] for name in _HOW_TRAINED}})
+    checkpoint.unlink(missing_ok=True)
+
+
+@app.command()
+def hard_pairs(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
+    """Teaches the trained cross-encoder pairs of nearly equal words; half an hour on one core."""
+    schedule = _schedule(HARD_PAIRS_SCHEDULE, steps)
+    _teach_hard_pairs(teach_judge, out / CROSS_ENCODER_DIR.name, schedule, seed, threads)
+
+
+@app.command()
+def nli_hard_pairs(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
+    """Teaches the trained NLI model pairs of nearly equal words; half an hour on one core."""
+    schedule = _schedule(NLI_HARD_PAIRS_SCHEDULE, steps)
+    _teach_hard_pairs(teach_nli, out / NLI_DIR.name, schedule, seed, threads)
+
+
+def _teach_hard_pairs(
+    teach: Callable[..., tuple[list[float], float]],
+    directory: Path,
+    schedule: Schedule,
+    seed: int,
+    threads: int,
+) -> None:
+    torch.set_num_threads(threads)
+    model, loaded = load_cross_encoder(directory)
+    checkpoint = directory.with_name(f"{directory.name}_hard_pairs.checkpoint.pt")
+    losses, seconds = teach(model, loaded, schedule, seed=seed, checkpoint=checkpoint)
+    before = json.loads((directory / CARD).read_text(encoding="utf-8"))
+    _ship(model, loaded, directory, losses, seconds, seed)
+    earlier = {name: before[name] for name in (*_HOW_TRAINED, "on_answers") if name in before}
+    write_card(directory, {"before_hard_pairs": earlier})
     checkpoint.unlink(missing_ok=True)
 
 
@@ -248,7 +284,7 @@ def _answered(
 
 @app.command(name="all")
 def everything(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Runs all commands in order."""
+    """Runs what made the shipped models, in order."""
     tokenizer(out, seed)
     language_model(out, steps, seed, threads)
     second_language_model(out, steps, seed, threads)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -12,6 +13,7 @@ from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
 from cocoa_lab.embedded.answers import Answered, meaning
 from cocoa_lab.embedded.cross_encoder import pair_quality, scores
+from cocoa_lab.embedded.hard_evaluation import hard_quality, held_out_hard_pairs
 from cocoa_lab.embedded.pairs import Pair, make_pairs, sources
 from cocoa_lab.embedded.testbed import HeldOut, is_correct
 
@@ -130,7 +132,7 @@ def cross_encoder_quality(
     tokenizer: PreTrainedTokenizerFast,
     answered: Mapping[str, tuple[Sequence[HeldOut], Sequence[Answered]]],
 ) -> dict[str, Any]:
-    """Quality on held-out pairs, on pairs of the language model's answers, and in finding errors.
+    """Quality on held-out pairs, easy and hard, on pairs of answers, and in finding errors.
 
     answered: lines of the testbed and the language model's answers to them, by task.
     """
@@ -141,6 +143,7 @@ def cross_encoder_quality(
         auroc_errors[task] = uncertainty_quality(model, tokenizer, lines, answers)
     return {
         "held_out_pairs": pair_quality(model, tokenizer, held_out_pairs()),
+        "hard_pairs": hard_quality(partial(scores, model, tokenizer), held_out_hard_pairs()),
         "language_model_answers": pair_quality(model, tokenizer, own_pairs),
         "auroc_errors": auroc_errors,
     }

@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
 from cocoa_lab.embedded.cross_encoder import both_orders, in_batches, pair_logits, train_on_pairs
+from cocoa_lab.embedded.hard_pairs import KINDS
 from cocoa_lab.embedded.nli_pairs import FAMILY_SHARES, LABELS, NliPair, make_nli_pairs, nli_sources
 from cocoa_lab.embedded.training import Schedule
 from cocoa_lab.embedded.world.building import world_of
@@ -80,8 +81,9 @@ def mixed_loss(
     pairs: Sequence[NliPair],
 ) -> Tensor:
     """`nli_loss` of the answers among the pairs; of a text and a sentence only in that order."""
-    answers = [pair for pair in pairs if pair.family in FAMILY_SHARES]
-    texts = [pair for pair in pairs if pair.family not in FAMILY_SHARES]
+    of_answers = FAMILY_SHARES.keys() | KINDS.keys()
+    answers = [pair for pair in pairs if pair.family in of_answers]
+    texts = [pair for pair in pairs if pair.family not in of_answers]
     loss = torch.zeros(())
     if answers:
         loss = loss + nli_loss(model, tokenizer, answers)

@@ -12,6 +12,7 @@ from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
 from cocoa_lab.embedded.answers import Answered, meaning
 from cocoa_lab.embedded.cross_encoder import auc_by_family, both_orders
+from cocoa_lab.embedded.hard_evaluation import hard_quality, held_out_hard_pairs
 from cocoa_lab.embedded.nli import probabilities
 from cocoa_lab.embedded.nli_pairs import (
     LABELS,
@@ -155,15 +156,20 @@ def nli_quality(
     tokenizer: PreTrainedTokenizerFast,
     answered: Mapping[str, tuple[Sequence[HeldOut], Sequence[Answered]]],
 ) -> dict[str, Any]:
-    """Quality on held-out pairs of answers, of texts, and on pairs of the model's own samples.
+    """Quality on held-out pairs of answers, easy and hard, of texts, and on the model's samples.
 
     answered: lines of the testbed and the language model's answers to them, by task.
     """
+
+    def entailment(texts: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        return probabilities(model, tokenizer, texts)[:, _ENTAILMENT]
+
     own_pairs: list[Pair] = []
     for lines, answers in answered.values():
         own_pairs += sampled_pairs(lines, answers)
     return {
         "held_out_pairs": classification_quality(model, tokenizer, held_out_nli_pairs()),
+        "hard_pairs": hard_quality(entailment, held_out_hard_pairs()),
         "held_out_texts": text_quality(model, tokenizer, held_out_texts()),
         "contradicting_statements": statement_quality(model, tokenizer),
         "language_model_samples": same_meaning_quality(model, tokenizer, own_pairs),

@@ -3,7 +3,7 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cocoa_lab.embedded.corpus import all_topics
@@ -230,7 +230,12 @@ def _bare(word: str) -> str:
     return re.sub(r"[^\w']", "", word).lower()
 
 
-def make_pairs(source: Sources, count: int, rng: random.Random) -> list[Pair]:
+def make_pairs(
+    source: Sources,
+    count: int,
+    rng: random.Random,
+    shares: Mapping[str, float] = FAMILY_SHARES,
+) -> list[Pair]:
     """`count` pairs with the families in their shares; about half of them mean the same."""
     makers: dict[str, Callable[[], Pair]] = {
         "facts": lambda: _answer_pair("facts", source, rng),
@@ -242,7 +247,7 @@ def make_pairs(source: Sources, count: int, rng: random.Random) -> list[Pair]:
         "deletion": lambda: deletion_pair(source, rng),
     }
     pairs: list[Pair] = []
-    for family in rng.choices(list(FAMILY_SHARES), list(FAMILY_SHARES.values()), k=count):
+    for family in rng.choices(list(shares), list(shares.values()), k=count):
         pair = makers[family]()
         swapped = Pair(pair.second, pair.first, pair.same, pair.family)
         pairs.append(pair if rng.random() < 0.5 else swapped)

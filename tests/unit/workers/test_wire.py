@@ -106,7 +106,8 @@ def test_a_score_that_is_no_probability_is_no_reply(score):
 
 def test_contexts_are_right_parts_of_what_was_asked():
     texts = [("one two", "three"), ("four", "five")]
-    assert wire.decode_fit(to_json({"comparer": None, "texts": texts})) == (None, texts)
+    asked = wire.decode_fit(to_json({"comparer": None, "texts": texts}))
+    assert (asked.comparer, asked.texts) == (None, texts)
     value = result_of(["two", ""])
     assert wire.decode_contexts(texts, value) == ["two", ""]
     for wrong in (["two"], ["one", ""], [3, ""]):

@@ -52,4 +52,5 @@ async def test_tools_and_variables_of_a_template_do_not_go_with_them():
 
 def test_workers_elsewhere_get_them():
     request = showing(image(), timeout_s=None)
-    assert decode_generate(encode_request(request, streams=False), None) == (request, False)
+    read = decode_generate(encode_request(request, streams=False))
+    assert (read.request, read.streams) == (request, False)

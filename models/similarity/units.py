@@ -1,0 +1,135 @@
+"""Pure: units of measures and money, by their signs and by their names in six languages."""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+Unit = tuple[str, Fraction]  # its dimension, and its factor in the base unit of that
+
+_PREFIXES = {
+    "n": ("1e-9", "nano"),
+    "µ": ("1e-6", "micro mikro"),
+    "m": ("1e-3", "milli mili milí"),
+    "c": ("1e-2", "centi centí zenti"),
+    "d": ("1e-1", "deci dezi"),
+    "h": ("1e2", "hecto hekto"),
+    "k": ("1e3", "kilo kiló chilo quilo quiló quilô"),
+    "M": ("1e6", "mega"),
+    "G": ("1e9", "giga"),
+    "T": ("1e12", "tera"),
+}
+_METERS = "meter meters metre metres metern mètre mètres metro metros metri"
+_GRAMS = "gram grams gramm gramme grammes gramo gramos grammi grama gramas"
+_LITERS = "liter liters litre litres litro litros litri"
+_SECONDS = "second seconds sekunde sekunden seconde secondes segundo segundos secondo secondi"
+_METRIC = (  # dimension, sign, prefixes, names; of prefixes with one letter the first is meant
+    ("length", "m", "kcmµn", _METERS),
+    ("mass", "g", "kmµ", _GRAMS),
+    ("volume", "l", "mcdh", _LITERS),
+    ("time", "s", "mµn", _SECONDS),
+    ("power", "W", "kMGTm", "watt watts"),
+    ("frequency", "Hz", "kMG", "hertz"),
+    ("voltage", "V", "km", "volt volts"),
+    ("current", "A", "mk", "ampere amperes amp amps"),
+    ("force", "N", "kM", "newton newtons"),
+    ("energy", "J", "kMG", "joule joules"),
+    ("pressure", "Pa", "hkMG", "pascal pascals"),
+    ("data", "B", "kMGT", "byte bytes"),
+)
+_OTHERS = (
+    *(("length", f, w) for f, w in ((1e-3, "мм"), (1e-2, "см"), (1, "м"), (1e3, "км"))),
+    ("length", 1609.344, "mile miles mi meile meilen"),
+    ("length", 0.3048, "foot feet ft"),
+    ("length", 0.0254, "inch inches"),
+    ("length", 0.9144, "yard yards yd yds"),
+    *(("mass", f, w) for f, w in ((1e-3, "мг"), (1e3, "кг kilo kilos"), (1e6, "т"), (1e-6, "mcg"))),
+    ("mass", 1e6, "t ton tons tonne tonnes tonnen"),
+    ("mass", 453.59237, "lb lbs pound pounds £ gbp"),  # of both one says pounds
+    ("mass", 453.59237 / 16, "oz ounce ounces"),
+    ("time", 1, "sec"),
+    ("time", 60, "min mins minute minutes minuten minutos minuti"),
+    ("time", 3600, "h hr hrs hour hours stunde stunden heure heures hora horas ora ore"),
+    ("time", 86400, "day days tag tage tagen jour jours día días dias giorni"),
+    ("time", 604800, "week weeks wk wks woche wochen semaine semaines semana semanas settimane"),
+    ("time", 2629800, "month months monat monate monaten mois mes meses mese mesi mês"),
+    ("time", 31557600, "year years yr yrs jahr jahre jahren an ans année années año años"),
+    ("time", 31557600, "anno anni anos"),
+    ("volume", 3.785411784, "gallon gallons gal"),
+    *(("speed", f, w) for f, w in ((3.6, "m/s"), (1, "km/h kmh kph stundenkilometer"))),
+    *(
+        ("speed", f, w)
+        for f, w in ((3600, "km/s"), (1.609344, "mph mi/h"), (1.852, "kn knot knots"))
+    ),
+    ("length^2", 1e4, "ha hectare hectares hektar"),
+    ("length^2", 4046.8564224, "acre acres"),
+    ("energy", 3.6e6, "kwh"),
+    ("share", 0.01, "% percent prozent pct"),
+    ("year before Christ", 1, "bc bce"),
+    ("year after Christ", 1, "ad ce"),
+    ("temperature C", 1, "°c celsius"),
+    ("temperature F", 1, "°f fahrenheit"),
+    ("dollar", 1, "$ usd dollar dollars"),
+    ("euro", 1, "€ eur euro euros"),
+    ("yen", 1, "¥ yen jpy"),
+    ("rupee", 1, "₹ inr rupee rupees"),
+)
+DEGREES = frozenset(("degree", "degrees", "grad", "degrés", "grados", "gradi", "graus"))
+_HOUR: Unit = ("time", Fraction(3600))
+# In front of a unit, or behind it.
+POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2}
+POWERS |= {"carré": 2, "carrés": 2, "cuadrado": 2, "cuadrados": 2, "quadrati": 2, "quadrados": 2}
+POWERS |= {"cube": 3, "cubes": 3, "cubed": 3, "cúbico": 3, "cúbicos": 3, "cubi": 3}
+PER = frozenset(("per", "an", "a", "pro", "par", "por"))
+
+
+def raised(unit: Unit, power: int) -> Unit:
+    """A unit to a power: square metres."""
+    dimension, factor = unit
+    return unit if power == 1 else (f"{dimension}^{power}", factor**power)
+
+
+def _metric() -> Iterator[tuple[str, Unit]]:
+    for dimension, sign, prefixes, names in _METRIC:
+        for name in names.split():
+            yield name, (dimension, Fraction(1))
+        yield sign, (dimension, Fraction(1))
+        for prefix in prefixes:
+            factor, words = _PREFIXES[prefix]
+            yield prefix + sign, (dimension, Fraction(factor))
+            for word in words.split():
+                yield from ((word + name, (dimension, Fraction(factor))) for name in names.split())
+
+
+def _units() -> dict[str, Unit]:
+    units = {word: (d, Fraction(str(f))) for d, f, words in _OTHERS for word in words.split()}
+    units |= _metric()
+    for word, unit in list(units.items()):
+        if unit[0] == "length":
+            units |= {f"{word}2": raised(unit, 2), f"quadrat{word}": raised(unit, 2)}
+            units |= {f"{word}3": raised(unit, 3), f"kubik{word}": raised(unit, 3)}
+        if len(word) > 1:  # of one letter, N is a unit, and n none
+            units.setdefault(word.casefold(), unit)
+    return units
+
+
+_UNITS: Mapping[str, Unit] = _units()
+
+
+def unit_of(text: str) -> Unit | None:
+    """What a word or sign measures; None for none.
+
+    >>> unit_of("mW"), unit_of("KG")
+    (('power', Fraction(1, 1000)), ('mass', Fraction(1000, 1)))
+    """
+    return _UNITS.get(text) or _UNITS.get(text.casefold())
+
+
+def per(unit: Unit, time: Unit) -> Unit | None:
+    """A length in the time of another unit; None where that is no speed, or one of whole days."""
+    if unit[0] != "length" or time[0] != "time" or time[1] not in (1, 3600):
+        return None
+    return "speed", unit[1] / time[1] * Fraction("3.6")
+
+
+def times(unit: Unit, time: Unit | None) -> Unit | None:
+    """Kilowatts for an hour; None for what is no energy."""
+    return ("energy", unit[1] * 3600) if unit[0] == "power" and time == _HOUR else None
