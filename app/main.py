@@ -165,9 +165,7 @@ async def _start(
     policy = Policy(
         settings.limits, calibrator, second_model, rejects_foreign, settings.merge_system
     )
-    memory = None
-    if cache is not None:
-        memory = Memory(cache, telemetry)
+    memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
     await service.supervisor.start(workers.by_name(), service.scorer.threads)
     for setting, reason in unmet(service.capabilities()).items():

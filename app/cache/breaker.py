@@ -28,8 +28,6 @@ class Breaker:
     Attributes:
         probe: an exchange within so many seconds; raises while Redis is not well.
         parts: lanes and connections, which are closed before a probe and at the end.
-        timeout_s: what an exchange may take.
-        on_state: told of each change.
         lost: what it means that it opens, for the log.
         found: what it means that it closes again.
         state: only "closed" lets anything be asked. "suspect", also at the start, is decided by a

@@ -182,8 +182,7 @@ async def _asked(
 async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
     if role == "generation":
         return [await connect_generator(config, hooks)]
-    language_model = LanguageModel.of(config.generation)
-    comparers, _ = await connect_comparers(config, hooks, language_model)
+    comparers, _ = await connect_comparers(config, hooks, LanguageModel.of(config.generation))
     return list(comparers.values())
 
 

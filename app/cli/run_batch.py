@@ -133,10 +133,7 @@ class _Batch:
                 "body": body,
             }
             self.answers.write(line, response=told)
-            outcome = "refused"
-            if response.is_success:
-                outcome = "answered"
-            self.on_outcome(outcome)
+            self.on_outcome("answered" if response.is_success else "refused")
 
     async def _response(self, line: Line, client: httpx.AsyncClient) -> httpx.Response:
         """What the service says of a line; asked again where it was busy or away."""

@@ -74,7 +74,6 @@ class Answer:
     """One served answer, as far as a label needs it.
 
     Attributes:
-        id: of its response.
         served_at: Unix seconds.
         estimator: the one whose value was the uncertainty.
         scores: estimator to its value; None where it had none.

@@ -105,7 +105,6 @@ class Origins:
     a name of its own that leads to this machine (DNS rebinding).
 
     Args:
-        address: that the service listens on.
         allowed_hosts: names by which it may be called, beside those that are its own; "*" for any.
         cors_origins: whose pages may ask; "*" for any.
     """

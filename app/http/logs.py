@@ -228,8 +228,5 @@ def _exceptions(error: BaseException | None) -> list[dict[str, Any]]:
     told = []
     while error is not None:
         told.append({"type": type(error).__name__, "at": places_of(error)})
-        cause = error.__cause__
-        if cause is None and not error.__suppress_context__:
-            cause = error.__context__
-        error = cause
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return told

@@ -97,8 +97,7 @@ class RequestLog:
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 state["status"] = message["status"]
-                headers = message.get("headers", ())
-                message["headers"] = [*headers, (b"x-request-id", request_id)]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id)]
                 if scope["path"] in _PAGES_OF_DOCUMENTATION:
                     message["headers"] += _NO_FRAMES
             await send(message)

@@ -33,7 +33,6 @@ class Service:
     Attributes:
         feedback: labels; None where none are collected.
         access: keys and their limits; None where everybody may ask.
-        tracing: None where nobody wants traces.
         scorer: None until the workers are loaded.
         git_revision: of the sources; None where nobody knows it.
         began_at: seconds since 1970.

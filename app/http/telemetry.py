@@ -67,8 +67,7 @@ def _guarded(observe: Callable[..., None]) -> Callable[..., None]:
 class Telemetry(Observer):
     """Metrics, by names without `cocoa_`; no method `observe_…` or `set_…` ever raises.
 
-    Args:
-        worker: what this process does; None for a gateway, which tells all there is.
+    A worker tells what is of its role; a gateway, which has none, all there is.
     """
 
     def __init__(self, worker: Role | None = None) -> None:

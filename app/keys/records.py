@@ -69,7 +69,6 @@ class Key:
             number.
         tokens_per_minute: that are computed: prompts, answers and samples; None for any number.
         max_concurrent: requests under way; None for any number.
-        modes: that may be asked for.
         expires: when the key ends; None for never.
     """
 
@@ -149,7 +148,6 @@ class Place:
     """One request of a key.
 
     Attributes:
-        costs_tokens: whether the budget of tokens matters for it.
         is_asked: whether somebody waits for what Redis says of it.
         is_counted: whether it is among this gateway's requests under way.
     """

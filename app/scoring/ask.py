@@ -31,7 +31,6 @@ class Caller:
     Attributes:
         name: of their key; who shares it shares turns.
         namespace: of what is cached and can be labelled.
-        modes: that they may ask for.
         charge: told how many tokens were computed for them, as soon as they are.
     """
 
@@ -96,9 +95,7 @@ class Ask:
         of_tokens: whether the default ones are those that read no samples.
         primary: the one whose value is *the* uncertainty; None for the default one.
         similarity: name of the similarity function; None for the deployment's default.
-        return_samples: whether samples are wanted with all that is known of them.
         explain: whether the samples are wanted in groups by meaning.
-        return_tokens: whether the answer's tokens are wanted with all that is known of them.
         num_tops: likeliest tokens that are wanted of each of the shown texts'.
         num_shown: texts that are shown: the scored one, then the first others of its law.
         units: the parts of the answer that are scored by themselves; "answer" for it alone.

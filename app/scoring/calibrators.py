@@ -90,7 +90,6 @@ class ServedCalibrator:
     Nobody labels what is served, but its uncertainties are compared with the reference's.
 
     Attributes:
-        checked_for: the models that it was last checked for.
         shifted: groups, estimators and calibrations whose latest scores no longer look like the
             reference's.
     """

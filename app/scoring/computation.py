@@ -74,7 +74,6 @@ class Computation:
 
     Attributes:
         name: of the entry in a cache, by the weights that were there at the start; "" without.
-        parts: of the answer; None where none are wanted.
         recorded: in place of what the generator would be asked; None asks it.
     """
 

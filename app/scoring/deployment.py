@@ -77,8 +77,6 @@ class Deployment:
 
 def models_of(workers: Workers) -> Models:
     comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
-    nli: ComparerInfo | None = None
-    if workers.nli is not None:
-        nli = workers.nli.info
+    nli = None if workers.nli is None else workers.nli.info
     default, of_given = workers.default_similarity, workers.similarity_of_given
     return Models(workers.generator.info, comparers, default, nli, of_given)

@@ -265,9 +265,7 @@ def _message(message: Mapping[str, Any]) -> list[Any]:
 
 
 def _prefix(namespace: str) -> str:
-    if not namespace:
-        return ""
-    return f"{namespace}:"
+    return namespace and f"{namespace}:"
 
 
 def digest(parts: Any) -> str:

@@ -74,7 +74,6 @@ class Plan:
 
     Attributes:
         estimators: names to score, the primary among them.
-        primary: the one whose value is the uncertainty.
         statistics: all that is computed, derived ones included.
         read: all that estimators and the strategy read, be it known here or not; of `statistics`
             the others are for returned fields only.

@@ -43,9 +43,7 @@ class Result:
 
     Attributes:
         generation: what the model wrote; None where it was not asked.
-        evidence: statistics, y* and samples.
         scores: estimator to its value; None where it has none, for which `reasons` says why.
-        source: of what was computed.
         comparer: of the plan's similarity function.
         probes: of the generator, by the statistic that each predicts.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.

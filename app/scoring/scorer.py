@@ -61,7 +61,6 @@ class Policy:
     """A deployment's limits, calibrator, and ways with an answer that does not pass.
 
     Attributes:
-        limits: of asks; None bounds none, where they are one's own.
         second_model: asked where an answer does not pass and the ask says so.
         rejects_foreign: an answer to a prompt unlike those of the calibrator never passes.
         merges_system: system messages that a chat template refuses or leaves out go before the

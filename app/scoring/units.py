@@ -61,7 +61,6 @@ class ScoredUnit:
     Attributes:
         estimator: whose value is the unit's uncertainty: that of its kind, or `consistency` for one
             without tokens; None where none is defined for its kind.
-        scores: estimator to its value; None where it has none, for which `reasons` says why.
     """
 
     unit: Unit
@@ -81,7 +80,6 @@ class ScoredUnits:
     """All units of an answer, the answer itself first.
 
     Attributes:
-        parts: that they were made of.
         mean, greatest: of the uncertainties of the parts by the estimator of their kind, or where
             none has tokens, of all; None where none has any.
     """
@@ -98,7 +96,6 @@ class Scored:
 
     Attributes:
         scores: estimator to its value; None where it has none, for which `reasons` says why.
-        units: None where they were not asked for.
     """
 
     scores: Mapping[str, float | None]
@@ -114,7 +111,6 @@ class Fields:
         schema: that the answer follows; true where there is none.
         max_units: that are told of one answer, and as many of what it lacks.
         tools: that the model may call. An answer without calls may then be text.
-        steps: that all comparing may take.
 
     Attributes:
         pairs: of strings whose similarity `parts` reads, in both directions.

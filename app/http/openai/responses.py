@@ -106,10 +106,7 @@ class Wanted:
     """What a request says of its response.
 
     Attributes:
-        model: the name that the request gives.
-        logprobs: whether it wants the log-probs of the answer's tokens.
         usage: whether its stream ends with the usage.
-        n: how many choices it wants.
         tools: names of those that its answer may call.
         repeated: fields of it that the response has, too.
     """

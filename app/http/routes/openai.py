@@ -154,7 +154,6 @@ def _chat_of(body: ResponseRequest) -> tuple[ChatRequest, dict[str, str]]:
 def _ask_here(body: _Asked, scorer: Scorer) -> Ask:
     """What is asked, if this deployment has the model and what is wanted of it."""
     ask = ask_of(body, light=is_light(body.model, scorer.workers.generator.info))
-    known = scorer.available_statistics(ask)
-    if body.wants_logprobs and "answer_token_logprobs" not in known:
+    if body.wants_logprobs and "answer_token_logprobs" not in scorer.available_statistics(ask):
         raise StatisticUnavailable("this deployment's model tells no log-probs", field="logprobs")
     return ask
