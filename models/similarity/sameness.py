@@ -151,16 +151,17 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
         return None
     if a.frame == b.frame:
         return _in_one_frame(a.numbers, b.numbers)
-    ours, theirs = _active(a.frame), _active(b.frame)
-    if ours == theirs:
+    ours, theirs = _actives(a.frame), _actives(b.frame)
+    if not ours.isdisjoint(theirs):
         return None if a.numbers else "same"
     if len(a.frame) == len(b.frame) and all(map(_are_same_or_opposed, a.frame, b.frame)):
         return "different"
     names = a.names | b.names
-    if (ours, theirs) != (a.frame, b.frame):
+    if (ours, theirs) != ({a.frame}, {b.frame}):
         names |= {a.frame[0], b.frame[0]}
-    if len(ours) == len(theirs) and _are_exchanged(ours, theirs, names):
-        return "different"
+    for first, second in product(ours, theirs):
+        if len(first) == len(second) and _are_exchanged(first, second, names):
+            return "different"
     for one, other in ((a, b), (b, a)):
         if one.is_negated and not other.is_negated and _denies(one, other):
             return "different"
@@ -182,14 +183,19 @@ def _denies(negated: Reading, other: Reading) -> bool:
     return covers(other.numbers, negated.numbers)
 
 
-def _active(frame: tuple[str, ...]) -> tuple[str, ...]:
-    """A frame, and of a passive one ("Bert was hired by Anna") the active one."""
-    if frame.count("by") != 1 or frame.index("by") < 3:
-        return frame
-    by = frame.index("by")
-    if frame[by - 2] not in _PASSIVE:
-        return frame
-    return (*frame[by + 1 :], frame[by - 1], *frame[: by - 2])
+def _actives(frame: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """A frame, and of a passive one ("Bert was hired by Anna in May") what may be the active one.
+
+    Nobody says where the name behind "by" ends.
+    """
+    by = frame.index("by") if frame.count("by") == 1 else 0
+    if by < 3 or frame[by - 2] not in _PASSIVE:
+        return {frame}
+    subject, verb, behind = frame[: by - 2], frame[by - 1], frame[by + 1 :]
+    actives = {(*behind, verb, *subject)}
+    for end in range(1, min(len(behind), _MOST_WORDS_OF_NAME + 1)):
+        actives.add((*behind[:end], verb, *subject, *behind[end:]))
+    return actives
 
 
 def _are_exchanged(frame: Sequence[str], other: Sequence[str], names: frozenset[str]) -> bool:

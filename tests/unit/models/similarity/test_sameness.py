@@ -125,6 +125,8 @@ SAME = [
     ("Panama-City", "Panama City"),
     ("3. Mai", "3 May"),
     ("Anna hired Bert.", "Bert was hired by Anna."),
+    ("Rosa praised Clara for years.", "Clara was praised by Rosa for years."),
+    ("Rosa Parks praised Clara.", "Clara was praised by Rosa Parks."),
     ("Fire destroyed the house.", "The house was destroyed by fire."),
     ("O(n*log(n))", "O(n log n)"),
     ("$O(n \\log n)$", "O(n log n)"),
@@ -250,6 +252,8 @@ DIFFERENT = [
     ("[3, -4]", "[-4, 3]"),
     ("f(2)", "f(3)"),
     ("Anna hired Bert.", "Anna was hired by Bert."),
+    ("Newton praised Parks in Rome.", "Newton was praised by Parks in Rome."),
+    ("Rosa Parks praised Clara in May.", "Rosa Parks was praised by Clara in May."),
     ("The man bitten by the dog.", "The dog bitten by the man."),
 ]
 OF_A_MODEL = [
