@@ -61,7 +61,6 @@ class AnswerPart:
     Attributes:
         name: of a field, of its path (`part_name`): keys may tell what nobody wants kept.
         span: its first character in the answer, and the one behind its last.
-        scores: estimator to its value; None where it had none.
     """
 
     name: str | None
@@ -79,7 +78,6 @@ class Answer:
         scores: estimator to its value; None where it had none.
         binding: what the scores came from, `share_cut` among this answer and its samples; None
             where the client brought samples or log-probs, which nobody knows the origin of.
-        calibrator: id of the one that was served.
         text: the answer; None unless texts are kept.
         namespace: whose answer it is; nobody else's label finds it.
         parts: the first of its parts, where they were asked for.

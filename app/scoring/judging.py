@@ -104,7 +104,6 @@ class Judgement:
     Attributes:
         confidence: P(correct) in [0, 1].
         percentile: share of the reference answers that are surer, in [0, 100].
-        calibrator: id of the calibrator that says so.
         has_shifted: what is served no longer looks like what was calibrated.
     """
 

@@ -31,7 +31,6 @@ class PairScores:
         is_current: whether every reply came from those weights, so that it may be remembered.
         num_tokens: of texts, as far as they are known without counting.
         memory: holds scores of earlier asks; None where none may serve.
-        observer: told how many distinct pairs were looked up, and how many were found.
         token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
             charges nothing.
         known: scores by identity of the comparer, shared with other asks; new ones are put there.

@@ -85,7 +85,6 @@ class Plan:
         unit_primary: the one whose value is the uncertainty of a part.
         parts_compared_by: what compares parts with what the samples have in their place; None where
             they are not.
-        calibrator: that says what the scores mean; None where none is served.
     """
 
     ask: Ask
