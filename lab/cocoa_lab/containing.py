@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import product
 
 from models.similarity.added import without_accents
-from models.similarity.numbers import UNIT_OF
 from models.similarity.reading import with_joined_initials
+from models.similarity.units import unit_of
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265#{_MONEY}"
@@ -48,7 +48,7 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
     """
     text = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
     text = with_joined_initials(without_accents(text))
-    text = _UNIT.sub(lambda unit: f" {unit[0]}" if unit[0] in UNIT_OF else unit[0], text)
+    text = _UNIT.sub(_apart, text)
     found: list[str] = []
     for match in _WORD.finditer(text):
         if match["number"]:
@@ -65,6 +65,12 @@ def _number(match: re.Match[str]) -> Iterator[str]:
     yield "-" * ("-" in before) + "0" * number.startswith(".") + number
     yield from before.replace("-", "").replace("+", "")
     yield from match["behind"] or ""
+
+
+def _apart(behind: re.Match[str]) -> str:
+    """What stands at a number, as a word where it is a unit: "15mg", and not the room "16A"."""
+    is_unit = behind[0].islower() and unit_of(behind[0]) is not None
+    return f" {behind[0]}" if is_unit else behind[0]
 
 
 def _is_article(text: str, match: re.Match[str], capital_is_article: bool) -> bool:
