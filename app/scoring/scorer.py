@@ -236,11 +236,8 @@ class Scorer:
             return Parts(), 0.0
         ask, subject, claims = work.plan.ask, computed.evidence.subject, None
         if ask.splits_claims and not subject.answer.no_answer:
-            generator, limits, turn = (
-                self.workers.generator,
-                self.policy.limits,
-                self._turn(ask, 1),
-            )
+            generator, limits = self.workers.generator, self.policy.limits
+            turn = self._turn(ask, 1)
             claims = await split(ask, subject.answer.text, generator, memory, limits, turn)
         began_at = time.monotonic()
         parts = as_read(await work.parts.compared(subject, claims), computed.generation)
