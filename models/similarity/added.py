@@ -62,6 +62,7 @@ _ENDING = re.compile(
 )
 # "it's", "they've": what hangs on a function word.
 _CONTRACTED = re.compile("'(?:s|m|d|re|ve|ll)$")
+PASSIVE = frozenset(("is", "are", "was", "were"))
 # Without its sign such a number is another one: "10 %" and "10".
 _UNIT_SIGN = re.compile("[%$€£¥₹°]")
 # "l'eau", "d'Ivoire".
@@ -177,6 +178,8 @@ def _has_digit(text: str) -> bool:
 def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
     """Whether a function word is a name ("The Who", "Vitamin A"), or part of a formula."""
     item, before, behind = every[i], every[i - 1] if i else _NOT, every[i + 1 : i + 2]
+    if item.word == "by" and i > 2 and every[i - 2].word in PASSIVE:  # tells who did it to whom
+        return True
     if before.numbers and behind and behind[0].numbers:
         return item.word in _OF_NUMBERS
     if before.text in SIGNS or (behind and behind[0].text in SIGNS):
@@ -214,7 +217,8 @@ def word_set(text: str) -> frozenset[str]:
     >>> sorted(word_set("Peru's twelve cafés")), word_set("12") <= word_set("the 12th")
     (['12', 'cafes', 'peru'], True)
     """
-    return frozenset(chain.from_iterable(map(_keys, read(text))))
+    items = (item for item in read(text) if item.word != "by")  # see `_is_telling`
+    return frozenset(chain.from_iterable(map(_keys, items)))
 
 
 def _keys(item: Item) -> Iterator[str]:

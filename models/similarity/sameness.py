@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import Literal
 
-from models.similarity.added import FUNCTION_WORDS
+from models.similarity.added import FUNCTION_WORDS, PASSIVE
 from models.similarity.numbers import JOINING, Number, listed
 from models.similarity.reading import NUMBER, SIGNS, Item, read
 
@@ -67,7 +67,6 @@ _MUTUAL = listed(
 )
 # Leads from one name to the other without a verb.
 _DIRECTED = frozenset("<>\u2264\u2265-/^\u2192") | listed("to nach into hacia towards")
-_PASSIVE = frozenset(("is", "are", "was", "were"))
 _MOST_WORDS_OF_NAME = 5
 # Before a word that it makes its opposite: "unsafe", "illegal".
 _UN = re.compile("(?:un|in|im|il|ir|dis|non)(?=.{4})")
@@ -189,7 +188,7 @@ def _actives(frame: tuple[str, ...]) -> set[tuple[str, ...]]:
     Nobody says where the name behind "by" ends.
     """
     by = frame.index("by") if frame.count("by") == 1 else 0
-    if by < 3 or frame[by - 2] not in _PASSIVE:
+    if by < 3 or frame[by - 2] not in PASSIVE:
         return {frame}
     subject, verb, behind = frame[: by - 2], frame[by - 1], frame[by + 1 :]
     actives = {(*behind, verb, *subject)}

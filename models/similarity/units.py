@@ -20,7 +20,7 @@ _PREFIXES = {
 _METERS = "meter meters metre metres metern mètre mètres metro metros metri"
 _GRAMS = "gram grams gramm gramme grammes gramo gramos grammi grama gramas"
 _LITERS = "liter liters litre litres litro litros litri"
-_SECONDS = "second seconds sekunde sekunden seconde secondes segundo segundos secondo secondi"
+_SECONDS = "sec second seconds sekunde sekunden seconde secondes segundo segundos secondo secondi"
 _METRIC = (  # dimension, sign, prefixes, names; of prefixes with one letter the first is meant
     ("length", "m", "kcmµn", _METERS),
     ("mass", "g", "kmµ", _GRAMS),
@@ -45,7 +45,6 @@ _OTHERS = (
     ("mass", 1e6, "t ton tons tonne tonnes tonnen"),
     ("mass", 453.59237, "lb lbs pound pounds £ gbp"),  # of both one says pounds
     ("mass", 453.59237 / 16, "oz ounce ounces"),
-    ("time", 1, "sec"),
     ("time", 60, "min mins minute minutes minuten minutos minuti"),
     ("time", 3600, "h hr hrs hour hours stunde stunden heure heures hora horas ora ore"),
     ("time", 86400, "day days tag tage tagen jour jours día días dias giorni"),
@@ -59,12 +58,10 @@ _OTHERS = (
         ("speed", f, w)
         for f, w in ((3600, "km/s"), (1.609344, "mph mi/h"), (1.852, "kn knot knots"))
     ),
-    ("length^2", 1e4, "ha hectare hectares hektar"),
-    ("length^2", 4046.8564224, "acre acres"),
+    *(("length^2", f, w) for f, w in ((1e4, "ha hectare hectares"), (4046.8564224, "acre acres"))),
     ("energy", 3.6e6, "kwh"),
     ("share", 0.01, "% percent prozent pct"),
-    ("year before Christ", 1, "bc bce"),
-    ("year after Christ", 1, "ad ce"),
+    *(("year after Christ", f, w) for f, w in ((-1, "bc bce"), (1, "ad ce"))),
     ("temperature C", 1, "°c celsius"),
     ("temperature F", 1, "°f fahrenheit"),
     ("dollar", 1, "$ usd dollar dollars"),

@@ -23,7 +23,7 @@ CAPITAL = "What is the capital of Peru?"
         ("¿Cuál es la capital del Perú?", "La capital del Perú es Lima.", "Lima"),
         ("秘鲁的首都是什么", "秘鲁的首都是利马", "利马"),
         ("When did the war of 1939 end?", "The war of 1939 ended in 1945.", "1939 ended 1945"),
-        ("Which band is it?", "It is played by The Who.", "played The Who"),
+        ("Which band is it?", "It is played by The Who.", "played by The Who"),
         ("Is it safe?", "It is not safe.", "no"),
         ("Is it safe?", "It is safe for adults.", "adults"),
         ("Can penguins fly?", "Penguins cannot fly.", "no"),

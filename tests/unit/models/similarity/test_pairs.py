@@ -49,13 +49,17 @@ def test_rules_see_function_words_of_texts_that_are_cut(question, a, b, is_same)
     assert rules.value(*compared, "similarity") == is_same
 
 
-def test_whole_texts_that_are_cut_to_one_may_not_disagree():
-    """Whatever their order, none is judged by what another one says."""
-    samples = ["Bert hired Anna.", "Bert was hired by Anna."]
-    for order in (samples, samples[::-1]):
+def test_who_did_it_is_told_of_texts_with_the_same_words():
+    samples = {
+        "Bert hired Anna.": 0.0,
+        "Bert was hired by Anna.": 1.0,
+        "Anna was hired by Bert.": 0.0,
+    }
+    for order in (list(samples), list(samples)[::-1]):
         rules = PairRules(cuts=True).of_question("What happened?")
         answer, *compared = [rules.compared(text) for text in ("Anna hired Bert.", *order)]
-        assert {rules.value(answer, text, "similarity") for text in compared} == {None}
+        values = [rules.value(answer, text, "similarity") for text in compared]
+        assert values == [samples[text] for text in order]
 
 
 def test_both_directions_are_averaged_and_samples_count_with_multiplicity():
