@@ -1,6 +1,5 @@
 """What a request asks of a server, in the server's own way."""
 
-import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from models.images import as_sent, images_of
 from models.records import EFFORT, NO_EFFORT, GenerationRequest, Grammar
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
+from workers.calling import together
 from workers.calls import Calls, Denied, Failed, Rejected, read
 from workers.client import Client
 from workers.openai.found import OpenAIServer
@@ -185,7 +185,7 @@ async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
     """A grammar in which marks that are tokens of the server's are."""
     if grammar.kind == "json_schema" or not calls.can.profile.tokenizes:
         return grammar
-    pieces = await asyncio.gather(*(tokenize(calls, mark) for mark in MARKS))
+    pieces = await together(*(tokenize(calls, mark) for mark in MARKS))
     ids = {mark: tokens[0] for mark, tokens in zip(MARKS, pieces, strict=True) if len(tokens) == 1}
     return with_tokens(grammar, ids)
 
