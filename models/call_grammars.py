@@ -15,29 +15,27 @@ from models.units.tool_calls import schema_of_one
 # What Mistral's models write in front of calls, and those of Qwen around one.
 MARKS = MARK, OPEN, CLOSE = "[TOOL_CALLS]", "<tool_call>", "</tool_call>"
 
+# The rules that read a mark as text, and as one token.
+_MARK_RULES = {
+    MARK: ('mark: "[TOOL_CALLS]"', "mark: <[{id}]>"),
+    OPEN: (
+        r"""first[lazy]: /\s*([^\s\{\[](.|\n)*)?<tool_call>/
+next[lazy]: /(.|\n)*<tool_call>/
+alone[lazy]: /\s{0,4}<tool_call>/""",
+        r"""first: WORDS? <[{id}]>
+next: BEHIND? <[{id}]>
+alone: /\s{1,4}/? <[{id}]>""",
+    ),
+    CLOSE: ('close: "</tool_call>"', "close: <[{id}]>"),
+}
 _CALLS = r"""
-mark: "[TOOL_CALLS]"
-close: "</tool_call>"
 bare: objects | mark? " "? "[" call (", " call)* "]"
 objects: object ((";" " "? | "\n") object)*
 object: call | other
 block: "\n"? call "\n"? close
-first[lazy]: /\s*([^\s\{\[](.|\n)*)?<tool_call>/
-next[lazy]: /(.|\n)*<tool_call>/
-alone[lazy]: /\s{0,4}<tool_call>/
 BEHIND: /(.|\n)*/ & ~/(.|\n)*<tool_call>(.|\n)*/
 WORDS: /\s*([^\s\{\[](.|\n)*)?/ & BEHIND & ~/\s*<\|(python_tag|tool_call)\|>(.|\n)*/
 """
-# Of those, the ones that read otherwise where a mark is one token.
-_BY_TOKENS = {
-    MARK: {'mark: "[TOOL_CALLS]"': "mark: <[{id}]>"},
-    OPEN: {
-        r"first[lazy]: /\s*([^\s\{\[](.|\n)*)?<tool_call>/": "first: WORDS? <[{id}]>",
-        r"next[lazy]: /(.|\n)*<tool_call>/": "next: BEHIND? <[{id}]>",
-        r"alone[lazy]: /\s{0,4}<tool_call>/": r"alone: /\s{1,4}/? <[{id}]>",
-    },
-    CLOSE: {'close: "</tool_call>"': "close: <[{id}]>"},
-}
 # By whether it may call several, and whether an answer without calls is JSON.
 _STARTS = {
     (True, False): "WORDS | first block (next block)* BEHIND | bare",
@@ -57,7 +55,8 @@ def grammar_of_calls(
         several: whether one answer may call several times.
         answer: schema of an answer without calls; None for any text.
     """
-    rules = [_CALLS.strip(), f"start: {_STARTS[several, answer is not None]}"]
+    rules = [by_text for by_text, _ in _MARK_RULES.values()]
+    rules += [_CALLS.strip(), f"start: {_STARTS[several, answer is not None]}"]
     rules.append('one: object | mark? " "? "[" call "]"')
     for name, arguments in (("call", "arguments"), ("other", "parameters")):
         rules.append(f"{name}: %json {grammar_of(schema_of_one(tools, arguments)).source}")
@@ -73,6 +72,6 @@ def with_tokens(grammar: Grammar, ids: Mapping[str, int]) -> Grammar:
     """
     source = grammar.source
     for mark, token_id in ids.items():
-        for spelt, by_token in _BY_TOKENS[mark].items():
-            source = source.replace(spelt, by_token.replace("{id}", str(token_id)), 1)
+        by_text, by_token = _MARK_RULES[mark]
+        source = source.replace(by_text, by_token.replace("{id}", str(token_id)), 1)
     return Grammar(grammar.kind, source)
