@@ -19,7 +19,7 @@ from models.similarity.numbers import (
     scales_of,
 )
 from models.similarity.spelled import in_digits
-from models.similarity.units import DEGREES, PER, POWERS, Unit, per, raised, times, unit_of
+from models.similarity.units import DEGREES, PER, POWERS, Unit, energy_of, raised, speed_of, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,9 +342,9 @@ def _unit_at(items: Sequence[Item], start: int) -> tuple[Unit | None, int]:
         power, i = int(texts[i + 1]), i + 2
     unit = raised(unit, power)
     time = unit_of(texts[i + 1]) if words[i] in PER else None
-    if time and (speed := per(unit, time)):
+    if time and (speed := speed_of(unit, time)):
         unit, i = speed, i + 2
-    elif energy := times(unit, unit_of(texts[i])):
+    elif energy := energy_of(unit, unit_of(texts[i])):
         unit, i = energy, i + 1
     if words[i] in POWERS:
         unit, i = raised(unit, POWERS[words[i]]), i + 1

@@ -120,13 +120,13 @@ def unit_of(text: str) -> Unit | None:
     return _UNITS.get(text) or _UNITS.get(text.casefold())
 
 
-def per(unit: Unit, time: Unit) -> Unit | None:
-    """A length in the time of another unit; None where that is no speed, or one of whole days."""
+def speed_of(unit: Unit, time: Unit) -> Unit | None:
+    """A length in an hour or a second; None where that is no speed."""
     if unit[0] != "length" or time[0] != "time" or time[1] not in (1, 3600):
         return None
     return "speed", unit[1] / time[1] * Fraction("3.6")
 
 
-def times(unit: Unit, time: Unit | None) -> Unit | None:
-    """Kilowatts for an hour; None for what is no energy."""
+def energy_of(unit: Unit, time: Unit | None) -> Unit | None:
+    """A power over an hour; None where that is no energy."""
     return ("energy", unit[1] * 3600) if unit[0] == "power" and time == _HOUR else None
