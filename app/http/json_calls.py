@@ -52,10 +52,10 @@ async def read_body(request: Request, adapter: TypeAdapter[Result]) -> Result:
     content = request.state.body
     content_type = request.headers.get("content-type", "")
     if len(content) < _LARGE_BYTES:
-        return _checked(adapter, content_type, content)
+        return _body(adapter, content_type, content)
     thread: ThreadPoolExecutor = request.app.state.body_thread
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(thread, _checked, adapter, content_type, content)
+    return await loop.run_in_executor(thread, _body, adapter, content_type, content)
 
 
 def is_in_background(request: Request) -> bool:
@@ -118,10 +118,6 @@ def json_of(body: Any) -> bytes:
         return to_json(body, inf_nan_mode="null", fallback=lambda array: array.tolist())
 
 
-def _checked(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Result:
-    return checked(adapter.validate_python, _json_of(content_type, content))
-
-
 def checked(read: Callable[[Any], Result], value: Any) -> Result:
     """What pydantic reads a value as; its faults as an error that every door answers."""
     try:
@@ -130,8 +126,8 @@ def checked(read: Callable[[Any], Result], value: Any) -> Result:
         raise RequestValidationError(faults_of(error)) from None
 
 
-def _json_of(content_type: str, content: bytes) -> Any:
-    """What the content says; None where there is none.
+def _body(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Result:
+    """The content as the adapter reads it; None in place of none.
 
     Unlike FastAPI, JSON sent with another Content-Type is accepted.
     """
@@ -140,12 +136,12 @@ def _json_of(content_type: str, content: bytes) -> Any:
         kind.startswith("application/") and kind.endswith("+json")
     )
     if not content:
-        return None
+        return checked(adapter.validate_python, None)
     if _num_containers(content) > _MAX_CONTAINERS:
         message = f"Body should hold at most {_MAX_CONTAINERS} lists and objects"
         raise RequestValidationError([{"type": "too_many_containers", "loc": (), "msg": message}])
     try:
-        return json.loads(content.decode("utf-8-sig"))
+        value = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         if not is_declared:
             message = "send a JSON body, with Content-Type: application/json"
@@ -154,6 +150,7 @@ def _json_of(content_type: str, content: bytes) -> Any:
             found = {"type": "json_invalid", "loc": (error.pos,), "msg": "JSON decode error"}
             raise RequestValidationError([found]) from None
         raise HTTPException(400) from error
+    return checked(adapter.validate_python, value)
 
 
 def _num_containers(content: bytes) -> int:

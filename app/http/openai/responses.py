@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from app.http.responses import (
@@ -151,7 +152,7 @@ def all_said(result: Result, n: int) -> list[Said]:
     for sample in _others(result, n):
         said.append(_said(len(said), sample))
     if result.ask.tools:
-        said = [_with_calls(one, names_of(result.ask.tools)) for one in said]
+        said = list(map(partial(_with_calls, names=names_of(result.ask.tools)), said))
     return said
 
 
