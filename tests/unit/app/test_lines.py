@@ -7,18 +7,17 @@ from app.lines import end_of_last_line
 LONG = b"x" * 70_000
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        (b"", []),
-        (b"half", []),
-        (b"a\n", [b"a\n"]),
-        (b"a\n\nb\nhalf", [b"a\n", b"\n", b"b\n"]),
-        (LONG + b"\n" + LONG, [LONG + b"\n"]),
-        (LONG, []),
-    ],
-    ids=["empty", "half", "whole", "several and a half", "long ones", "long half"],
-)
+CASES = {
+    "empty": (b"", []),
+    "half": (b"half", []),
+    "whole": (b"a\n", [b"a\n"]),
+    "several and a half": (b"a\n\nb\nhalf", [b"a\n", b"\n", b"b\n"]),
+    "long ones": (LONG + b"\n" + LONG, [LONG + b"\n"]),
+    "long half": (LONG, []),
+}
+
+
+@pytest.mark.parametrize(("content", "lines"), CASES.values(), ids=CASES)
 def test_only_whole_lines_count(tmp_path, content, lines):
     path = tmp_path / "lines"
     path.write_bytes(content)
