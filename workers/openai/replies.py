@@ -43,9 +43,9 @@ _FINISHED: Mapping[str, FinishReason] = {
     "given": "unknown",
 }
 # Words for a text that the server broke off: it has failed.
-_CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 _BROKEN_OFF = frozenset({"abort", "error"})
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 
 # What vLLM and OpenAI write in place of the log-prob of what they give no probability.
 _SENTINEL = -9999.0
