@@ -186,7 +186,7 @@ def ids_of(tokenizer: PreTrainedTokenizerBase, text: str, *, as_text: bool = Fal
 def ids_behind(
     tokenizer: PreTrainedTokenizerBase, text: str, *, as_text: bool = False
 ) -> list[int]:
-    """The same of a text that another one goes before.
+    """The same of a text that goes on with another one.
 
     Tokenizers like those of Llama 2 and Mistral put a blank in front of each text by itself.
     """

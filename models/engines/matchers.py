@@ -51,21 +51,21 @@ def with_plain_tokens(tokenizer: str, eos_ids: Collection[int]) -> str:
     vocabulary, opened, closed = _named("vocab", tokenizer, tokenizer.index('"model":', end))
     if not isinstance(vocabulary, dict):
         return tokenizer
-    special = []
+    kept = []
     for token in added:
         text, token_id = token["content"], token["id"]
         looks_special = text[:1] == "<" and text[-1:] == ">"
         if not token["special"] and token_id not in eos_ids:
-            if looks_special and text.isascii() and " " not in text:  # as any vocabulary has it
+            if looks_special and text.isascii() and " " not in text:  # spelt so in any vocabulary
                 vocabulary[text] = token_id
                 continue
         else:
             vocabulary.pop(text, None)
             token["content"] = f"{_NOT_WRITTEN}{token_id}{_NOT_WRITTEN}"
             vocabulary[token["content"]] = token_id
-        special.append(token)
+        kept.append(token)
     between, behind = tokenizer[end:opened], tokenizer[closed:]
-    return f"{tokenizer[:start]}{json.dumps(special)}{between}{json.dumps(vocabulary)}{behind}"
+    return f"{tokenizer[:start]}{json.dumps(kept)}{between}{json.dumps(vocabulary)}{behind}"
 
 
 def _named(name: str, text: str, start: int) -> tuple[Any, int, int]:

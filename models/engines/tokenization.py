@@ -178,7 +178,7 @@ class Detokenizer:
             decode = self.text_with_tags
         texts: list[str] = []
         # A tokenizer may need the last complete piece to decode the next one, and may write a
-        # first one without its blank: a token of no text does not stand for the piece before it.
+        # first one without its blank: a token without text is no such piece.
         start, read = 0, 0
         for end in range(1, len(token_ids) + 1):
             before, text = decode(token_ids[start:read]), decode(token_ids[start:end])
