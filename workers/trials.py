@@ -79,7 +79,7 @@ class _Process:
     async def serve(self, vocabulary: Callable[[], str]) -> None:
         """Give it the vocabulary, and hear its verdicts until it ends."""
         send = self._connection.sendall
-        try:
+        with suppress(OSError):  # the connection breaks
             await asyncio.to_thread(lambda: send(vocabulary().encode() + b"\n"))
             self._connection.setblocking(False)
             reader, self._writer = await asyncio.open_unix_connection(sock=self._connection)
@@ -89,18 +89,15 @@ class _Process:
                 verdict = self._verdicts.pop(found["number"])
                 if not verdict.done():
                     verdict.set_result(found)
-        except OSError:
-            logger.debug("the connection to the process that tries grammars broke")
-        if not self.has_ended:
-            self.end()
-            logger.warning("the process that tries grammars ended with %s", self.popen.returncode)
+        self._lose()
 
     async def ask(self, source: str, seconds: float) -> dict[str, Any]:
         """The verdict on a grammar; raises `_Lost` where there is none."""
         try:
             async with asyncio.timeout(_HANGS_AFTER_S):
                 await self._is_there.wait()
-                if self.has_ended or self._writer is None:
+                if self._writer is None or self._writer.is_closing():
+                    self._lose()  # `serve` may not have heard of it yet
                     raise _Lost
                 number = next(self._numbers)
                 verdict = self._verdicts[number] = asyncio.get_running_loop().create_future()
@@ -108,11 +105,16 @@ class _Process:
                 self._writer.write(json.dumps(asked).encode() + b"\n")
                 found: dict[str, Any] = await verdict
         except TimeoutError:
-            self.end()
+            self._lose()
             raise _Lost from None
         if found["rule"] is None:
             raise _Lost
         return found
+
+    def _lose(self) -> None:
+        if not self.has_ended:
+            self.end()
+            logger.warning("the process that tries grammars ended with %s", self.popen.returncode)
 
     def end(self) -> None:
         """Kill it."""

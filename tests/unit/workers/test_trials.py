@@ -24,9 +24,14 @@ from workers.trials import Trials, Verdict
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
+@pytest.fixture
+def use_uvloop():
+    return False
+
+
+@pytest.fixture
+def anyio_backend(use_uvloop):
+    return "asyncio", {"use_uvloop": use_uvloop}
 
 
 def source(schema):
@@ -154,6 +159,16 @@ async def test_who_waits_hears_nothing_of_a_process_that_is_killed(whose):
         os.kill(victim, signal.SIGKILL)
         assert (await waiting).refusal.endswith(f": {TOO_LONG}")
         assert (running._process.popen.pid == process) == (whose == "child")
+
+
+@pytest.mark.parametrize("use_uvloop", [True, False])
+async def test_who_asks_in_the_moment_of_its_end_hears_nothing_of_it(anyio_backend):
+    async with trying() as running:
+        await running.check(source({"type": "integer"}))
+        lost = running._process
+        lost._writer.transport.abort()  # before whoever reads from it is told
+        assert await running.check(source({"type": "null"})) == Verdict()
+        assert lost.popen.returncode == -signal.SIGKILL
 
 
 async def test_a_process_that_is_killed_time_and_again_is_an_error_that_may_pass():
