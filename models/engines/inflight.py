@@ -78,12 +78,8 @@ class InflightBatch:
         self._waiting.extend(incoming)
         report = StepReport()
         self._waiting = deque(filterfalse(attrgetter("cancelled"), self._waiting))
-        alive: list[int] = []
-        for i, row in enumerate(self._rows):
-            if not row.job.cancelled:
-                alive.append(i)
-        if len(alive) < len(self._rows):
-            self._keep(alive)
+        if any(row.job.cancelled for row in self._rows):
+            self._branch([self._unread[slot] for slot in self._slots])
         joining = admitted(
             self._waiting,
             self._rows,
@@ -272,9 +268,11 @@ class InflightBatch:
         self._branch(columns[0])
 
     def _branch(self, tokens: list[int]) -> None:
-        """Keep the unfinished rows, and give each its slot of the cache.
+        """Keep the rows that go on, and give each its slot of the cache.
 
         Rows that came from one slot and chose one token go on sharing it.
+
+        tokens: the latest of each row.
         """
         rows: list[Row] = []
         slots: list[int] = []
@@ -330,12 +328,3 @@ class InflightBatch:
     def _fail(self, job: RowJob, error: CocoaError, report: StepReport) -> None:
         job.cancelled = True
         report.failed.append((job, error))
-
-    def _keep(self, alive: Sequence[int]) -> None:
-        kept: dict[int, int] = {}
-        slots: list[int] = []
-        for i in alive:
-            slots.append(kept.setdefault(self._slots[i], len(kept)))
-        self._cache.keep(list(kept))
-        self._unread = [self._unread[slot] for slot in kept]
-        self._rows, self._slots, self._plan = [self._rows[i] for i in alive], slots, None
