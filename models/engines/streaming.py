@@ -1,6 +1,7 @@
 """What is told of a streamed row: its tokens, with the text that became certain."""
 
 from collections.abc import Callable
+from functools import partial
 
 from models.engines.jobs import Row, Told
 from models.engines.texts import num_stable
@@ -54,7 +55,8 @@ def _new_piece(row: Row, detokenizer: Detokenizer) -> str:
 
 def _new_thoughts(row: Row, detokenizer: Detokenizer, tags: Tags) -> str:
     told, (opening, closing) = row.job.told, tags.inner
-    _decode_further(told, detokenizer.without_end(row.token_ids), detokenizer.text_with_tags)
+    decode = partial(detokenizer.text, with_tags=True)
+    _decode_further(told, detokenizer.without_end(row.token_ids), decode)
     if not told.in_thoughts:
         text = told.pending.lstrip().removeprefix(tags.start).lstrip()
         if not text or opening.startswith(text):
