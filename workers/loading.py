@@ -20,7 +20,7 @@ from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
 from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
-from models.probes.card import STATISTIC, ProbeMismatch
+from models.probes.card import STATISTIC, ProbeMismatch, check_card
 from models.probes.domain import BadDomain, PromptDomain, beside
 from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
@@ -266,8 +266,9 @@ def _load_probes(
         if not folder:
             continue
         with _loading(setting, folder):
-            probe: Probe = resolve(_PROBE).load(
-                Path(folder),
+            probe: Probe = resolve(_PROBE).open(Path(folder))
+            check_card(
+                probe.card,
                 target=target,
                 model_id=engine.model_id,
                 revision=engine.revision,
