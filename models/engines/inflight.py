@@ -131,8 +131,7 @@ class InflightBatch:
             for index in range(first, job.num_joined):
                 row = Row(job, index, job.fields[index > 0], following=following)
                 if self._detokenizer.tags is not None:
-                    row.is_undecided = not job.reasoning_opened
-                    row.is_reasoned = row.in_thoughts = job.reasoning_opened
+                    row.stage = "thoughts" if job.reasoning_opened else "undecided"
                     row.most_thoughts = job.request.sampling.most_thoughts(index)
                 rows.append(row)
             if rows and not job.cancelled:
@@ -254,7 +253,7 @@ class InflightBatch:
             row.token_ids.append(token)
             row.logprobs.append(logprob)
             row.entropies.append(entropy)
-            if (row.is_undecided or row.in_thoughts) and (tags := self._detokenizer.tags):
+            if row.stage != "answer" and (tags := self._detokenizer.tags):
                 self._detokenizer.find_answer(row, tags)
             self._detokenizer.finish(row)
             if row.job.streams and row.index == row.job.request.streamed:
@@ -302,7 +301,7 @@ class InflightBatch:
         for row, slot in zip(self._rows, self._slots, strict=True):
             if row.index == 0 and (hidden := row.job.hidden) is not None:
                 # The answer begins behind the reasoning, as others do behind their prompt.
-                is_before = row.is_reasoned and len(row.token_ids) <= row.first_of_answer
+                is_before = len(row.token_ids) <= row.first_of_answer
                 count = hidden.begin_with if is_before else hidden.add
                 count(self._cache.tap.state(hidden.layers, slot))
 

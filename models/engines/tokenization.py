@@ -41,10 +41,7 @@ class Detokenizer:
     """
 
     def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        eos_ids: frozenset[int],
-        tags: Tags | None = None,
+        self, tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int], tags: Tags | None = None
     ) -> None:
         self._tokenizer = tokenizer
         self._eos_ids = eos_ids
@@ -61,20 +58,23 @@ class Detokenizer:
 
     def find_answer(self, row: Row, tags: Tags) -> None:
         """Follow the row's last token: into a reasoning, or out of it."""
-        if row.is_undecided:
+        if row.stage == "undecided":
             text = self.text(row.token_ids, with_tags=True).lstrip()
-            row.is_reasoned = row.in_thoughts = text.startswith(tags.start)
-            row.is_undecided = not row.is_reasoned and tags.start.startswith(text)
-            if row.is_reasoned and row.most_thoughts is not None:
-                row.most_thoughts += len(row.token_ids)
-        if row.in_thoughts:
+            if text.startswith(tags.start):
+                row.stage = "thoughts"
+                if row.most_thoughts is not None:
+                    row.most_thoughts += len(row.token_ids)
+            elif not tags.start.startswith(text):
+                row.stage = "answer"
+        if row.stage == "thoughts":
             row.first_of_answer = len(row.token_ids)
             # Every token that shows carries at least one byte.
             tail = self.text(row.token_ids[-len(tags.end.encode()) :], with_tags=True)
             _, found, row.lead = tail.partition(tags.end)
-            row.in_thoughts = not found
             is_full = row.most_thoughts is not None and len(row.token_ids) >= row.most_thoughts
-            if is_full and row.in_thoughts and not row.forced:
+            if found:
+                row.stage = "answer"
+            elif is_full and not row.forced:
                 row.forced = list(self._end_ids)
 
     def finish(self, row: Row) -> None:
@@ -98,7 +98,7 @@ class Detokenizer:
         Token texts take long; without them the record is made quickly.
         """
         first, reasoning = row.first_of_answer, None
-        if row.is_reasoned:
+        if first > 0:
             opened = row.job.reasoning_opened and row.finish_reason != "given"
             thoughts = self._thoughts(row.token_ids[:first], opened=opened)
             is_finished = first < len(row.token_ids)
@@ -159,8 +159,7 @@ class Detokenizer:
         texts = self.token_texts(token_ids, with_tags=True)
         found = part(texts, self.tags, ended=len(token_ids) < len(row.token_ids))
         if found.state != "none":
-            row.is_reasoned, row.text = True, found.answer
-            row.first_of_answer = found.num_tokens
+            row.text, row.first_of_answer = found.answer, found.num_tokens
 
     def token_texts(self, token_ids: list[int], *, with_tags: bool = False) -> tuple[str, ...]:
         """The text that each token adds; the texts join to the whole.
