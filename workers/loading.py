@@ -284,10 +284,6 @@ def _load_probes(
     return probes
 
 
-def _path_of(calibrator: str) -> Path:
-    return CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
-
-
 def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """The prompts of a calibrator, which others are compared with.
 
@@ -296,10 +292,11 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """
     if not calibrator:
         return None
+    path = CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
     with _loading("calibrator", calibrator):
-        if not (sha256 := Calibrator.load(_path_of(calibrator)).prompts):
+        if not (sha256 := Calibrator.load(path).prompts):
             return None
-        domain = PromptDomain.load(beside(_path_of(calibrator)), sha256)
+        domain = PromptDomain.load(beside(path), sha256)
         if domain.generator == engine.identity:
             return domain
         if calibrator == "auto":
