@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from cocoa_lab.calibration.calibrating import to_json
-from cocoa_lab.distances import fit_distance
+from cocoa_lab.distances import domain_to_bytes, fit_distance
 from models.calibration import ALL, Binding, Calibration, Calibrator, Part, Threshold
 from models.probes.domain import PromptDomain, beside
 
@@ -67,8 +67,9 @@ def with_fields(made, threshold=1.0, **changes):
 def with_prompts(made, path, centre=0.0, generator="fake"):
     """A calibrator's file at a path, with prompts of the fake engine around a centre."""
     rows = np.random.default_rng(0).standard_normal((800, 8)) + centre
-    domain = PromptDomain(generator, 2, (fit_distance(rows[:400], rows[400:]),)).to_bytes()
-    beside(path).write_bytes(domain)
-    made = replace(made, prompts=hashlib.sha256(domain).hexdigest())
+    domain = PromptDomain(generator, 2, (fit_distance(rows[:400], rows[400:]),))
+    content = domain_to_bytes(domain)
+    beside(path).write_bytes(content)
+    made = replace(made, prompts=hashlib.sha256(content).hexdigest())
     path.write_text(to_json(made))
     return made

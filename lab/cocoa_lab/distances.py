@@ -1,10 +1,12 @@
-"""Pure: distances from a set of features, fitted to them."""
+"""Pure: distances from a set of features, fitted to them, and as they are written."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from io import BytesIO
 
 import numpy as np
 
 from models.probes.distance import Distance
+from models.probes.domain import FORMAT, PromptDomain
 from models.records import Array
 
 MAX_COMPONENTS = 64
@@ -24,3 +26,23 @@ def fit_distance(training: Array, held_out: Array) -> Distance:
     along = np.maximum(variances[:rank], floor)
     fitted = Distance(mean, rows[:rank], along, np.array(residual), np.zeros(101))
     return replace(fitted, percentiles=np.percentile(fitted.of(held_out), np.arange(101)))
+
+
+def arrays_of(distance: Distance) -> dict[str, Array]:
+    """Named arrays, as `Distance.from_arrays` takes them."""
+    arrays = {}
+    for one in fields(distance):
+        arrays[one.name] = np.asarray(getattr(distance, one.name), dtype=np.float32)
+    return arrays
+
+
+def domain_to_bytes(domain: PromptDomain) -> bytes:
+    """A file as `PromptDomain.load` reads it: arrays of numpy."""
+    arrays: dict[str, Array] = {}
+    for number, kind in enumerate(domain.kinds):
+        for name, array in arrays_of(kind).items():
+            arrays[f"{number}.{name}"] = array
+    content = BytesIO()
+    about = {"format": FORMAT, "generator": domain.generator, "layer": domain.layer}
+    np.savez(content, **about, **arrays)  # type: ignore[arg-type]  # its stub has one keyword
+    return content.getvalue()

@@ -1,7 +1,7 @@
 """How far features lie from a training set: a Gaussian with a low-rank precision, in numpy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
@@ -10,7 +10,6 @@ from models.records import Array
 
 # Above this percentile of held-out rows an answer counts as out of the probe's domain.
 DOMAIN_PERCENTILE = 99.0
-_NAMES = ("mean", "components", "variances", "residual_variance", "percentiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,7 @@ class Distance:
         values: Array = np.interp(self.of(features), self.percentiles, np.arange(101.0))
         return values
 
-    def arrays(self) -> dict[str, Array]:
-        """Named arrays, as `from_arrays` takes them."""
-        return {name: np.asarray(getattr(self, name), dtype=np.float32) for name in _NAMES}
-
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """What `arrays` gave."""
-        return cls(*(arrays[name].astype(np.float64) for name in _NAMES))
+        """Of its fields by name, in float32."""
+        return cls(*(arrays[one.name].astype(np.float64) for one in fields(cls)))

@@ -13,7 +13,7 @@ from models.errors import ModelNotLoaded
 from models.probes.distance import DOMAIN_PERCENTILE, Distance
 from models.records import Array
 
-_FORMAT = 1
+FORMAT = 1
 
 
 class BadDomain(ModelNotLoaded):
@@ -48,17 +48,6 @@ class PromptDomain:
         """Whether a state (d,) lies beyond the 99th percentile of every kind; NaN does."""
         return is_beyond(self.percentile(state))
 
-    def to_bytes(self) -> bytes:
-        """As `load` reads it: arrays of numpy."""
-        arrays: dict[str, Array] = {}
-        for number, kind in enumerate(self.kinds):
-            for name, array in kind.arrays().items():
-                arrays[f"{number}.{name}"] = array
-        content = BytesIO()
-        about = {"format": _FORMAT, "generator": self.generator, "layer": self.layer}
-        np.savez(content, **about, **arrays)  # type: ignore[arg-type]  # its stub has one keyword
-        return content.getvalue()
-
     @classmethod
     def load(cls, path: Path, sha256: str) -> Self:
         """The prompts of a calibrator that names this digest of their file.
@@ -73,8 +62,8 @@ class PromptDomain:
             with np.load(BytesIO(content)) as file:
                 arrays = dict(file)
             generator, layer = str(arrays.pop("generator")), int(arrays.pop("layer"))
-            if (found := int(arrays.pop("format"))) != _FORMAT:
-                raise ValueError(f"format {found}, not {_FORMAT}")
+            if (found := int(arrays.pop("format"))) != FORMAT:
+                raise ValueError(f"format {found}, not {FORMAT}")
             kinds: dict[str, dict[str, Array]] = {}
             for name, array in arrays.items():
                 number, _, what = name.partition(".")

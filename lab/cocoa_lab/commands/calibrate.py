@@ -72,6 +72,7 @@ def calibrate(
     from cocoa_lab.calibration.fitting import CannotCalibrate
     from cocoa_lab.calibration.labels import Labelled, read_labels
     from cocoa_lab.calibration.prompts import domain_of
+    from cocoa_lab.distances import domain_to_bytes
     from models.calibration import ALL
     from models.probes.domain import beside
 
@@ -98,7 +99,7 @@ def calibrate(
     by_estimator = calibrator.parts[0].groups[ALL]
     domain = b""
     try:
-        domain = domain_of(results or ()).to_bytes()
+        domain = domain_to_bytes(domain_of(results or ()))
         calibrator = replace(calibrator, prompts=hashlib.sha256(domain).hexdigest())
     except CannotCalibrate as error:
         notes.append(f"foreign prompts cannot be told from these: {error}")

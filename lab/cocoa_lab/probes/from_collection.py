@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from cocoa_lab.distances import arrays_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.probes.checkpoint import Epoch
 from cocoa_lab.probes.collection import Collection, features_of
@@ -110,7 +111,7 @@ def save(probe: TrainedProbe, folder: Path) -> Card:
     tensors = {}
     for name, tensor in probe.network.state_dict().items():
         tensors[NETWORK + name] = tensor.half()
-    for name, array in probe.distance.arrays().items():
+    for name, array in arrays_of(probe.distance).items():
         tensors[DISTANCE + name] = torch.from_numpy(array)
     partial = folder / (WEIGHTS + ".partial")
     save_file(tensors, partial, metadata={"format": "pt"})

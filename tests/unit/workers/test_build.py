@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cocoa_lab.calibration.calibrating import to_json
+from cocoa_lab.distances import domain_to_bytes
 from models.errors import ModelNotLoaded
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import ProbeConfig
@@ -430,7 +431,7 @@ def test_a_calibrator_without_prompts_has_none(tmp_path):
 def test_prompts_that_are_not_the_calibrators_or_of_another_model_are_refused(tmp_path):
     path = tmp_path / "made.json"
     with_prompts(calibrator(), path)
-    beside(path).write_bytes(PromptDomain("other", 2, ()).to_bytes())
+    beside(path).write_bytes(domain_to_bytes(PromptDomain("other", 2, ())))
     with pytest.raises(ModelNotLoaded, match=r"COCOA_CALIBRATOR.*not the file that the calibrator"):
         with_calibrator(path)
     beside(path).unlink()

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from cocoa_lab.distances import fit_distance
+from cocoa_lab.distances import domain_to_bytes, fit_distance
 from models.probes.domain import BadDomain, PromptDomain, beside
 
 RNG = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def test_what_is_no_number_is_foreign():
 
 
 def saved(tmp_path, content=None):
-    content = DOMAIN.to_bytes() if content is None else content
+    content = domain_to_bytes(DOMAIN) if content is None else content
     path = beside(tmp_path / "calibrator.json")
     path.write_bytes(content)
     return path, hashlib.sha256(content).hexdigest()
@@ -69,7 +69,9 @@ def test_another_file_than_the_calibrator_names_is_refused(tmp_path):
         PromptDomain.load(path, "0" * 64)
 
 
-@pytest.mark.parametrize("content", [b"", b"no arrays", PromptDomain("fake", 2, ()).to_bytes()])
+@pytest.mark.parametrize(
+    "content", [b"", b"no arrays", domain_to_bytes(PromptDomain("fake", 2, ()))]
+)
 def test_a_file_without_prompts_is_refused(tmp_path, content):
     with pytest.raises(BadDomain, match="holds no prompts"):
         PromptDomain.load(*saved(tmp_path, content))
