@@ -53,12 +53,12 @@ def parted(sequence: Sequence, texts: SequenceOf[str] | None = None) -> Sequence
     >>> found.text, found.reasoning
     (' Paris', Reasoning(text='hm', num_tokens=0, is_finished=True))
     """
-    found = part(texts or [sequence.text], tags_in(sequence.text, opened=False))
-    if found.text is None:
+    reasoning, answer = part(texts or [sequence.text], tags_in(sequence.text, opened=False))
+    if reasoning is None:
         return sequence
-    first = found.num_tokens if texts else None
-    reasoning = Reasoning(found.text, first or 0, found.state == "finished")
-    return behind(sequence, reasoning, found.answer, first)
+    if not texts:
+        return behind(sequence, replace(reasoning, num_tokens=0), answer, None)
+    return behind(sequence, reasoning, answer, reasoning.num_tokens)
 
 
 def tags_in(text: str, *, opened: bool) -> Tags:

@@ -157,9 +157,9 @@ class Detokenizer:
             return
         token_ids = self.without_end(row.token_ids)
         texts = self.token_texts(token_ids, with_tags=True)
-        found = part(texts, self.tags, ended=len(token_ids) < len(row.token_ids))
-        if found.state != "none":
-            row.text, row.first_of_answer = found.answer, found.num_tokens
+        reasoning, answer = part(texts, self.tags, ended=len(token_ids) < len(row.token_ids))
+        if reasoning is not None:
+            row.text, row.first_of_answer = answer, reasoning.num_tokens
 
     def token_texts(self, token_ids: list[int], *, with_tags: bool = False) -> tuple[str, ...]:
         """The text that each token adds; the texts join to the whole.
@@ -204,7 +204,8 @@ class Detokenizer:
 
     def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
         text = self.text(self.without_end(token_ids), with_tags=True)
-        return part([text], self.tags, opened=opened).text or ""
+        reasoning, _ = part([text], self.tags, opened=opened)
+        return "" if reasoning is None else reasoning.text
 
     def _has_stop(self, lead: str, token_ids: list[int], stop: tuple[str, ...]) -> bool:
         # Every token that shows carries at least one byte, so this tail covers the longest stop

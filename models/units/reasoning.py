@@ -7,9 +7,8 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-State = Literal["none", "finished", "unfinished"]
+from models.records import Reasoning
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +40,6 @@ HARMONY = Tags(
     inner=("analysis<|message|>", "<|end|><|start|>assistant"),
 )
 _HARMONY_TOKENS = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|end|>"})
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoning:
-    """A generation, parted at the end of its reasoning.
-
-    Attributes:
-        state: "unfinished" where no token of an answer follows: such a generation has no scores.
-        num_tokens: of the reasoning, tags included; its statistics are those before this index,
-            the answer's those from it on.
-        text: what stands between the tags, stripped; None without a reasoning.
-        answer: what follows, as generated; empty where the reasoning is unfinished.
-    """
-
-    state: State
-    num_tokens: int
-    text: str | None
-    answer: str
 
 
 def recognise(chat_template: str | None, vocabulary: Collection[str]) -> Tags | None:
@@ -102,12 +83,13 @@ def is_opened(with_generation_prompt: str, without: str, tags: Tags) -> bool:
 
 def part(
     token_texts: Sequence[str], tags: Tags | None, *, opened: bool = False, ended: bool = True
-) -> Reasoning:
-    r"""The reasoning and the answer of one generation.
+) -> tuple[Reasoning | None, str]:
+    r"""The reasoning of one generation, None without one, and the answer as it was generated.
 
-    It has a reasoning if it is opened by the prompt, or begins with the start tag, white space
-    aside. The reasoning is all up to the first end tag; what the token that completes the tag
-    holds beyond it belongs to the answer's text. Tags anywhere else are text.
+    The answer is empty behind a reasoning that is not finished. There is a reasoning if it is
+    opened by the prompt, or the text begins with the start tag, white space aside. It is all up to
+    the first end tag; what the token that completes the tag holds beyond it belongs to the answer.
+    Tags anywhere else are text.
 
     Args:
         token_texts: of its tokens without the terminating one; they join to its text.
@@ -116,24 +98,20 @@ def part(
         ended: whether a terminating token follows, which counts as one of the answer.
 
     >>> part(["<think>", "hm", "</think", ">\n", "Paris"], Tags("<think>", "</think>"))
-    Reasoning(state='finished', num_tokens=4, text='hm', answer='\nParis')
+    (Reasoning(text='hm', num_tokens=4, is_finished=True), '\nParis')
     """
     text = "".join(token_texts)
-    if tags is None:
-        return Reasoning("none", 0, None, text)
-    is_tagged = text.lstrip().startswith(tags.start)
-    if not (opened or is_tagged):
-        return Reasoning("none", 0, None, text)
+    if tags is None or not (opened or text.lstrip().startswith(tags.start)):
+        return None, text
     end = text.find(tags.end)
     if end < 0:
-        return Reasoning("unfinished", len(token_texts), _inner(text, tags), "")
+        return Reasoning(_inner(text, tags), len(token_texts), is_finished=False), ""
     behind = end + len(tags.end)
     ends = list(itertools.accumulate(map(len, token_texts)))
     num_tokens = bisect_left(ends, behind) + 1
-    thoughts = _inner(text[:end], tags)
-    if num_tokens == len(token_texts) and not ended:
-        return Reasoning("unfinished", num_tokens, thoughts, "")
-    return Reasoning("finished", num_tokens, thoughts, text[behind:])
+    is_finished = ended or num_tokens < len(token_texts)
+    reasoning = Reasoning(_inner(text[:end], tags), num_tokens, is_finished)
+    return reasoning, text[behind:] if is_finished else ""
 
 
 def _inner(text: str, tags: Tags) -> str:

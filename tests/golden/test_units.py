@@ -35,19 +35,22 @@ def statistics(case):
 @cases("reasoning")
 def test_a_reasoned_answer_is_scored_by_the_tokens_behind_its_reasoning(case):
     tags = Tags(case["start"], case["end"])
-    found = part(case["token_texts"], tags, opened=case["opened"], ended=case["ends_with_eos"])
+    token_texts, ended = case["token_texts"], case["ends_with_eos"]
+    reasoning, said = part(token_texts, tags, opened=case["opened"], ended=ended)
+    state = "none"
+    if reasoning is not None:
+        state = "finished" if reasoning.is_finished else "unfinished"
     expected = case["expected"]
     num_tokens = len(case["token_logprobs"])
-    begins = num_tokens if found.state == "unfinished" else found.num_tokens
-    answer = Unit("answer", found.answer, np.arange(begins, num_tokens))
+    num_thoughts = 0 if reasoning is None else reasoning.num_tokens
+    begins = num_tokens if state == "unfinished" else num_thoughts
+    answer = Unit("answer", said, np.arange(begins, num_tokens))
 
     scores, _ = score(["sp", "ppl", "mte"], *cut(answer, statistics(case)))
 
-    assert found.state == expected["state"]
-    assert found.num_tokens == expected["reasoning_tokens"]
-    assert found.answer == expected["answer_text"]
-    assert found.answer.strip() == expected["compared_text"]
-    if found.state == "unfinished":
+    assert (state, num_thoughts) == (expected["state"], expected["reasoning_tokens"])
+    assert (said, said.strip()) == (expected["answer_text"], expected["compared_text"])
+    if state == "unfinished":
         assert set(scores.values()) == {expected["sp"]} == {None}
     else:
         assert scores == near({name: expected[name] for name in scores})

@@ -12,7 +12,7 @@ from models import records
 from models.engines.texts import behind, num_stable, remaining_tokens, tags_in
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import Source, fields_of
-from models.units.reasoning import KNOWN_TAGS, Reasoning, part
+from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
 from workers.openai.replies import (
@@ -40,14 +40,14 @@ def behind_reasoning(
         texts: (T,) of its tokens; None where they are not known.
         opened: whether the prompt ended in the tag that begins a reasoning.
     """
-    found = _parted(choice, opened=opened)
+    found, said = _parted(choice, opened=opened)
     num_tokens, first = choice.num_tokens, choice.num_tokens
     is_finished = bool(choice.text) or choice.finish_reason == "stop"
     thoughts, answer = choice.reasoning, choice.text
     if thoughts is not None:
         texts, opened = choice.tokens, True
-    elif found.text is not None:
-        thoughts, answer, is_finished = found.text, found.answer, found.state == "finished"
+    elif found is not None:
+        thoughts, answer, is_finished = found.text, said, found.is_finished
     elif choice.num_hidden:  # log-probs are the answer's own where their tokens are its text
         first = 0 if texts else None
     else:
@@ -72,16 +72,17 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
     `opened` is as in `behind_reasoning`.
     """
-    found = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
-    return found.num_tokens if found.state == "finished" else None
+    found, _ = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
+    return found.num_tokens if found is not None and found.is_finished else None
 
 
 def is_reasoned(choice: Choice, *, opened: bool) -> bool:
     """Whether a reasoning ends in the text of a choice: which token ends it, the texts tell."""
-    return _parted(choice, opened=opened).state == "finished"
+    found, _ = _parted(choice, opened=opened)
+    return found is not None and found.is_finished
 
 
-def _parted(choice: Choice, *, opened: bool) -> Reasoning:
+def _parted(choice: Choice, *, opened: bool) -> tuple[records.Reasoning | None, str]:
     return part([choice.text], tags_in(choice.text, opened=opened), opened=opened)
 
 
@@ -233,20 +234,20 @@ class Teller:
         """Tell what is held once it is certain what it is."""
         text = "".join(token.text for token in self._held)
         tags = tags_in(text, opened=self._opened)
-        found = part([text], tags, opened=self._opened)
+        found, answer = part([text], tags, opened=self._opened)
         if self._is_apart:
             first = first_of_answer(self._texts, opened=True)
             if first is None and self._held and not self._texts:
                 first = 0  # of tokens without texts, such a chat has held the answer's alone
             if first is not None:
                 self._begin(first, text)
-        elif found.state == "finished":
+        elif found is not None and found.is_finished:
             first = first_of_answer(self._texts, opened=True)
             self._is_silent = first is None and self._has_stop
             if not self._is_silent:
-                self._tell_thoughts(found.text or "")
-                self._begin(len(self._held) if first is None else first, found.answer)
-        elif found.text is not None:
+                self._tell_thoughts(found.text)
+                self._begin(len(self._held) if first is None else first, answer)
+        elif found is not None:
             if not any(tags.inner):
                 self._tell_thoughts(_certain(found.text))
         elif text.strip() and not any(one.start.startswith(text.lstrip()) for one in KNOWN_TAGS):

@@ -1,56 +1,58 @@
 import pytest
 
+from models.records import Reasoning
 from models.units.reasoning import HARMONY, KNOWN_TAGS, Tags, is_opened, part, recognise
 
 THINK = Tags("<think>", "</think>")
 
 
 @pytest.mark.parametrize(
-    ("texts", "opened", "state", "thoughts", "answer"),
+    ("texts", "opened", "is_finished", "thoughts", "answer"),
     [
-        (["hm", "</think>", "7"], False, "none", None, "hm</think>7"),
-        (["hm", "</think>", "7"], True, "finished", "hm", "7"),
-        (["7", " <think>", "hm", "</think>"], False, "none", None, "7 <think>hm</think>"),
-        (["<think>", "</think>"], False, "finished", "", ""),
-        (["<think>", "<think>", "a", "</think>", "b", "</think>", "7"], False, "finished",
+        (["hm", "</think>", "7"], False, None, None, "hm</think>7"),
+        (["hm", "</think>", "7"], True, True, "hm", "7"),
+        (["7", " <think>", "hm", "</think>"], False, None, None, "7 <think>hm</think>"),
+        (["<think>", "</think>"], False, True, "", ""),
+        (["<think>", "<think>", "a", "</think>", "b", "</think>", "7"], False, True,
          "<think>a", "b</think>7"),
-        (["<think>", "a", "</think>", "<think>", "7"], False, "finished", "a", "<think>7"),
-        (["<think>", "a", "</think"], False, "unfinished", "a</think", ""),
-        (["<th", "ink>", "a", "</th", "ink>7"], False, "finished", "a", "7"),
-        ([" \n", "<think>", "a", "</think>", "7"], False, "finished", "a", "7"),
-        (["<think>", "a", "</think>", "7"], True, "finished", "a", "7"),
-        ([], False, "none", None, ""),
-        ([], True, "unfinished", "", ""),
+        (["<think>", "a", "</think>", "<think>", "7"], False, True, "a", "<think>7"),
+        (["<think>", "a", "</think"], False, False, "a</think", ""),
+        (["<th", "ink>", "a", "</th", "ink>7"], False, True, "a", "7"),
+        ([" \n", "<think>", "a", "</think>", "7"], False, True, "a", "7"),
+        (["<think>", "a", "</think>", "7"], True, True, "a", "7"),
+        ([], False, None, None, ""),
+        ([], True, False, "", ""),
     ],
     ids=["end tag alone is text", "opened by the prompt", "tags inside an answer are text",
          "nothing thought and nothing said", "nested tags", "a tag in the answer is text",
          "half an end tag", "tags of several pieces", "white space first",
          "opened and begun again", "nothing", "nothing behind an open tag"],
 )  # fmt: skip
-def test_a_generation_is_parted(texts, opened, state, thoughts, answer):
-    found = part(texts, THINK, opened=opened)
+def test_a_generation_is_parted(texts, opened, is_finished, thoughts, answer):
+    found, said = part(texts, THINK, opened=opened)
 
-    assert (found.state, found.text, found.answer) == (state, thoughts, answer)
+    assert said == answer
+    assert (found and found.is_finished, found and found.text) == (is_finished, thoughts)
 
 
 def test_without_a_token_behind_the_end_tag_it_is_unfinished():
     texts = ["<think>", "a", "</think> 7"]
 
-    assert part(texts, THINK, ended=False).state == "unfinished"
-    assert part(texts, THINK, ended=True).state == "finished"
+    assert part(texts, THINK, ended=False) == (Reasoning("a", 3, False), "")
+    assert part(texts, THINK, ended=True) == (Reasoning("a", 3, True), " 7")
 
 
 def test_a_model_without_tags_has_no_reasoning():
-    assert part(["<think>", "a", "</think>", "7"], None).state == "none"
+    assert part(["<think>", "a", "</think>", "7"], None) == (None, "<think>a</think>7")
 
 
 def test_a_reasoning_of_a_hundred_thousand_tokens_is_parted():
     texts = ["<think>", *[" <think> </thin"] * 100_000, "k7>"]
 
-    found = part(texts, THINK)
+    found, said = part(texts, THINK)
 
-    assert (found.state, found.num_tokens, found.answer) == ("unfinished", len(texts), "")
-    assert part([*texts, "</think>", "7"], THINK).answer == "7"
+    assert (found.is_finished, found.num_tokens, said) == (False, len(texts), "")
+    assert part([*texts, "</think>", "7"], THINK)[1] == "7"
 
 
 @pytest.mark.parametrize(
@@ -63,16 +65,14 @@ def test_a_reasoning_of_a_hundred_thousand_tokens_is_parted():
     ids=["thoughts first", "the final channel at once"],
 )  # fmt: skip
 def test_harmony_answers_in_its_final_channel(texts, thoughts):
-    found = part(texts, HARMONY)
-
-    assert (found.state, found.text, found.answer) == ("finished", thoughts, "7")
-    assert found.num_tokens == len(texts) - 1
+    assert part(texts, HARMONY) == (Reasoning(thoughts, len(texts) - 1, True), "7")
 
 
 def test_harmony_without_its_final_channel_is_unfinished():
     texts = ["<|channel|>", "commentary to=f", "<|message|>", "{}", "<|call|>"]
 
-    assert part(texts, HARMONY).state == "unfinished"
+    found, _ = part(texts, HARMONY)
+    assert not found.is_finished
 
 
 @pytest.mark.parametrize("tags", KNOWN_TAGS, ids=lambda tags: tags.start)
