@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from models.errors import NotReady
 from models.similarity.align import cells, chunks, num_cells
 from models.similarity.pairs import PairRules
 from models.threads import ModelThread
@@ -104,13 +103,6 @@ async def test_a_short_request_does_not_wait_for_all_sentences_of_a_long_one():
         await short
         assert not long.done()
         assert len((await long).scores) == 1
-
-
-async def test_contexts_are_fitted_by_the_nli_model_and_a_closed_one_refuses():
-    async with aligning(FakeNliModel()) as worker:
-        assert await worker.fit_contexts([("one two", "three")]) == ["one two"]
-    with pytest.raises(NotReady):
-        await worker.compare([("a", "b")])
 
 
 def test_the_info_says_that_it_reads_sentences_and_is_none_of_the_nli_models():

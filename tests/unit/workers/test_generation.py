@@ -459,12 +459,6 @@ async def test_tokens_that_no_step_reported_are_told_when_the_job_is_finished():
             assert [token.logprob for token in tokens] == answer.token_logprobs.tolist()
 
 
-def test_workers_over_the_same_model_have_the_same_identity():
-    one, other = GenerationWorker(FakeEngine()).info, GenerationWorker(FakeEngine()).info
-    assert one == other
-    assert one.identity == FakeEngine().info.identity
-
-
 async def test_the_info_is_the_engines_with_what_the_probes_add():
     probes = new_probes()
     engine, info = FakeEngine().info, GenerationWorker(FakeEngine(), probes).info

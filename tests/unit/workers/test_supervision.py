@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from models.errors import ModelLost, NotReady
 from models.records import GenerationRequest
 from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
@@ -264,22 +263,6 @@ async def test_a_generation_worker_that_hangs_is_a_death_on_whichever_thread(dea
         go_on.set()
         await supervisor.stop()
         await asyncio.gather(asking, return_exceptions=True)
-
-
-async def test_who_waits_for_a_dying_engine_is_failed_and_not_left(supervisor, deaths):
-    engine = FakeEngine()
-    worker = GenerationWorker(engine)
-    await supervisor.start({"generation": worker})
-
-    def lose(incoming):
-        raise ModelLost("device")
-
-    engine.step = lose
-    with pytest.raises(NotReady):
-        await worker.generate(GenerationRequest(prompt="a"))
-    await turns()
-    assert deaths == ["died"]
-    await supervisor.stop()
 
 
 async def test_the_warm_up_asks_the_engine_for_every_statistic_it_has(supervisor):

@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.errors import DeadlineExceeded
-from tests.conftest import until
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (
     ARCHITECTURES,
@@ -151,18 +149,3 @@ async def test_cancelling_frees_the_rows_by_the_next_step():
     # One step may have been under way when the request was cancelled.
     assert max(steps) == 11
     assert max(steps[already + 1 :]) <= 2
-
-
-async def test_a_deadline_ends_a_request_in_the_middle_of_decoding():
-    model = random_model("llama")
-    model.generation_config.eos_token_id = 2
-    long = request_for("Long", num_samples=20, max_new_tokens=500)
-    engine = engine_of(model)
-    async with running(engine) as worker:
-        with pytest.raises(TimeoutError):  # the caller's
-            async with asyncio.timeout(0.1):
-                await worker.generate(long)
-        with pytest.raises(DeadlineExceeded):  # the request's own
-            await worker.generate(replace(long, timeout_s=0.1))
-        assert (await worker.generate(request_for("Short", max_new_tokens=4))).samples
-        await until(lambda: engine.is_idle)

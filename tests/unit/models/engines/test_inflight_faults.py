@@ -1,8 +1,6 @@
 """What fails in an engine fails the requests that it concerns, and no others."""
 
 import asyncio
-import threading
-import time
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -136,23 +134,6 @@ async def test_a_lost_device_ends_the_loop_and_fails_every_waiter(error):
     assert all(isinstance(error, EngineError | NotReady) for error in failed)
     with pytest.raises(NotReady):
         await worker.generate(request_for("Hello"))
-    await worker.close()
-
-
-async def test_a_step_that_hangs_says_since_when_and_its_waiters_end_with_the_loop():
-    model = random_model("llama")
-    go_on = threading.Event()
-    model.register_forward_pre_hook(lambda *_: go_on.wait(60) and None)
-    worker = worker_of(engine_of(model))
-    loop = asyncio.create_task(worker.run())
-    requests = map(request_for, PROMPTS)
-    waiting = asyncio.create_task(generated(worker, requests, return_exceptions=True))
-    await until(lambda: worker.busy_since is not None and len(worker._waiters) == len(PROMPTS))
-    assert worker.busy_since <= time.monotonic()
-    loop.cancel()
-    errors = await waiting
-    assert {type(error) for error in errors} == {NotReady}
-    go_on.set()
     await worker.close()
 
 

@@ -6,7 +6,6 @@ import torch
 
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
-from models.records import GivenAnswer
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (
     ARCHITECTURES,
@@ -57,18 +56,6 @@ def test_the_precision_is_the_checkpoints_where_the_processor_is_made_for_it(
     assert (info.dtype, info.self_test_tokens is not None) == (expected, True)
 
 
-async def test_a_sequence_counts_its_tokens_with_the_terminating_one():
-    async with running(engine_of(random_model("llama"))) as worker:
-        greedy = await worker.generate(request_for("Hello", num_samples=16, max_new_tokens=200))
-        given = await worker.generate(request_for("Hello", answer=GivenAnswer("Paris")))
-
-    for sequence in sequences(greedy):
-        assert sequence.num_tokens == len(sequence.token_ids) == len(sequence.token_logprobs)
-    ended = [one for one in sequences(greedy) if one.finish_reason == "stop"]
-    assert {one.token_ids[-1] for one in ended} == {1}
-    assert given.answer.num_tokens == 6
-
-
 @pytest.mark.parametrize("architecture", ["llama", "hybrid"])
 async def test_first_token_mass_equals_the_softmax_after_the_prompt(architecture):
     model, tokenizer = random_model(architecture), byte_tokenizer()
@@ -101,14 +88,3 @@ async def test_every_eos_id_of_the_model_stops_and_counts():
     assert answer.finish_reason == "stop"
     assert answer.token_logprobs[-1] == pytest.approx(free.token_logprobs[first], abs=1e-5)
     assert answer.text == byte_tokenizer().decode(free.token_ids[:first], skip_special_tokens=True)
-
-
-async def test_an_answer_that_ends_at_once_has_its_eos_as_only_token():
-    model = random_model("llama")
-    async with running(engine_of(model)) as worker:
-        first = (await worker.generate(request_for("Hello", num_samples=1))).answer.token_ids[0]
-    model.generation_config.eos_token_id = first
-    async with running(engine_of(model)) as worker:
-        answer = (await worker.generate(request_for("Hello", num_samples=1))).answer
-
-    assert (answer.text, answer.token_ids, len(answer.token_logprobs)) == ("", (first,), 1)
