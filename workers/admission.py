@@ -3,10 +3,11 @@
 import asyncio
 import math
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from models.errors import Overloaded
 
@@ -24,6 +25,37 @@ class _Line:
 
     def is_active(self, now: float) -> bool:
         return bool(self.running_rows or self.waiting) or now - self.seen_at < _ACTIVE_S
+
+    @asynccontextmanager
+    async def turn(self, rows: int, begin: Callable[[], None]) -> AsyncIterator[None]:
+        """Wait for one's turn, and run until the context ends; whoever leaves frees their rows.
+
+        begin: has all begin that may, when somebody has come or gone.
+        """
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        place = rows, begun
+        self.waiting.append(place)
+        begin()
+        try:
+            await begun
+            yield
+        finally:
+            if begun.done() and not begun.cancelled():
+                self.running_rows -= rows
+            elif place in self.waiting:
+                self.waiting.remove(place)
+            begin()
+
+    def begin(self, most_rows: Callable[[], int]) -> None:
+        """Have those begin that find a place among so many rows; one begins in any case."""
+        while self.waiting:
+            rows, begun = self.waiting[0]
+            if not begun.cancelled():
+                if self.running_rows and self.running_rows + rows > most_rows():
+                    break
+                self.running_rows += rows
+                begun.set_result(None)
+            self.waiting.popleft()
 
 
 class Turns:
@@ -50,25 +82,15 @@ class Turns:
     def num_waiting(self) -> int:
         return sum(len(line.waiting) for line in self._lines.values())
 
-    @asynccontextmanager
-    async def turn(self, caller: str, rows: int) -> AsyncIterator[None]:
+    def turn(self, caller: str, rows: int) -> AbstractAsyncContextManager[None]:
         """Wait for one's turn, and run until the context ends; whoever leaves frees their rows."""
         line = self._lines.setdefault(caller, _Line())
-        line.seen_at = self._clock()
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        place = rows, begun
-        line.waiting.append(place)
-        self._begin_turns()
-        try:
-            await begun
-            yield
-        finally:
-            if begun.done() and not begun.cancelled():
-                line.running_rows -= rows
-            elif place in line.waiting:
-                line.waiting.remove(place)
+
+        def begin() -> None:
             line.seen_at = self._clock()
             self._begin_turns()
+
+        return line.turn(rows, begin)
 
     def _begin_turns(self) -> None:
         now = self._clock()
@@ -76,15 +98,7 @@ class Turns:
         num_active = len(self._lines)
         part = self._own_rows if num_active == 1 else self._shared_rows // max(1, num_active)
         for line in self._lines.values():
-            while line.waiting:
-                rows, begun = line.waiting[0]
-                has_left = begun.cancelled()
-                if not has_left and line.running_rows and line.running_rows + rows > part:
-                    break
-                line.waiting.popleft()
-                if not has_left:
-                    line.running_rows += rows
-                    begun.set_result(None)
+            line.begin(lambda: part)
 
 
 # Waits until a request may run, and gives the seconds waited.
@@ -114,8 +128,7 @@ class Admission:
     def __init__(self, limit: int, concurrent_items: int = 2, turns: Turns | None = None) -> None:
         self.limit, self.concurrent_items = limit, concurrent_items
         self.num_admitted = 0
-        self._items: Counter[str] = Counter()
-        self._waiting_items: defaultdict[str, deque[asyncio.Future[None]]] = defaultdict(deque)
+        self._items: dict[str, _Line] = {}
         self._turns = turns
         self._held: Counter[str] = Counter()
         # Of each recent request that ended, the seconds it took, and how many were under way then.
@@ -174,31 +187,17 @@ class Admission:
         Of a caller as many items run at once as requests that came alone, so that neither starve:
         at least `concurrent_items`, and beyond these only while a quarter of all places is free.
         """
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting_items[caller]
-        waiting.append(begun)
-        self._begin_items(caller)
-        try:
-            await begun
-            async with self.admit(caller, rows) as waited_s:
-                yield waited_s
-        finally:
-            if begun.done() and not begun.cancelled():
-                self._items[caller] -= 1
-            elif begun in waiting:
-                waiting.remove(begun)
-            self._begin_items(caller)
+        turn = self._items.setdefault(caller, _Line()).turn(1, partial(self._begin_items, caller))
+        async with turn, self.admit(caller, rows) as waited_s:
+            yield waited_s
 
     def _begin_items(self, caller: str) -> None:
-        waiting = self._waiting_items[caller]
-        while waiting and self._items[caller] < self._most_items(caller):
-            begun = waiting.popleft()
-            if not begun.cancelled():
-                self._items[caller] += 1
-                begun.set_result(None)
+        line = self._items.get(caller)
+        if line is not None and line.waiting:
+            line.begin(partial(self._most_items, caller))
 
     def _most_items(self, caller: str) -> int:
-        num_items = self._items[caller]
+        num_items = self._items[caller].running_rows
         num_alone = self._held[caller] - num_items
         num_free = self.limit - self.num_admitted - math.ceil(_KEPT_FREE * self.limit)
         return max(self.concurrent_items, min(num_alone, num_items + num_free))
