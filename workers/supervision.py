@@ -106,7 +106,9 @@ class Supervisor:
 
         That fails all who wait for those loops.
         """
-        calls = {name: _RunningCall(one) for name, one in watched.items()}
+        # Of each the call that ran at the last look, and how long it was seen running.
+        running: dict[str, float | None] = dict.fromkeys(watched)
+        ran_s = dict.fromkeys(watched, 0.0)
         looked_at = time.monotonic()
         hung: list[str] = []
         while not hung:
@@ -114,7 +116,13 @@ class Supervisor:
             now = time.monotonic()
             # Where more time has passed, nothing of this process ran, no call either.
             passed_s, looked_at = min(now - looked_at, 2 * _POLL_S), now
-            hung = [name for name, call in calls.items() if call.ran_for(passed_s) > self._stall_s]
+            for name, one in watched.items():
+                since = one.busy_since
+                if since is None or since != running[name]:
+                    running[name], ran_s[name] = since, 0.0
+                else:
+                    ran_s[name] += passed_s
+            hung = [name for name, seconds in ran_s.items() if seconds > self._stall_s]
         logger.error(
             "%s: a call has not returned within stall_s = %g s; all threads stand at:\n%s",
             ", ".join(hung),
@@ -143,25 +151,6 @@ async def running_workers(building: Awaitable[Workers]) -> AsyncIterator[Workers
         yield workers
     finally:
         await supervisor.stop()
-
-
-class _RunningCall:
-    """The blocking call that something runs, and how long that was seen running."""
-
-    def __init__(self, watched: Watched) -> None:
-        self._watched = watched
-        self._since: float | None = None
-        self._seconds = 0.0
-
-    def ran_for(self, passed_s: float) -> float:
-        """Seconds that the call has run, `passed_s` of them since the last look."""
-        since = self._watched.busy_since
-        if since is None or since != self._since:
-            self._seconds = 0.0
-        else:
-            self._seconds += passed_s
-        self._since = since
-        return self._seconds
 
 
 def _stacks() -> str:
