@@ -5,6 +5,7 @@ import contextlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -33,9 +34,9 @@ OnDefect = Callable[[Exception], None]
 
 def routes(get_served: GetServed, on_defect: OnDefect = lambda error: None) -> list[Route]:
     """The routes of the wire, to be served behind a `HeadCheck`."""
-    doors = _Doors(get_served, on_defect)
-    calls = [Route(path, doors.answer, methods=["POST"]) for path in _CALLS]
-    return [Route("/v1/info", doors.info, methods=["GET"]), *calls]
+    answer = partial(_answer, get_served, on_defect)
+    calls = [Route(path, answer, methods=["POST"]) for path in _CALLS]
+    return [Route("/v1/info", partial(_info, get_served), methods=["GET"]), *calls]
 
 
 class HeadCheck:
@@ -66,39 +67,32 @@ class HeadCheck:
         return None
 
 
-class _Doors:
-    """The handlers of the routes."""
+async def _info(get_served: GetServed, request: Request) -> Response:
+    if (served := get_served()) is None:
+        return not_ready()
+    if served.generator is not None:
+        body = to_json(wire.GenerationInfo(served.generator.info))
+    else:
+        comparers = {name: one.info for name, one in served.comparers.items()}
+        nli = None if served.nli is None else served.nli.info
+        body = to_json(wire.SimilarityInfo(comparers, nli))
+    return Response(body, media_type="application/json")
 
-    def __init__(self, get_served: GetServed, on_defect: OnDefect) -> None:
-        self._get_served = get_served
-        self._on_defect = on_defect
 
-    async def info(self, request: Request) -> Response:
-        if (served := self._get_served()) is None:
-            return not_ready()
-        if served.generator is not None:
-            body = to_json(wire.GenerationInfo(served.generator.info))
-        else:
-            comparers = {name: one.info for name, one in served.comparers.items()}
-            nli = None if served.nli is None else served.nli.info
-            body = to_json(wire.SimilarityInfo(comparers, nli))
-        return Response(body, media_type="application/json")
-
-    async def answer(self, request: Request) -> Response:
-        if (served := self._get_served()) is None:
-            return not_ready()
-        try:
-            timeout_s = _timeout_of(request)
-            prepare = _CALLS[request.scope["path"]]
-            body = await request.body()
-            work = prepare(served, body, timeout_s)
-            digest = wire.digest_of_call(request.scope["path"], body)
-        except wire.Garbled as error:
-            return refused(400, "wire_mismatch", str(error))
-        except CocoaError as error:
-            return JSONResponse({"error": wire.error_to_json(error)}, 422)
-        said = _lines(work, digest, self._on_defect)
-        return StreamingResponse(said, media_type="text/plain")
+async def _answer(get_served: GetServed, on_defect: OnDefect, request: Request) -> Response:
+    if (served := get_served()) is None:
+        return not_ready()
+    try:
+        timeout_s = _timeout_of(request)
+        prepare = _CALLS[request.scope["path"]]
+        body = await request.body()
+        work = prepare(served, body, timeout_s)
+        digest = wire.digest_of_call(request.scope["path"], body)
+    except wire.Garbled as error:
+        return refused(400, "wire_mismatch", str(error))
+    except CocoaError as error:
+        return JSONResponse({"error": wire.error_to_json(error)}, 422)
+    return StreamingResponse(_lines(work, digest, on_defect), media_type="text/plain")
 
 
 def refused(

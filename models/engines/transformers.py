@@ -79,7 +79,9 @@ class TransformersEngine:
             self._eos_id = min(eos_ids, default=None)
         self._tags = tags_of(tokenizer, config.reasoning)
         self._detokenizer = Detokenizer(tokenizer, eos_ids, self._tags)
-        num_logits = int(model.config.get_text_config(decoder=True).vocab_size)
+        text_config = model.config.get_text_config(decoder=True)
+        num_logits = int(text_config.vocab_size)
+        context = getattr(text_config, "max_position_embeddings", None)
         self._grammars = Grammars(tokenizer, eos_ids, num_logits, self._tags)
         self._cache = RowCache(model)
         self._batch = InflightBatch(
@@ -91,7 +93,7 @@ class TransformersEngine:
             max_cache_tokens=config.max_cache_tokens,
         )
         self._limits = {
-            "the model's context": _context_length(model, tokenizer),
+            "the model's context": int(context or tokenizer.model_max_length),
             "max_cache_tokens": config.max_cache_tokens,
         }
         dtype = str(model.dtype).removeprefix("torch.")
@@ -110,7 +112,7 @@ class TransformersEngine:
             statistics=statistics,
             max_context_tokens=min(self._limits.values()),
             num_layers=self._cache.tap.num_layers,
-            hidden_size=int(model.config.get_text_config(decoder=True).hidden_size),
+            hidden_size=int(text_config.hidden_size),
             no_reasoning_limit=self._detokenizer.no_reasoning_limit,
             max_tops=MAX_TOPS,
             no_grammar=self._grammars.unavailable,
@@ -261,11 +263,6 @@ def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froz
     if isinstance(ids, int):
         return frozenset([ids])
     return frozenset(ids or ())
-
-
-def _context_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    config = model.config.get_text_config(decoder=True)
-    return int(getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length)
 
 
 _: type[Engine[RowJob]] = TransformersEngine  # mypy holds the class to its protocol

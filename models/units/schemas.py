@@ -120,10 +120,6 @@ class _Reader:
         """Each leaf of a value by JSON Pointer."""
         return self._leaves(value, [self._root], "")
 
-    def is_valid(self, schema: object, value: Value) -> bool:
-        """Whether the value is valid, as far as the keywords that are read here tell."""
-        return self._is_valid(schema, value, MAX_DEPTH)
-
     def _leaves(
         self, value: Value, schemas: Sequence[Any], path: str
     ) -> Iterator[tuple[str, _Place]]:
@@ -149,7 +145,7 @@ class _Reader:
             holding.append(one)
             pending += [self._target(one), *one.get("allOf", [])]
             for branches in filter(None, (one.get("anyOf"), one.get("oneOf"))):
-                valid = (branch for branch in branches if self._is_valid(branch, value, depth))
+                valid = (branch for branch in branches if self.is_valid(branch, value, depth))
                 pending.append(next(valid, False))
         return holding
 
@@ -167,7 +163,8 @@ class _Reader:
             target = target.get(token.replace("~1", "/").replace("~0", "~"))
         return target
 
-    def _is_valid(self, schema: object, value: Value, depth: int) -> bool:
+    def is_valid(self, schema: object, value: Value, depth: int = MAX_DEPTH) -> bool:
+        """Whether the value is valid, as far as the keywords that are read here tell."""
         pair = (id(schema), id(value))
         if pair not in self._judged:
             self._judged[pair] = False
@@ -185,7 +182,7 @@ class _Reader:
             if not _is_valid_alone(one, value, partial(self._plain, value)):
                 return False
             for token, child in value.children():
-                if not self._is_valid(_at(one, token), child, depth):
+                if not self.is_valid(_at(one, token), child, depth):
                     return False
         return True
 
