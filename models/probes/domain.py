@@ -46,7 +46,7 @@ class PromptDomain:
 
     def is_foreign(self, state: Array) -> bool:
         """Whether a state (d,) lies beyond the 99th percentile of every kind; NaN does."""
-        return is_beyond(self.percentile(state))
+        return not 0 <= self.percentile(state) <= DOMAIN_PERCENTILE
 
     @classmethod
     def load(cls, path: Path, sha256: str) -> Self:
@@ -74,11 +74,6 @@ class PromptDomain:
             return cls(generator, layer, distances, sha256)
         except (OSError, EOFError, ValueError, TypeError, LookupError, BadZipFile) as error:
             raise BadDomain(f"{path.name} holds no prompts of a calibration: {error}") from error
-
-
-def is_beyond(percentile: float) -> bool:
-    """Whether a prompt at this percentile is foreign; so it is at one that is none."""
-    return not 0 <= percentile <= DOMAIN_PERCENTILE
 
 
 def beside(calibrator: Path) -> Path:
