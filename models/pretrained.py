@@ -35,7 +35,7 @@ def without_compiler() -> Iterator[None]:
         return
     for module in (transformers.utils, transformers.utils.import_utils):
         for name in _ASKED:
-            setattr(module, name, _is_never)
+            setattr(module, name, lambda: False)
     compiler, masking = ModuleType(_COMPILER), ModuleType(_MASKING)
     compiler.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
     for name in ("allow_in_graph", "assume_constant_result", "disable"):
@@ -84,10 +84,6 @@ class _PartsFinder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: it is imported."""
-
-
-def _is_never() -> bool:
-    return False
 
 
 def _unmarked(function: Any = None, *_: Any, **__: Any) -> Any:

@@ -163,12 +163,8 @@ class GenerationWorker:
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
         called_at = time.monotonic()
-        asked, probes = request, dict[str, Probe]()
-        for name, probe in self._probes.items():
-            if name in request.statistics:
-                probes[name] = probe
-        if probes:
-            asked = with_inputs_of(probes, request)
+        probes = {name: one for name, one in self._probes.items() if name in request.statistics}
+        asked = with_inputs_of(probes, request) if probes else request
         if self._domain is not None and not request.prompt_layer:
             asked = replace(asked, prompt_layer=self._domain.layer)
         listener = Listener(on_token)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -42,18 +43,15 @@ class HiddenTap:
         for layer in layers:
             if layer not in self.states:
                 self.states[layer] = torch.empty(0)
-                self._blocks[layer - 1].register_forward_hook(self._keeper(layer))
+                self._blocks[layer - 1].register_forward_hook(partial(self._keep, layer))
 
     def state(self, layers: Sequence[int], row: int) -> Tensor:
         """States (len(layers), d) float32 of one row of the latest pass."""
         return torch.stack([self.states[layer][row] for layer in layers]).float()
 
-    def _keeper(self, layer: int) -> Any:
-        def keep(block: nn.Module, inputs: object, output: Any) -> None:
-            states = output[0] if isinstance(output, tuple) else output  # (rows, S, d)
-            self.states[layer] = states[:, -1].clone()  # a view would keep a whole prefill alive
-
-        return keep
+    def _keep(self, layer: int, block: nn.Module, inputs: object, output: Any) -> None:
+        states = output[0] if isinstance(output, tuple) else output  # (rows, S, d)
+        self.states[layer] = states[:, -1].clone()  # a view would keep a whole prefill alive
 
 
 @dataclass(slots=True)

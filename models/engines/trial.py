@@ -22,13 +22,14 @@ from typing import Any, NoReturn
 from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, Vocabulary, matcher_of, walk
 from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
 
-# What a trial that ended otherwise says of its grammar, by what ended it.
+# What a trial that ended otherwise says of its grammar, by what ended it: nothing where that was
+# somebody else, or it had no processor.
 _ENDED_BY = {
     signal.SIGPROF: TOO_LONG,
     signal.SIGABRT: TOO_LARGE,
+    signal.SIGKILL: None,
+    signal.SIGALRM: None,
 }
-# Somebody else ended it, or it had no processor: that says nothing of the grammar.
-_SAYING_NOTHING = {signal.SIGKILL, signal.SIGALRM}
 # Bytes that a trial may take: beside the vocabulary, and of stack. A thread of the process that
 # compiles the grammar later has more of both.
 _MEMORY, _STACK = 256 << 20, 1 << 20
@@ -122,8 +123,6 @@ class Trials:
             rule = child.said.decode().strip()
         elif os.WIFSIGNALED(status):
             rule = _ENDED_BY.get(signal.Signals(os.WTERMSIG(status)), BROKEN)
-            if os.WTERMSIG(status) in _SAYING_NOTHING:
-                rule = None
         message = {"number": child.number, "rule": rule}
         self._connection.sendall(json.dumps(message).encode() + b"\n")
 

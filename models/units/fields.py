@@ -102,9 +102,7 @@ def _comparisons(
     distinct = {id(sample): sample for sample in samples}
     most = MAX_LEAF_PAIRS // max(1, len(distinct))
     comparer = Comparer(rules(answer, schema, steps), similarity, most, steps)
-    found = {}
-    for name, sample in distinct.items():
-        found[name] = comparer.compare(answer, sample)
+    found = {name: comparer.compare(answer, sample) for name, sample in distinct.items()}
     return [found[id(sample)] for sample in samples]
 
 
