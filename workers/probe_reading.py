@@ -70,11 +70,9 @@ def read(
             features = _features(means[layer], probe, answer)
             readings |= _sound([name], probe.read(features[None]))
             continue
-        rows = []
         at = dict(generation.sentence_hidden_means)
         told = [one for one in sentences_of(answer, asked.tools) if one.spans[0] in at]
-        for one in told:
-            rows.append(_features(at[one.spans[0]][layer], probe, answer, one.tokens))
+        rows = [_features(at[one.spans[0]][layer], probe, answer, one.tokens) for one in told]
         if rows:
             of_sentences = _sound([one.spans[0] for one in told], probe.read(np.stack(rows)))
         if of_sentences:

@@ -67,10 +67,7 @@ def product_of(*linears: nn.Linear, packs: bool, keeps: bool = True) -> Product:
         packs: whether the weight is laid out for oneDNN.
         keeps: whether it is held as it was, too; else the linears lose theirs.
     """
-    biases: list[Tensor] = []
-    for linear in linears:
-        if linear.bias is not None:
-            biases.append(linear.bias.detach())
+    biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
     bias = torch.cat(biases) if biases else None
     weight, packed = linears[0].weight.detach(), None
     if len(linears) > 1:

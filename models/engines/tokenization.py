@@ -278,10 +278,7 @@ def first_token_ids(
     tokenizer: PreTrainedTokenizerBase, groups: SequenceOf[SequenceOf[str]]
 ) -> list[tuple[int, ...]]:
     """First token ids of each group's spellings; an id that two groups share counts in neither."""
-    first_ids: list[list[int]] = []
-    for spellings in groups:
-        first_ids.append([ids_behind(tokenizer, one)[0] for one in spellings])
-    return unshared(first_ids)
+    return unshared([[ids_behind(tokenizer, one)[0] for one in group] for group in groups])
 
 
 def _answer_ids(tokenizer: PreTrainedTokenizerBase, text: str, tags: Tags | None) -> list[int]:

@@ -176,11 +176,7 @@ def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
     [('Paris', 'Rome'), ('Rome', 'Paris')]
     """
     distinct = dict.fromkeys(map(rules.compared, texts))
-    pairs: list[Pair] = []
-    for a, b in product(distinct, distinct):
-        if not rules.is_known(a, b):
-            pairs.append((a, b))
-    return pairs
+    return [(a, b) for a, b in product(distinct, distinct) if not rules.is_known(a, b)]
 
 
 def answer_relation(answer: str, samples: Sequence[str], table: PairTable, label: str) -> Array:
