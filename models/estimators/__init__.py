@@ -68,10 +68,6 @@ class Estimator:
     takes_long: bool = False
     needs: frozenset[str] = frozenset()
 
-    def __call__(self, *args: Any, **statistics: Any) -> float:
-        """Its value; see the function."""
-        return self.function(*args, **statistics)
-
     @property
     def is_baseline(self) -> bool:
         """Neither CoCoA nor made of it."""

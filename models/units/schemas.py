@@ -63,7 +63,7 @@ def rules(value: Value, schema: object, steps: Steps | None = None) -> dict[str,
     {'/km': Rule(exact=False, tolerance=0.1)}
     """
     with _known_as_bad(schema):
-        return {path: _rule(place.holding) for path, place in _Reader(schema, steps).leaves(value)}
+        return {path: _rule(holding) for path, _, holding in _Reader(schema, steps).leaves(value)}
 
 
 def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> frozenset[str]:
@@ -75,8 +75,8 @@ def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> fro
     """
     reader, found = _Reader(schema, steps), set()
     with _known_as_bad(schema):
-        for path, place in reader.leaves(value):
-            if all(reader.is_valid(one, _NULL) for one in place.schemas):
+        for path, schemas, _ in reader.leaves(value):
+            if all(reader.is_valid(one, _NULL) for one in schemas):
                 found.add(path)
     return frozenset(found)
 
@@ -92,17 +92,9 @@ def _known_as_bad(schema: object) -> Iterator[None]:
         raise BadSchema("a keyword in it has a value that it cannot have") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What a schema says of a leaf.
-
-    Attributes:
-        schemas: all that its parent says of it.
-        holding: these and all that they refer to, one branch of each choice.
-    """
-
-    schemas: Sequence[Any]
-    holding: Sequence[Mapping[str, Any]]
+# JSON Pointer of a leaf, the schemas that its parent has for it, and these with all that they refer
+# to, one branch of each choice.
+_Leaf = tuple[str, Sequence[Any], Sequence[Mapping[str, Any]]]
 
 
 class _Reader:
@@ -116,19 +108,16 @@ class _Reader:
         self._judged: dict[tuple[int, int], bool] = {}
         self._plains: dict[int, Any] = {}
 
-    def leaves(self, value: Value) -> Iterator[tuple[str, _Place]]:
-        """Each leaf of a value by JSON Pointer."""
+    def leaves(self, value: Value) -> Iterator[_Leaf]:
         return self._leaves(value, [self._root], "")
 
-    def _leaves(
-        self, value: Value, schemas: Sequence[Any], path: str
-    ) -> Iterator[tuple[str, _Place]]:
+    def _leaves(self, value: Value, schemas: Sequence[Any], path: str) -> Iterator[_Leaf]:
         holding = self._holding(schemas, value, MAX_DEPTH)
         for token, child in value.children():
             inner = [_at(one, token) for one in holding]
             yield from self._leaves(child, inner, f"{path}/{escaped(token)}")
         if value.is_leaf():
-            yield path, _Place(schemas, holding)
+            yield path, schemas, holding
 
     def _holding(self, schemas: Sequence[Any], value: Value, depth: int) -> list[Mapping[str, Any]]:
         """These schemas and all that they refer to, one branch of each choice."""

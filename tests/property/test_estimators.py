@@ -70,7 +70,7 @@ def reordered(stats, order):
 
 
 def value(name, stats):
-    return ESTIMATORS[name](**{statistic: stats[statistic] for statistic in needs([name])})
+    return ESTIMATORS[name].function(**{statistic: stats[statistic] for statistic in needs([name])})
 
 
 def test_the_strategy_supplies_every_statistic():
@@ -287,11 +287,11 @@ def test_a_better_reason_for_an_absent_statistic_is_told():
 
 def test_the_pure_function_says_why_it_is_undefined():
     with pytest.raises(Undefined, match="empty answer"):
-        ESTIMATORS["ppl"](EMPTY)
+        ESTIMATORS["ppl"].function(EMPTY)
 
 
 def test_a_certain_answer_scores_plain_zero():
-    assert str(ESTIMATORS["sp"](np.array([0.0]))) == "0.0"
+    assert str(ESTIMATORS["sp"].function(np.array([0.0]))) == "0.0"
 
 
 @given(values=st.lists(st.floats(-50, 0), min_size=1, max_size=60))
