@@ -15,7 +15,6 @@ CROSS_ENCODER_DIR = _HERE / "cross_encoder"
 NLI_DIR = _HERE / "nli"
 PROBES_DIR = _HERE / "probes"
 CALIBRATOR_PATH = _HERE / "calibrator.json"
-LONG_CALIBRATOR_PATH = _HERE / "long_calibrator.json"
 TESTBED_DIR = _HERE / "testbed"
 LONG_TESTBED_DIR = _HERE / "long_testbed"
 
@@ -27,7 +26,7 @@ LANGUAGE_MODELS = {
     "embedded-long-second": SECOND_LONG_LANGUAGE_MODEL_DIR,
 }
 # By the same names; any other model has the first one beside it, which then does not fit.
-CALIBRATORS = {"embedded-long": LONG_CALIBRATOR_PATH}
+CALIBRATORS = {"embedded-long": _HERE / "long_calibrator.json"}
 # Which of them each probe in `PROBES_DIR` reads.
 PROBED = {
     "consistency": "embedded",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.call_grammars import MARKS, with_tokens
+from models.engines.chats import ids_of
 from models.engines.matchers import (
     MAX_LEXER_STATES,
     NotFollowed,
@@ -58,10 +59,7 @@ class Grammars:
         self._tokenizer = tokenizer
         self._eos_ids = sorted(eos_ids)
         self._size = max(num_logits, len(tokenizer))
-        self.start_ids: tuple[int, ...] = ()
-        if tags is not None:
-            ids = tokenizer(tags.start, add_special_tokens=False, verbose=False)["input_ids"]
-            self.start_ids = tuple(ids)
+        self.start_ids = ids_of(tokenizer, tags.start) if tags is not None else []
         num_bits = math.ceil(self._size / 32) * 32
         ends = np.isin(np.arange(num_bits), self._eos_ids)  # some are in no vocabulary
         self.all_but_end = np.packbits(~ends, bitorder="little").view(np.int32)

@@ -176,8 +176,8 @@ class TransformersEngine:
         forms, num_answer = None, 0
         if request.answer is not None:
             eos_id = self._eos_id if request.answer.append_eos else None
-            answer = request.answer.text, eos_id, self._tags
-            forms = encode_answer_forms(self._tokenizer, prompt_ids, *answer)
+            text = request.answer.text
+            forms = encode_answer_forms(self._tokenizer, prompt_ids, text, eos_id, self._tags)
             num_answer = max(map(len, forms.values()))
         request = fitted(len(prompt_ids), num_answer, request, self._limits)
         opens = self._tags is not None and opens_reasoning(self._tokenizer, request, self._tags)
