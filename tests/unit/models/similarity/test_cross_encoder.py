@@ -9,6 +9,7 @@ import torch
 
 from models.embedded import CROSS_ENCODER_DIR
 from models.errors import ModelNotLoaded
+from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
 from models.similarity.cross_encoder import CrossEncoderModel
 from models.similarity.protocol import SimilarityConfig
 
@@ -52,8 +53,7 @@ def test_an_activation_with_other_values_ends_the_start_in_words(loaded, activat
     "activation", [torch.ones_like, torch.nn.Softsign(), lambda x: x.squeeze(-1)]
 )
 def test_neither_a_constant_nor_what_leaves_0_and_1_is_a_similarity(activation):
-    model = CrossEncoderModel.load(SimilarityConfig())._classifier
+    model = AutoModelForSequenceClassification.from_pretrained(CROSS_ENCODER_DIR)
+    tokenizer = AutoTokenizer.from_pretrained(CROSS_ENCODER_DIR)
     with pytest.raises(ModelNotLoaded):
-        CrossEncoderModel(
-            model._model, model._tokenizer, activation, 32, model_id="m", revision="r"
-        )
+        CrossEncoderModel(model, tokenizer, activation, 32, model_id="m", revision="r")
