@@ -20,7 +20,7 @@ from models.records import (
     Sequence,
     Span,
 )
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SENTENCES_READ, STATISTICS
+from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SENTENCES_READ, fields_of
 from models.units.prose import sentences_of
 from models.units.unit import Indices
 
@@ -130,12 +130,11 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
     of_sentences: list[tuple[Span, Array]] = []
     if request.by_sentence:
         of_sentences = [(at, one[:num_layers]) for at, one in generation.sentence_hidden_means]
-    unasked: dict[str, Any] = {}
-    for name in ANSWER_STATISTICS - request.statistics:
-        unasked[STATISTICS[name].field or ""] = None
+    unasked = fields_of(ANSWER_STATISTICS - request.statistics, "answer")
+    without: dict[str, Any] = dict.fromkeys(unasked)
     return replace(
         generation,
-        answer=replace(generation.answer, **unasked),
+        answer=replace(generation.answer, **without),
         answer_hidden_mean=means,
         sentence_hidden_means=tuple(of_sentences),
         warnings=tuple(warnings),

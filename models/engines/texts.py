@@ -152,8 +152,5 @@ def unshared(groups: SequenceOf[Iterable[TokenName]]) -> list[tuple[TokenName, .
     counts: Counter[TokenName] = Counter()
     for group in groups:
         counts.update(set(group))
-    found: list[tuple[TokenName, ...]] = []
-    for group in groups:
-        own = {token for token in group if counts[token] == 1}
-        found.append(tuple(sorted(own)))
-    return found
+    own = [{token for token in group if counts[token] == 1} for group in groups]
+    return list(map(tuple, map(sorted, own)))

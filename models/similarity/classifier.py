@@ -4,7 +4,7 @@ It is what the cross-encoder and the NLI model share.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any
@@ -47,13 +47,14 @@ class PairClassifier:
             "token_type_ids": tokenizer.pad_token_type_id,
             "attention_mask": 0,
         }
-        self._lean: LeanEncoder | None = None
+        # Logits (rows, K) of a padded pass.
+        self._forward: Callable[..., Tensor] = lambda **inputs: self._model(**inputs).logits
         self._most_padding = self._most_tokens = math.inf
         is_on_cpu = torch.device(model.device).type == "cpu"
         if is_on_cpu:
             self._most_tokens = _CPU_TOKENS
         if is_bert_like(model):
-            self._lean = LeanEncoder(model, by_length=is_on_cpu)
+            self._forward = LeanEncoder(model, by_length=is_on_cpu)
         elif is_on_cpu:
             self._most_padding = _CPU_PADDING
 
@@ -76,7 +77,7 @@ class PairClassifier:
         for chosen in forward_passes(num_tokens, self._most_padding, self._most_tokens):
             inputs = self._padded([rows[row] for row in chosen])
             try:
-                logits[chosen] = self._forward(inputs).float().cpu()
+                logits[chosen] = self._forward(**inputs).float().cpu()
             except torch.AcceleratorError as error:
                 raise ModelLost(type(error).__name__) from error
         return logits, truncated
@@ -103,13 +104,6 @@ class PairClassifier:
                     filled.append(row[name] + padding)
             inputs[name] = torch.tensor(filled, device=self._model.device)
         return inputs
-
-    def _forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Logits (rows, K) of a padded pass."""
-        if self._lean is not None:
-            return self._lean(**inputs)
-        logits: Tensor = self._model(**inputs).logits
-        return logits
 
     def _read(self, texts: list[str]) -> list[tuple[list[int], int]]:
         """Of each text the tokens, as many as the model can read, and how many there are."""
