@@ -99,6 +99,5 @@ def _list_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return False
     if any(isinstance(value, dict | list) for value in (*listed, *others)):
         return False
-    return not {(_kind_of(value), value) for value in listed} & {
-        (_kind_of(value), value) for value in others
-    }
+    ours = {(_kind_of(value), value) for value in listed}
+    return ours.isdisjoint((_kind_of(value), value) for value in others)

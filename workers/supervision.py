@@ -58,9 +58,8 @@ class Supervisor:
             task.add_done_callback(self._ended)
             self._tasks.append(task)
         if self._stall_s:
-            self._tasks.append(
-                asyncio.create_task(self._watch({**workers, **(others or {})}), name="watchdog")
-            )
+            watching = self._watch({**workers, **(others or {})})
+            self._tasks.append(asyncio.create_task(watching, name="watchdog"))
         for worker in self._workers:
             await worker.warm_up()
         if self.state == "starting":

@@ -84,12 +84,11 @@ class TransformersEngine:
         context = getattr(text_config, "max_position_embeddings", None)
         self._grammars = Grammars(tokenizer, eos_ids, num_logits, self._tags)
         self._cache = RowCache(model)
+        most_rows = max(1, _LOGITS_BYTES // (num_logits * model.dtype.itemsize))
         self._batch = InflightBatch(
             self._cache,
             self._detokenizer,
-            max_rows=min(
-                config.max_rows, max(1, _LOGITS_BYTES // (num_logits * model.dtype.itemsize))
-            ),
+            max_rows=min(config.max_rows, most_rows),
             max_cache_tokens=config.max_cache_tokens,
         )
         self._limits = {

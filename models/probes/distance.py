@@ -34,10 +34,8 @@ class Distance:
         """Distances (N,) of rows (N, d)."""
         centred = features - self.mean
         along = centred @ self.components.T  # (N, r)
-        residual = (centred**2).sum(axis=1) - (along**2).sum(axis=1)
-        squared = (along**2 / self.variances).sum(axis=1) + np.maximum(
-            residual, 0.0
-        ) / self.residual_variance
+        residual = np.maximum((centred**2).sum(axis=1) - (along**2).sum(axis=1), 0.0)
+        squared = (along**2 / self.variances).sum(axis=1) + residual / self.residual_variance
         distances: Array = np.sqrt(squared)
         return distances
 

@@ -37,9 +37,8 @@ class TrainedProbe:
         if not (folder / WEIGHTS).is_file() or sha256_of(folder / WEIGHTS) != card.sha256:
             raise ProbeMismatch(f"{folder.name}/{WEIGHTS} is not the file that its card describes")
         tensors = load_file(folder / WEIGHTS)
-        network = ProbeNetwork(
-            card.architecture, card.target, card.dimension + len(card.token_features)
-        )
+        num_features = card.dimension + len(card.token_features)
+        network = ProbeNetwork(card.architecture, card.target, num_features)
         weights, arrays = {}, {}
         for name, tensor in tensors.items():
             if name.startswith(NETWORK):

@@ -67,9 +67,8 @@ class EmbeddingModel:
         from sentence_transformers import SentenceTransformer
 
         device = pick_device(config.device)
-        return cls(
-            SentenceTransformer(path, device=device, model_kwargs=loading, **options), **names
-        )
+        encoder = SentenceTransformer(path, device=device, model_kwargs=loading, **options)
+        return cls(encoder, **names)
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         if not pairs:
