@@ -226,9 +226,10 @@ def _keys(item: Item) -> Iterator[str]:
     sign = item.frame[0] if item.frame[0] in PREFIXES else ""
     if set(item.frame) - {sign} == set(NUMBER):
         for number in item.numbers:
-            yield f"{sign}{number.values[0] * number.factor}{number.dimension}"
+            measured = number.in_base_unit()[0]
+            yield f"{sign}{measured}{number.dimension}"
             if number.dimension == "share":
-                yield f"{sign}{number.values[0] * number.factor}"
+                yield f"{sign}{measured}"
             if number.dimension == "clock":
                 yield f"{(number.values[0] - 1) % 12 + 1}"
             elif number.dimension not in ("", "month") and not _UNIT_SIGN.search(item.text):
