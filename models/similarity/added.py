@@ -54,7 +54,7 @@ _WANTS_YES_OR_NO = re.compile(
 )
 _LONGEST = 500
 _YES = listed("yes yeah yep ja oui sí sì sim")
-_NO = listed("no not nein nicht non pas não не нет")
+_NO = listed("no not nein nicht non pas não не нет nee niet nej inte nei ikke")
 # Endings of Korean nouns, and what Turkish and English nouns have behind an apostrophe.
 _ENDING = re.compile(
     "(?<=[\uac00-\ud7a3])(?:입니다|이다|예요|에서|으로|은|는|이|가|을|를|의|에|로|와|과)$"
@@ -125,6 +125,7 @@ def added(text: str, asked: Asked) -> str:
         elif not _says_nothing(item) or _is_telling(every, i, text):
             said[i] = item
     new, refused = dict[int, Item](), list[int]()  # "than", "not", which may go with the next word
+    not_chosen = set[str]()
     for i, item in said.items():
         keys = frozenset(_keys(item))
         if _has_digit(item.text) or asked.words.isdisjoint(keys):
@@ -132,10 +133,14 @@ def added(text: str, asked: Asked) -> str:
         elif not asked.offered.isdisjoint(keys):
             if refused and all(_says_nothing(one) for one in every[refused[-1] + 1 : i]):
                 new.pop(refused[-1], None)
+                not_chosen |= keys
             else:
                 new[i] = item
         if item.word in _REFUSES:
             refused.append(i)
+    chosen = {i: item for i, item in new.items() if not_chosen.isdisjoint(_keys(item))}
+    if any(not asked.offered.isdisjoint(_keys(item)) for item in chosen.values()):
+        new = chosen  # "Both are large, but Saturn is smaller than Jupiter."
     return _yes_or_no(every, said, asked) or _text(new) or _text(said) or text
 
 
