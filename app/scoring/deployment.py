@@ -7,6 +7,9 @@ from typing import Annotated
 from annotated_types import Ge
 
 from models.calibration import Calibrator
+from models.digests import digest_of
+from models.similarity import BY_MODEL
+from models.similarity.pairs import PairRules
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 
@@ -77,6 +80,20 @@ class Deployment:
 
 def models_of(workers: Workers) -> Models:
     comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
+    if "p_true_logprob" in workers.generator.info.statistics:
+        comparers[BY_MODEL] = _by_model(workers.generator.info)
     nli = None if workers.nli is None else workers.nli.info
     default, of_given = workers.default_similarity, workers.similarity_of_given
     return Models(workers.generator.info, comparers, default, nli, of_given)
+
+
+def _by_model(generator: GeneratorInfo) -> ComparerInfo:
+    """The language model as a similarity function: see `app.scoring.model_comparer`."""
+    return ComparerInfo(
+        identity=digest_of(BY_MODEL, generator.identity),
+        model_id=generator.model_id,
+        revision=generator.revision,
+        labels=("similarity",),
+        max_pair_tokens=None,
+        rules=PairRules(),
+    )
