@@ -18,7 +18,7 @@ from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
-from app.scoring.plan import Plan, available_statistics, make_plan, untold
+from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.result import STAGES, Escalation, Result, Source
 from app.scoring.splitting import split
 from app.scoring.units import Parts, Scored, as_read, scored
@@ -34,9 +34,7 @@ from models.records import (
     Sequence,
     Token,
 )
-from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
-from models.units.unit import PREDICTED
 from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
@@ -44,7 +42,6 @@ from workers.protocol import Workers
 if TYPE_CHECKING:
     from workers.escalation import SecondModel
 
-_NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
 _SLOW = {name for name, one in ESTIMATORS.items() if one.takes_long}
@@ -227,15 +224,8 @@ class Scorer:
         return parts, time.monotonic() - began_at
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
-        # Why statistics are missing: of all that the generator is asked, or of this ask.
-        ask, absent = plan.ask, dict(evidence.absent)
-        if ask.has_prompt and ask.answer_token_logprobs is None:
-            info = self.workers.generator.info
-            absent = {PREDICTED: _NO_PROBE, **info.absent, **absent}
-            absent = dict.fromkeys(untold(ask, info), info.no_grammar_logprobs) | absent
-            if ask.answer is not None and info.no_given:
-                absent = dict.fromkeys(ANSWER_STATISTICS, info.no_given) | absent
-        work = partial(scored, plan, evidence, absent, parts, self.observer.observe_failure)
+        work = partial(scored, plan, evidence, parts, self.observer.observe_failure)
+        ask = plan.ask
         if ask.units is None and _SLOW.isdisjoint(plan.estimators):
             return work()
         thread = self.threads[_ESTIMATORS if ask.units is None else _PARTS]

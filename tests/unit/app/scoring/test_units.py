@@ -62,8 +62,8 @@ def scored(given_subject, parts, on_failure=failed, **absent):
     plan = a_plan(
         statistics, ask=FIELDS, estimators=NAMES, unit_estimators=NAMES, unit_primary="cocoa_sp"
     )
-    evidence = Evidence(given_subject, statistics, {}, truncated=False)
-    return scored_by(plan, evidence, absent, parts, on_failure).units
+    evidence = Evidence(given_subject, statistics, absent, truncated=False)
+    return scored_by(plan, evidence, parts, on_failure).units
 
 
 def test_fields_are_told_with_what_the_samples_say_of_them():
