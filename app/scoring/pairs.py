@@ -74,7 +74,9 @@ class PairScores:
         missing = list(filterfalse(self._values.__contains__, dict.fromkeys(pairs)))
         names: dict[Pair, str] = {}
         if missing and self.memory is not None:
-            names = dict(zip(missing, map(self._name, missing), strict=True))
+            namespace, identity = self.ask.caller.namespace, self.info.identity
+            for pair in missing:
+                names[pair] = pair_name(namespace, identity, *map(self._digest, pair))
             decode = partial(decode_pair, num_labels=len(self.info.labels))
             found = await self.memory.get_many(list(names.values()), decode)
             for pair, score in zip(names, found, strict=True):
@@ -113,7 +115,3 @@ class PairScores:
         most = self.info.max_pair_tokens or math.inf  # longer pairs are cut
         read = [min(most, self.num_tokens[a] + self.num_tokens[b]) for a, b in pairs]
         self.ask.caller.charge(int(sum(read)))
-
-    def _name(self, pair: Pair) -> str:
-        a, b = map(self._digest, pair)
-        return pair_name(self.ask.caller.namespace, self.info.identity, a, b)
