@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
-from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of, untold
+from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of
 from app.scoring.questions import questions, read_by_token, subject_of
 from models.calibration import Calibrator, Part
 from models.engines.protocol import check_grammar, check_no_images
@@ -69,7 +69,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:
-        yield from _of_statistics(plan, models.generator)
+        yield from _of_statistics(plan)
     if ask.units not in (None, "answer"):
         yield from _of_units(plan, models)
     if ask.samples is None and reads_samples(plan.statistics):
@@ -114,12 +114,12 @@ def _of_light(plan: Plan) -> Faults:
             yield field, f"must be false {no_samples}"
 
 
-def _of_statistics(plan: Plan, generator: GeneratorInfo) -> Faults:
+def _of_statistics(plan: Plan) -> Faults:
     """Estimators, strategies and waves that read what cannot be known here."""
     ask, available = plan.ask, plan.available
     # Scoring what exists already is best effort: what was not brought is null with its reason.
     if plan.strategy != "given":
-        yield from _of_estimators(plan, generator)
+        yield from _of_estimators(plan)
     lacking: dict[str, tuple[str, frozenset[str]]] = {
         "strategy": (plan.strategy, STRATEGY_NEEDS[plan.strategy]),
     }
@@ -139,11 +139,9 @@ def _of_units(plan: Plan, models: Models) -> Faults:
         yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
 
 
-def _of_estimators(plan: Plan, generator: GeneratorInfo) -> Faults:
+def _of_estimators(plan: Plan) -> Faults:
     """Estimators that were named, or in light mode any, which read what nobody supplies."""
-    ask = plan.ask
-    absent = dict.fromkeys(untold(ask, generator), generator.no_grammar_logprobs)
-    absent |= generator.absent
+    ask, absent = plan.ask, plan.absent
     # All that light mode is for stands and falls with a probe; null scores would hide that there
     # is none.
     names = plan.estimators

@@ -17,10 +17,11 @@ from app.settings import Settings
 from cocoa_lab.calibration.prompts import STATES, StatesFile
 from cocoa_lab.costs import costs
 from cocoa_lab.examples import Example
-from cocoa_lab.loading import RecordedGenerator, lab_scorer, support_of
+from cocoa_lab.loading import lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, Support, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
+from cocoa_lab.replaying import RecordedGenerator, replaying
 from cocoa_lab.run import AUTO, Cost, Draw, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
@@ -150,14 +151,15 @@ async def _run(
     _check_prompts(examples, recordings)
     statistics = recorded_statistics(header)
     empty = Ask(prompt="", sampling=SamplingParams(**header.sampling))
-    estimators = spec.estimators or _supplied_estimators(scorer, empty, statistics)
+    over_recordings = replaying(scorer, statistics)
+    estimators = spec.estimators or _supplied_estimators(over_recordings, empty)
     similarities = spec.similarities or [scorer.workers.default_similarity]
     draws = spec.draws or _default_draws(header.sampling["num_samples"], statistics)
 
     def asks_of(ask: Ask) -> list[Ask]:
         return variants(ask, estimators, spec.strategies, similarities, draws)
 
-    plans = [scorer.plan(ask, statistics) for ask in asks_of(empty)]
+    plans = list(map(over_recordings.plan, asks_of(empty)))
     started_at = time.monotonic()
     scored = await _score_all(examples, kept, header, asks_of, scorer, on_scored)
     seconds = time.monotonic() - started_at
@@ -247,9 +249,9 @@ def _default_draws(num_samples: int, statistics: frozenset[str]) -> list[Draw]:
     return draws
 
 
-def _supplied_estimators(scorer: Scorer, ask: Ask, statistics: frozenset[str]) -> list[str]:
-    """All that can be scored of recordings with these statistics, sampled as an ask says."""
-    available = scorer.available_statistics(ask, statistics)
+def _supplied_estimators(scorer: Scorer, ask: Ask) -> list[str]:
+    """All that can be scored of recordings, sampled as an ask says."""
+    available = scorer.available_statistics(ask)
     return [name for name in ESTIMATORS if needs([name]) <= available]
 
 

@@ -20,12 +20,12 @@ import typer
 
 from app.cli.environment import settings_or_exit
 from app.scoring.ask import Ask
-from app.scoring.computation import Recorded
 from app.scoring.scorer import Scorer
 from app.settings import Settings
-from cocoa_lab.loading import RecordedGenerator, lab_scorer
+from cocoa_lab.loading import lab_scorer
 from cocoa_lab.metrics import auroc, ece
 from cocoa_lab.rendering import markdown_table
+from cocoa_lab.replaying import RecordedGenerator, replaying
 from models.records import Generation, SamplingParams, Sequence
 from workers.protocol import GeneratorInfo
 
@@ -219,7 +219,7 @@ async def similarities(
         sampling = SamplingParams(num_samples=1)
         ask = Ask(prompt=pair.question, sampling=sampling, estimators=_ASKED, similarity=name)
         drawn = Generation(_said(pair.first), (_said(pair.second),), 0, 0, "", "")
-        result = await scorer.run(ask, Recorded(drawn, _RECORDED, {}))
+        result = await replaying(scorer, _RECORDED, drawn).run(ask)
         unlike = result.scores["consistency"]
         if unlike is None:
             raise ValueError(f"{name} compares no {pair.kind}: {result.reasons}")
