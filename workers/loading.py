@@ -20,7 +20,7 @@ from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
 from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
-from models.probes.card import STATISTIC, ProbeMismatch
+from models.probes.card import STATISTIC, ProbeMismatch, check_card
 from models.probes.domain import BadDomain, PromptDomain, beside
 from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
@@ -267,8 +267,9 @@ def _load_probes(
         if not folder:
             continue
         with _loading(setting, folder):
-            probe: Probe = resolve(_PROBE).load(
-                Path(folder),
+            probe: Probe = resolve(_PROBE).open(Path(folder))
+            check_card(
+                probe.card,
                 target=target,
                 model_id=engine.model_id,
                 revision=engine.revision,
@@ -284,10 +285,6 @@ def _load_probes(
     return probes
 
 
-def _path_of(calibrator: str) -> Path:
-    return CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
-
-
 def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """The prompts of a calibrator, which others are compared with.
 
@@ -296,10 +293,11 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """
     if not calibrator:
         return None
+    path = CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
     with _loading("calibrator", calibrator):
-        if not (sha256 := Calibrator.load(_path_of(calibrator)).prompts):
+        if not (sha256 := Calibrator.load(path).prompts):
             return None
-        domain = PromptDomain.load(beside(_path_of(calibrator)), sha256)
+        domain = PromptDomain.load(beside(path), sha256)
         if domain.generator == engine.identity:
             return domain
         if calibrator == "auto":

@@ -128,7 +128,7 @@ def added(text: str, asked: Asked) -> str:
     not_chosen = set[str]()
     for i, item in said.items():
         keys = frozenset(_keys(item))
-        if _has_digit(item.text) or asked.words.isdisjoint(keys):
+        if any(map(str.isdigit, item.text)) or asked.words.isdisjoint(keys):
             new[i] = item
         elif not asked.offered.isdisjoint(keys):
             if refused and all(_says_nothing(one) for one in every[refused[-1] + 1 : i]):
@@ -174,10 +174,6 @@ def _text(items: Mapping[int, Item]) -> str:
         written += f"{',' if is_apart else ''} {item.text}" if written else item.text
         before = item
     return written
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdigit, text))
 
 
 def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:

@@ -10,14 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from models.similarity.numbers import (
-    FIRST_WORDS,
-    MONTH_OF,
-    Number,
-    in_words,
-    listed,
-    scales_of,
-)
+from models.similarity.numbers import FIRST_WORDS, MONTH_OF, Number, in_words, listed, scales_of
 from models.similarity.spelled import in_digits
 from models.similarity.units import DEGREES, PER, POWERS, Unit, energy_of, raised, speed_of, unit_of
 
