@@ -15,7 +15,9 @@ from app.scoring.questions import own_question, question_of
 from models.digests import digest_of
 from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
 from models.records import Pair
+from models.similarity import BY_MODEL
 from models.similarity.protocol import ContextAndText
+from workers.calling import together
 from workers.protocol import Comparer, ComparerInfo, Generator, PairReply, PairScore
 
 _YES = ("Yes", " Yes", "yes", " yes", "YES")
@@ -39,10 +41,8 @@ class ModelComparer:
 
     def __init__(self, generator: Generator, info: ComparerInfo, ask: Ask) -> None:
         self._generator, self._ask = generator, ask
-        self._weights = generator.info.identity
         self._question = question_of(ask)[-_MAX_CHARACTERS:]
-        kind = "text" if ask.messages is None else "chat"
-        self.info = replace(info, identity=digest_of(info.identity, kind, self._question))
+        self.info = replace(info, identity=self._identity(info.identity))
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
         """Scores of the distinct pairs, charged to the caller by their characters.
@@ -52,16 +52,14 @@ class ModelComparer:
             SimilarityUnavailable: the model says neither yes nor no.
             CocoaError: see `Generator.first_token_logprobs`.
         """
-        turns, weights = asyncio.Semaphore(_ABREAST), {self._weights}
+        turns, weights = asyncio.Semaphore(_ABREAST), set[str]()
 
         async def one(pair: Pair) -> PairScore:
             async with turns:
                 return await self._score(pair, weights)
 
-        scores = await asyncio.gather(*map(one, pairs))
-        identity = self.info.identity
-        if weights != {self._weights}:
-            identity = digest_of(identity, *sorted(weights))
+        scores = await together(*map(one, pairs))
+        identity = self._identity(*(f"{BY_MODEL} {one}" for one in sorted(weights)))
         return PairReply(dict(zip(pairs, scores, strict=True)), identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
@@ -76,6 +74,9 @@ class ModelComparer:
 
     async def close(self) -> None:
         """Its generator outlives it."""
+
+    def _identity(self, *weights: str) -> str:
+        return digest_of(*weights, self._question, self._ask.messages is None)
 
     async def _score(self, pair: Pair, weights: set[str]) -> PairScore:
         first, second = pair
