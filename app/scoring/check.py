@@ -217,7 +217,7 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
             yield field, f"must be less than max_new_tokens, which is {most}"
     if ask.grammar is not None:
         check_grammar(generator.no_grammar)
-        if sampling.stop:
+        if sampling.stop and not ask.requires_call:
             yield "stop", "must be left out where an answer is held to a format"
     if not ask.num_tops:
         return
