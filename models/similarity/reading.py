@@ -72,7 +72,7 @@ _TOKEN = re.compile(
     (?P<run>[{_NO_BLANKS}]+)
     | (?P<minus>(?<![\w)\]%°])[-\u2212](?=[\d$€£¥₹]|\.\d))?(?P<money>[$€£¥₹]\s?(?=\.?\d))?(?:
         (?P<iso>\d{{4}}-\d\d-\d\d(?!\d))
-      | (?P<decade>(?:1\d|20)\d0|(?<=\bthe\s)\d0|(?<=['\u2019])\d0|\d0(?=er))
+      | (?P<decade>(?:1\d|20)\d0|\d0(?:(?<=\bthe\s\d0)|(?<=['\u2019]\d0)|(?=er)))
             (?:s\b|er(?=\sJahre))
       | (?P<clock>\d{{1,2}}(?::\d\d(?::\d\d)?(?!\d)
           |(?=\s?(?:[ap]\.?m\b|[AP]M\b))(?!\s?am\s+[^\W\d])))
@@ -110,7 +110,7 @@ _LINE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈
 _WRITTEN = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3"}
 _WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\pm": "±", r"\%": "%", r"\log": "log"}
 _ROOT = re.compile(r"\\sqrt(?:\{(\w+)\})?|\bsqrt\((\w+)\)")
-_PI = re.compile(r"(√?)(?:π|(?<![^\W_])pi(?![^\W_]))")
+_PI, _AT_PI = re.compile(r"(?<![^\W_])pi(?![^\W_])"), re.compile(r"(?<=[^\W_])(?=π)|(?<=π)(?=\w)")
 _HYPHEN = re.compile(r"(?<=[a-z])-(?=(?:half|third|quarter|fifth|tenth)s?\b)")  # "two-thirds"
 _GREEK = re.compile(
     r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|pi|rho|sigma|tau|phi|omega)(?![a-z])", re.I
@@ -157,7 +157,9 @@ def _plain(text: str) -> str:
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
     text = _RAISED.sub(lambda raised: f"^{raised[0]}", text).translate(_LINE)
-    text = _PI.sub(r" \1π ", _HYPHEN.sub(" ", text))
+    text = _PI.sub("π", _HYPHEN.sub(" ", text))
+    if "π" in text:
+        text = _AT_PI.sub(" ", text)
     return _MARKS.sub(r" \1\2 ", with_joined_initials(in_digits(text)))
 
 
