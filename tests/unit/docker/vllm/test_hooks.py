@@ -17,7 +17,7 @@ from cocoa_vllm.columns import (
     READY,
     SPECULATIVE,
 )
-from cocoa_vllm.hooks import Method, Unfit, hook, make_reader
+from cocoa_vllm.hooks import Unfit, hook, make_reader
 from cocoa_vllm.probe import ProbeRefused
 
 from tests.tiny_probes import saved
@@ -196,7 +196,7 @@ def test_a_method_is_hooked_once(monkeypatch):
     module.Owner = Owner
     monkeypatch.setitem(sys.modules, "there", module)
     for _ in range(2):
-        hook(Method("there", "Owner", "name"), lambda name, self: name(self) + 1)
+        hook("there:Owner.name", lambda name, self: name(self) + 1)
     assert Owner().name() == 2
 
 
