@@ -12,11 +12,12 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import together
-from workers.calls import Calls, Failed, Rejected
+from workers.calls import Calls
 from workers.config import ComparerConfig, LanguageModel
 from workers.hooks import Hooks
 from workers.pair_apis import APIS, PairApi, PairServer
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
+from workers.refusals import Failed, Rejected
 from workers.standing import Server
 from workers.upstream import RemoteWorker, Upstream
 
@@ -120,10 +121,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
         scores = await self._api.score(calls, known, pairs)
         cut = await together(*(self._is_cut(counts, known, pair) for pair in pairs))
         identity = self._identity(known)
-        scored: list[tuple[PairScore, str]] = []
-        for score, is_cut in zip(scores, cut, strict=True):
-            scored.append((((score,), is_cut), identity))
-        return scored
+        return [(((score,), is_cut), identity) for score, is_cut in zip(scores, cut, strict=True)]
 
     async def _is_cut(self, calls: Calls, known: PairServer, pair: Pair) -> bool:
         """Whether a pair is longer than the model reads; counted only where it may be."""
@@ -168,9 +166,8 @@ class PairServerComparer(RemoteWorker[PairServer]):
         except Overloaded as error:
             raise SimilarityUnavailable(error.message, retry_after_s=error.retry_after_s) from None
         except Failed as error:
-            raise SimilarityUnavailable(
-                f"the server of the similarity model failed: {error}"
-            ) from None
+            message = f"the server of the similarity model failed: {error}"
+            raise SimilarityUnavailable(message) from None
 
     def _identity(self, server: PairServer) -> str:
         return digest_of(server.identity, *self._rules.identity)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from workers.calls import Rejected
+from workers.refusals import Rejected
 
 # The codes by which servers say that a prompt is too long; the second one is llama.cpp's.
 TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
@@ -36,7 +36,7 @@ UNMASKED = (
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _LAW = ("temperature", "top_p", "stop", "seed")
 _EXTRAS = ("top_k", *NEUTRAL)
-_LOGPROBS = ("logprobs", "top_logprobs")
+LOGPROBS = ("logprobs", "top_logprobs")
 # How many likeliest tokens to ask for where more are refused; None for no log-probs at all.
 _FEWER: Mapping[int, int | None] = {20: 10, 10: 5, 5: 1, 1: 0, 0: None}
 _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
@@ -106,9 +106,9 @@ class Profile:
         """A body as the server takes it."""
         said: dict[str, Any] = {}
         for name, value in body.items():
-            if name in _LOGPROBS and self.logprobs is None:
+            if name in LOGPROBS and self.logprobs is None:
                 continue
-            if name in _LOGPROBS and value is not True and "vllm_xargs" not in body:
+            if name in LOGPROBS and value is not True and "vllm_xargs" not in body:
                 value = min(value, self.logprobs or 0)
             if (known := self.names.get(name, name)) and (name, value) != ("top_logprobs", 0):
                 said[known] = value
@@ -126,7 +126,7 @@ class Profile:
         """
         if "logprobs" not in self.taken or "logprobs" not in self.spoken(body):
             return False
-        return refusal.status == 403 or not refusal.named.isdisjoint(_LOGPROBS)
+        return refusal.status == 403 or not refusal.named.isdisjoint(LOGPROBS)
 
     def taught(self, refusal: Rejected, body: Mapping[str, Any]) -> "Profile | None":
         """What may go through instead; None where the refusal teaches nothing.
@@ -151,7 +151,7 @@ class Profile:
 
     def _without(self, name: str, code: str, body: Mapping[str, Any]) -> "Profile | None":
         """What takes no parameter of this name."""
-        if name in _LOGPROBS:
+        if name in LOGPROBS:
             fewer = self._fewer(body)
             if code in _UNSUPPORTED:
                 fewer = 0 if name == "top_logprobs" else None
@@ -169,7 +169,7 @@ class Profile:
         for unsure in (new.intersection(_EXTRAS), new.intersection({"seed"})):
             if unsure:
                 return replace(self, names={**self.names, **dict.fromkeys(unsure, "")})
-        return self._telling(self._fewer(body), body) if new.intersection(_LOGPROBS) else None
+        return self._telling(self._fewer(body), body) if new.intersection(LOGPROBS) else None
 
     def _telling(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
         """What tells so many likeliest tokens; None where the body asks for none."""
@@ -182,11 +182,6 @@ class Profile:
         if told is True:
             told = sent.get("top_logprobs", 0)
         return 20 if told > 20 else _FEWER.get(told)
-
-
-def without_logprobs(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A body that asks for no log-probs."""
-    return {name: value for name, value in body.items() if name not in _LOGPROBS}
 
 
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:

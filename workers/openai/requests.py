@@ -9,7 +9,6 @@ from models.records import Grammar, SamplingParams
 from workers.client import MAX_REPLY_BYTES
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
-from workers.openai.replies import FIRST_PROBE_COLUMN
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 # How vLLM calls `max_reasoning_tokens`.
@@ -76,7 +75,7 @@ def completion(
     It asks for the `top` likeliest tokens beside each chosen one, None for no log-probs, and for
     the columns of a `mode` of the plugin, which have ids for names; "" for none.
     """
-    body: dict[str, Any] = {"model": can.model_id, "max_tokens": max_tokens, "temperature": 0.0}
+    body: dict[str, Any] = {"max_tokens": max_tokens, "temperature": 0.0}
     if prompt.messages is not None:
         body |= {"messages": list(map(dict, prompt.messages)), **prompt.further}
         if top is not None:
@@ -85,8 +84,7 @@ def completion(
         body["prompt"] = prompt.text or list(prompt.ids or ())
         if top is not None:
             body["logprobs"] = top
-    for name in can.profile.neutral:
-        body[name] = NEUTRAL[name]
+    body |= {name: NEUTRAL[name] for name in can.profile.neutral}
     if stop:
         body["stop"] = list(stop)
     if can.profile.tokenizes:
@@ -96,18 +94,6 @@ def completion(
     if mode:
         body["vllm_xargs"] = {"cocoa": mode}
     return body
-
-
-def mode_of(can: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
-    """The plugin's mode for an answer of which these are wanted, and how many columns it has.
-
-    Every answer has at least its mark and entropies, by which other weights are noticed.
-    """
-    if can.columns is None:
-        return "", 0
-    if not statistics & can.probes.keys():
-        return "entropy", FIRST_PROBE_COLUMN
-    return "light", FIRST_PROBE_COLUMN + 2 * len(can.columns.probes)
 
 
 def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
@@ -137,11 +123,9 @@ def drawn(
 
     The seed is that of the first; the others' follow.
     """
-    law: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
-    law |= {"top_k": sampling.top_k, "seed": seed}
-    if num > 1:
-        law["n"] = num
-    return {**body, **law}
+    law = {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k")}
+    several = {"n": num} if num > 1 else {}
+    return {**body, **law, "seed": seed, **several}
 
 
 def first_seed(seed: int) -> int:
