@@ -6,18 +6,15 @@ it may have become another one: after it was away, after a new connection, and e
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from models import errors
-from models.embedded import PROBES_DIR
 from models.engines.protocol import check_grammar, check_hidden_layers
 from models.images import images_of
-from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
 from workers.calling import Listener, deadline_of, in_time
-from workers.config import GeneratorConfig, api_keys, further_headers, probe_folders, variable
+from workers.config import GeneratorConfig, api_keys, further_headers
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
@@ -26,6 +23,7 @@ from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial, under_schema
+from workers.probe_reading import probe_infos
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.refusals import Failed, Rejected
 from workers.standing import Server
@@ -184,31 +182,6 @@ async def connect_generator(
     generator = OpenAIGenerator(servers, probes=probe_infos(probes), hooks=hooks)
     await generator.upstream.connect()
     return generator
-
-
-def probe_infos(config: ProbeConfig) -> Mapping[str, ProbeInfo]:
-    """The probes of a deployment by their cards, wherever they are evaluated.
-
-    By the statistic that each predicts; "auto" is the embedded one.
-
-    Raises:
-        ModelNotLoaded: a folder holds no card of such a probe.
-    """
-    probes = {}
-    for target, setting, folder in probe_folders(config):
-        if not folder:
-            continue
-        path = Path(folder)
-        if folder == "auto":
-            path = PROBES_DIR / target
-        try:
-            card = read_card(path / "card.json")
-        except ProbeMismatch as error:
-            raise errors.ModelNotLoaded(f"{variable(setting)}: {error}") from None
-        if card.target != target:
-            raise errors.ModelNotLoaded(f"{variable(setting)}: the probe predicts {card.target}")
-        probes[STATISTIC[target]] = ProbeInfo.of(card)
-    return probes
 
 
 _: type[Generator] = OpenAIGenerator  # mypy holds the class to its protocol

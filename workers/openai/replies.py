@@ -42,15 +42,13 @@ _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
 
 
-class _Top(TypedDict):
+class _Token(TypedDict, total=False):
+    """Of a prompt with its text, of a chat with its name and the likeliest ones in its place."""
+
     token: str
     logprob: _Finite | None
-
-
-class _ChatToken(TypedDict, total=False):
-    token: str
-    logprob: _Finite | None
-    top_logprobs: list[_Top] | None
+    decoded_token: str | None
+    top_logprobs: "list[_Token] | None"
 
 
 class _Logprobs(TypedDict, total=False):
@@ -59,7 +57,7 @@ class _Logprobs(TypedDict, total=False):
     tokens: list[str] | None
     token_logprobs: list[_Finite | None] | None
     top_logprobs: list[dict[str, _Finite | None] | None] | None
-    content: list[_ChatToken] | None
+    content: list[_Token] | None
 
 
 class _Function(TypedDict):
@@ -85,11 +83,6 @@ class _Message(TypedDict, total=False):
     tool_calls: list[_ToolCall] | None
 
 
-class _PromptToken(TypedDict, total=False):
-    logprob: _Finite | None
-    decoded_token: str | None
-
-
 class _Choice(TypedDict, total=False):
     index: int | None
     text: str | None
@@ -99,7 +92,7 @@ class _Choice(TypedDict, total=False):
     logprobs: _Logprobs | None
     token_ids: _Ids | None
     # Of the first token of a prompt nothing is told.
-    prompt_logprobs: list[dict[str, _PromptToken] | None] | None
+    prompt_logprobs: list[dict[str, _Token] | None] | None
 
 
 class _Reply(TypedDict):

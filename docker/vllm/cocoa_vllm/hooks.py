@@ -131,7 +131,7 @@ def _sample(
     step = self.cocoa_step
     if step is None or logits is None or spec_decode_metadata is not None:
         return sample(self, logits, spec_decode_metadata)
-    entropy = self.cocoa.entropies(step, logits)
+    entropy = columns.entropies(logits, step.indices)
     output = sample(self, logits, spec_decode_metadata)
     if output.logprobs_tensors is not None:
         self.cocoa.write(step, entropy, output.logprobs_tensors)

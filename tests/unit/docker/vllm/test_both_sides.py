@@ -45,7 +45,7 @@ class Worker(ModelCalls):
         tensors = sampled(self.logits, TOP)
         states = [torch.ones(1, D)] * len(self.of.layers)
         step = self.of.step([Row(0, "a", mode, 0, 0)], states)
-        self.of.write(step, self.of.entropies(step, self.logits), tensors)
+        self.of.write(step, written.entropies(self.logits, step.indices), tensors)
         ids = tensors.logprob_token_ids[0, : top + 1].tolist()
         values = tensors.logprobs[0, : top + 1].tolist()
         keys = [f"token_id:{token}" for token in ids]

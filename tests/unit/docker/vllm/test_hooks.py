@@ -109,9 +109,8 @@ def test_the_runners_columns_are_those_of_the_logits_before_the_sampler(tmp_path
         self.execute_model_state = None
         return hooks._sample(_sample, self, logits, None)
 
-    expected = runner.cocoa.entropies(
-        hooks._step(runner, runner.execute_model_state), logits
-    ).tolist()
+    step = hooks._step(runner, runner.execute_model_state)
+    expected = hooks.columns.entropies(logits, step.indices).tolist()
     output = hooks._compute(sample_tokens, runner, None)
     assert marked(output) == [True, True, False, False, True]
     assert tensors.logprobs[1, 2].item() == pytest.approx(expected[0], abs=1e-6)
