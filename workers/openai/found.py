@@ -101,7 +101,8 @@ class OpenAIServer:
         """Why it heeds no `max_reasoning_tokens`; "" where it may."""
         if not self.reasons:
             return NO_REASONING
-        return "" if self.kind == "vllm" else "the server of the model takes no such bound"
+        none = "the server of the model takes no such bound"
+        return "" if self.profile.bounds_reasoning else none
 
     @property
     def no_greedy(self) -> str:

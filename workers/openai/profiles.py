@@ -66,6 +66,9 @@ class Profile:
         no_grammar: why it holds no text to a schema; "" where it does, None until it was tried.
         unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
             tokens that the schema allows, None until it was tried.
+        reasons: whether its models may, as far as its makers say.
+        bounds_reasoning, reads_hints: whether it heeds `max_reasoning_tokens`, and what llguidance
+            adds to schemas, which others refuse, or hold a text to nothing for.
         is_hosted: whether calls cost money: it is asked as little as can be.
         taken: parameters that it has taken.
     """
@@ -88,6 +91,9 @@ class Profile:
     schema_of_texts: str = ""
     no_grammar: str | None = None
     unmasked: str | None = None
+    reasons: bool = False
+    bounds_reasoning: bool = False
+    reads_hints: bool = False
     is_hosted: bool = False
     taken: frozenset[str] = frozenset()
 
@@ -201,6 +207,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
     {
         "vllm": Profile(
             owners=("vllm",), look=("/version", "version"), tokenizes=True, neutral=_OF_VLLM,
+            bounds_reasoning=True, reads_hints=True,
         ),
         "sglang": Profile(
             owners=("sglang",), look=("/get_server_info", "version"), neutral=_OF_VLLM,
@@ -223,7 +230,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             "api.openai.com",
             refused=("top_k", "temperature", "top_p", "stop", "seed", *_PENALTIES),
             models=_REASONING_MODELS, names={"max_tokens": "max_completion_tokens"},
-            max_samples=8, logprobs=None,
+            max_samples=8, logprobs=None, reasons=True,
         ),
         "openai": _hosted("api.openai.com", max_samples=128),
         "azure": _hosted(

@@ -137,7 +137,7 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
     can, variables = calls.can, dict(request.chat_template_kwargs)
-    may_reason = can.reasons or can.kind == "openai-reasoning"
+    may_reason = can.reasons or can.profile.reasons
     if variables.get(EFFORT) == NO_EFFORT and not may_reason:
         del variables[EFFORT]
         request = replace(request, chat_template_kwargs=variables)

@@ -17,7 +17,7 @@ BUDGET = "thinking_token_budget"
 _TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
 # Tokens that a chat template may add to messages.
 _TEMPLATE_TOKENS = 4096
-# Of llguidance, which others refuse, or hold a text to nothing for.
+# Of llguidance.
 _HINTS = "x-guidance"
 # Servers differ in how many bits a seed may have; all take 31, some of them for the last sample.
 # Samples of one request draw with seeds one after the other, so those of neighbouring seeds must
@@ -101,7 +101,7 @@ def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[s
     if grammar.kind != "json_schema":
         return {"structured_outputs": {"grammar": grammar.source}}
     schema = json.loads(grammar.source)
-    if can.kind != "vllm":
+    if not can.profile.reads_hints:
         schema.pop(_HINTS, None)
     if can.profile.schema_of_texts and prompt.path == COMPLETIONS:
         return {can.profile.schema_of_texts: schema}

@@ -90,15 +90,12 @@ class GeneratorTrial:
             if not self._model:
                 raise Refused(f"{variable('generation.model')} must name its deployment")
             return {"id": self._model}
-        entry = await listed_model(_calls(client, self.profile), self._model)
+        calls = ModelCalls(client, OpenAIServer("", self.profile))
+        entry = await listed_model(calls, self._model)
         return {name: entry.get(name) for name in _TELLING}
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
-        kind, look = self._kind or profiles.by_entry(said), {}
-        for name in [kind] if kind != profiles.GENERIC or self._kind else PROFILES:
-            if look := await self._look(client, self._profile(name)):
-                kind = name
-                break
+        kind, look = await self._look(client, said)
         can = self._said(kind, {"context": self._servers.context, **said}, look)
         calls = ModelCalls(client, can)
         if not can.profile.is_hosted or can.profile.logprobs is not None:
@@ -121,16 +118,18 @@ class GeneratorTrial:
         profile = PROFILES[kind]
         return replace(profile, prefix="") if self._servers.api_version else profile
 
-    async def _look(self, client: Client, profile: Profile) -> dict[str, Any]:
-        """What a server of this kind says of itself; nothing where it is none, or says nothing."""
-        path, name = profile.look
-        if not path:
-            return {}
-        with suppress(Rejected, Failed, Unreachable, Refused):
-            reply = await _calls(client, profile).get(path)
-            if isinstance(reply, Mapping) and name in reply:
-                return {**reply, "version": reply[name]}
-        return {}
+    async def _look(self, client: Client, said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        """The kind of a server, and what it says of itself where that has a path for it."""
+        kind = self._kind or profiles.by_entry(said)
+        is_any = kind == profiles.GENERIC and not self._kind
+        for name in PROFILES if is_any else [kind]:
+            path, field = PROFILES[name].look
+            calls = ModelCalls(client, OpenAIServer("", self._profile(name)))
+            with suppress(Rejected, Failed, Unreachable, Refused):
+                reply = await calls.get(path) if path else {}
+                if isinstance(reply, Mapping) and field in reply:
+                    return name, {**reply, "version": reply[field]}
+        return kind, {}
 
     def _said(self, kind: str, entry: Mapping[str, Any], look: Mapping[str, Any]) -> OpenAIServer:
         """What a server says of itself in the entry of its model, each in its own way."""
@@ -171,10 +170,6 @@ class GeneratorTrial:
             raise Refused("its weights have another revision than the settings say")
         if not columns.no_light:
             can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
-
-
-def _calls(client: Client, profile: Profile) -> ModelCalls:
-    return ModelCalls(client, OpenAIServer("", profile))
 
 
 async def _try(calls: ModelCalls, end_token: str) -> None:
