@@ -144,14 +144,12 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
         reply = await calls.get("/v1/models")
         listed = reply if isinstance(reply, list) else reply["data"]  # a list at Together's
         entries = {entry["id"]: dict(entry) for entry in listed}
-        first = next(iter(entries))
+        first = next(name for name in entries if isinstance(name, str))
         wanted = wanted or first
     except (Rejected, Failed, LookupError, TypeError, ValueError, StopIteration) as error:
         if wanted and isinstance(error, Rejected):  # it has no such list
             return {"id": wanted}
         raise Unreachable("it lists no models") from None
-    if not isinstance(first, str):
-        raise Unreachable("it lists no models")
     # As Ollama completes a name, and as Gemini's list has it.
     for name in (wanted, f"{wanted}:latest", f"models/{wanted}"):
         if name in entries:

@@ -118,9 +118,8 @@ class PairApi(ABC):
 
     async def ask_again(self, client: Client, known: PairServer) -> PairServer | None:
         scores = await self.score(Calls(client), known, _FIXED)
-        for score, before in zip(scores, known.scores, strict=True):
-            if abs(score - before) > _APART:
-                return None
+        if not np.allclose(scores, known.scores, rtol=0.0, atol=_APART):
+            return None
         said = await self.look_up(client)
         return known if replace(said, scores=known.scores, floor=known.floor) == known else None
 

@@ -77,10 +77,8 @@ class PairServerComparer(RemoteWorker[PairServer]):
         except Rejected as error:
             message = f"the server of the similarity model refuses a pair ({error})"
             raise SimilarityUnavailable(message) from None
-        scores, identities = {}, set()
-        for pair, (score, identity) in found.items():
-            scores[pair] = score
-            identities.add(identity)
+        scores = {pair: score for pair, (score, _) in found.items()}
+        identities = {identity for _, identity in found.values()}
         if len(identities) > 1:
             raise SimilarityUnavailable("the similarity model was replaced; repeat the request")
         return PairReply(scores, identities.pop())

@@ -12,7 +12,6 @@ from workers.refusals import Failed, Rejected
 
 logger = logging.getLogger(__name__)
 
-
 Known = TypeVar("Known")
 
 # The longest wait for a known server that is asked whether it is the same, and all its users with

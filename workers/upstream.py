@@ -1,9 +1,8 @@
-"""Servers that hold the same model: which one a call goes to, and what happens when it fails.
+"""Servers that hold the same model: which one a call goes to, and when each is looked at.
 
 A call that has a key goes where the hash of key and url is least, to a server whose prefix cache
 knows its beginning: while servers come and go, only the keys of these move. One without goes where
 the fewest calls are under way. A server that cannot be reached is left out until it answers again.
-
 What is tried again, and where, is said in `workers.retries`.
 """
 

@@ -1,6 +1,5 @@
 """One request at one server: its answer and its samples, side by side."""
 
-import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -12,14 +11,14 @@ from models.engines.protocol import fitted
 from models.errors import EngineError, InvalidRequest
 from models.records import DEFAULT_NEW_TOKENS, AnswerForm, Generation, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, fields_of
-from models.units.tool_calls import Call, names_of, read
 from models.waves import num_further
 from workers.calling import Listener, together
 from workers.client import Unreachable
 from workers.openai import logprobs, replies, requests
 from workers.openai.found import SCALED
+from workers.openai.grammars import check_followed, for_tokens, under_grammar
 from workers.openai.profiles import FILTERED, TOO_LONG
-from workers.openai.prompts import ModelCalls, for_tokens, render
+from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt
@@ -244,7 +243,7 @@ class OpenAIRequest:
             body[requests.BUDGET] = most
         if request.grammar is None or self._holds_calls:
             return body
-        return body | requests.under_grammar(can, self._prompt, request.grammar)
+        return body | under_grammar(can, self._prompt, request.grammar)
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
@@ -333,19 +332,3 @@ class OpenAIRequest:
 
     def _warn(self, code: str) -> None:
         self._warnings[code] = None
-
-
-def check_followed(request: GenerationRequest, text: records.Sequence, *, is_call: bool) -> None:
-    """Refuse a finished text that cannot have followed its schema, or has not called a tool."""
-    if request.grammar is None or text.is_withheld or text.finish_reason != "stop":
-        return
-    if is_call:
-        calls = read(text.text, names_of(request.tools))
-        if not any(isinstance(one, Call) for one in calls):
-            raise EngineError("the server of the model has not called the tool that it had to")
-    elif request.grammar.kind == "json_schema":
-        try:
-            json.loads(text.text)
-        except (ValueError, RecursionError):
-            message = "the server of the model has not held a text to its schema"
-            raise EngineError(message) from None

@@ -127,15 +127,6 @@ class OpenAIServer:
         """Whether the same seed draws the same; None where nobody knows."""
         return self.profile.heeds_seed if self.profile.takes("seed") else False
 
-    def needs_schema(self, request: GenerationRequest) -> bool:
-        """Whether it is to be tried out under a schema before this request."""
-        grammar = request.grammar
-        if grammar is None or grammar.kind != "json_schema" or self.holds_calls(request):
-            return False
-        known = self.profile
-        is_refused = known.is_hosted and known.logprobs is None  # which tells as much
-        return not is_refused and (known.no_grammar is None or known.unmasked is None)
-
     def holds_calls(self, request: GenerationRequest) -> bool:
         """Whether the answer has to be a call of a tool, which it is told in its own way."""
         grammar = request.grammar

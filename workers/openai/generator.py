@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from models import errors
-from models.engines.protocol import check_grammar, check_hidden_layers
+from models.engines.protocol import check_hidden_layers
 from models.images import images_of
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
@@ -18,11 +18,12 @@ from workers.config import GeneratorConfig, api_keys, further_headers
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
+from workers.openai.grammars import check_heeded, find_out
 from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
-from workers.openai.trial import GeneratorTrial, under_schema
+from workers.openai.trial import GeneratorTrial
 from workers.probe_reading import probe_infos
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.refusals import Failed, Rejected
@@ -36,10 +37,6 @@ Ask = Callable[[ModelCalls], Awaitable[Reply]]
 # By which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on, know whose
 # calls share a queue.
 FAIRNESS = "x-llm-d-inference-fairness-id"
-_NO_LARK = (
-    "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
-    "--structured-outputs-config.backend guidance"
-)
 
 
 class OpenAIGenerator(RemoteWorker[OpenAIServer]):
@@ -119,9 +116,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                 on_open=server.doubt if known.columns is None else lambda: None,
                 headers=headers,
             )
-            if known.needs_schema(request):
-                async with self._learning:
-                    await under_schema(calls, request)
+            await find_out(calls, request, self._learning)
             return await ask(calls)
 
         try:
@@ -160,19 +155,6 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         if field == "messages":
             return errors.ChatTemplateError(f"{refuses} the messages ({error})", field=field)
         return errors.GenerationUnavailable(f"{refuses} the request ({error})")
-
-
-def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
-    """Refuse what a server does not heed, by the name of the field."""
-    if request.grammar is not None and not can.holds_calls(request):
-        reason = can.profile.no_grammar or ""
-        if request.grammar.kind == "lark":
-            reason = "" if can.profile.tokenizes else _NO_LARK
-        check_grammar(reason)
-    reason = can.no_reasoning_limit
-    for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
-        if reason and getattr(request.sampling, field) is not None:
-            raise errors.InvalidRequest(f"is not heeded here: {reason}", field=field)
 
 
 async def connect_generator(

@@ -99,10 +99,8 @@ class Profile:
 
     def showing(self, key: str) -> dict[str, str]:
         """The header that carries a key; none where there is no key."""
-        if not key:
-            return {}
-        is_usual = self.key_header == "Authorization"
-        return {self.key_header: f"Bearer {key}" if is_usual else key}
+        shown = f"Bearer {key}" if self.key_header == "Authorization" else key
+        return {self.key_header: shown} if key else {}
 
     def takes(self, name: str) -> bool:
         """Whether it may be sent this parameter."""
@@ -148,12 +146,12 @@ class Profile:
             return None
         if refusal.status == 403:
             return self._telling(None, body)
+        if not refusal.named:
+            return self._without_new(body)
         meant = {new or name: name for name, new in self.names.items()}
         named = {meant.get(name, name) for name in refusal.named} & body.keys()
-        for name in sorted(named):
-            if (learnt := self._without(name, refusal.code, body)) is not None:
-                return learnt
-        return None if refusal.named else self._without_new(body)
+        learnt = (self._without(name, refusal.code, body) for name in sorted(named))
+        return next(filter(None, learnt), None)
 
     def _without(self, name: str, code: str, body: Mapping[str, Any]) -> "Profile | None":
         """What takes no parameter of this name."""

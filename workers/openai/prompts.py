@@ -12,15 +12,13 @@ import httpx
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
-from models.call_grammars import MARKS, with_tokens
 from models.engines.protocol import check_no_images
 from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
-from models.records import EFFORT, NO_EFFORT, GenerationRequest, Grammar
+from models.records import EFFORT, NO_EFFORT, GenerationRequest
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
-from workers.calling import together
 from workers.calls import Calls, Read, read
 from workers.client import Client
 from workers.openai.found import OpenAIServer
@@ -183,15 +181,6 @@ def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]
 async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
     """Token ids of a text as it continues another."""
     return await token_ids(calls, prompt=text, add_special_tokens=False) if text else ()
-
-
-async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
-    """A grammar in which marks that are tokens of the server's are."""
-    if grammar.kind == "json_schema" or not calls.can.profile.tokenizes:
-        return grammar
-    pieces = await together(*(tokenize(calls, mark) for mark in MARKS))
-    ids = {mark: tokens[0] for mark, tokens in zip(MARKS, pieces, strict=True) if len(tokens) == 1}
-    return with_tokens(grammar, ids)
 
 
 async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:

@@ -225,10 +225,8 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
     texts = choice.tokens
     if texts is None or any(text.startswith("token_id:") for text in texts):
         return None
-    if choice.finish_reason == "stop" and "".join(texts) != choice.text and texts:
-        without_end = (*texts[:-1], "")
-        if "".join(without_end) == choice.text:
-            return without_end
+    if choice.finish_reason == "stop" and "".join(texts[:-1]) == choice.text != "".join(texts):
+        return (*texts[:-1], "")
     return texts if "".join(texts).startswith(choice.text) else None
 
 

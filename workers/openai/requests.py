@@ -1,11 +1,10 @@
 """What a server is asked: prompts, and the bodies of calls. Pure."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.records import Grammar, SamplingParams
+from models.records import SamplingParams
 from workers.client import MAX_REPLY_BYTES
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
@@ -17,8 +16,6 @@ BUDGET = "thinking_token_budget"
 _TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
 # Tokens that a chat template may add to messages.
 _TEMPLATE_TOKENS = 4096
-# Of llguidance.
-_HINTS = "x-guidance"
 # Servers differ in how many bits a seed may have; all take 31, some of them for the last sample.
 # Samples of one request draw with seeds one after the other, so those of neighbouring seeds must
 # lie far apart.
@@ -94,19 +91,6 @@ def completion(
     if mode:
         body["vllm_xargs"] = {"cocoa": mode}
     return body
-
-
-def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
-    """What a body says that asks for texts under a grammar."""
-    if grammar.kind != "json_schema":
-        return {"structured_outputs": {"grammar": grammar.source}}
-    schema = json.loads(grammar.source)
-    if not can.profile.reads_hints:
-        schema.pop(_HINTS, None)
-    if can.profile.schema_of_texts and prompt.path == COMPLETIONS:
-        return {can.profile.schema_of_texts: schema}
-    named = {"name": "answer", "schema": schema, "strict": True}
-    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def most_bytes(body: Mapping[str, Any], num: int) -> int:

@@ -1,7 +1,7 @@
 """What a server is, by one look, and what is tried out of it: that on which numbers stand.
 
 Whether log-probs are those of the untouched distribution, whether a reasoning comes before answers,
-what ends these; and, once a request needs it, what a schema makes of log-probs.
+what ends these. What a schema makes of log-probs is tried out later (`workers.openai.grammars`).
 """
 
 import logging
@@ -14,7 +14,6 @@ from typing import Any
 from models.engines.protocol import EngineConfig
 from models.engines.texts import tags_in
 from models.errors import ChatTemplateError, ModelNotLoaded
-from models.grammars import grammar_of
 from models.records import GenerationRequest
 from workers.calls import listed_model
 from workers.client import Client, Refused, Unreachable
@@ -25,7 +24,7 @@ from workers.openai.logprobs import ALL_ZERO, LEAST_IDENTITY, Columns, identity_
 from workers.openai.profiles import PROFILES, Profile
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
 from workers.openai.replies import Choice, count, to_sequence
-from workers.openai.requests import Prompt, under_grammar
+from workers.openai.requests import Prompt
 from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
 from workers.refusals import Denied, Failed, Rejected
@@ -34,10 +33,8 @@ logger = logging.getLogger(__name__)
 
 # Fixed texts, asked of every server; none of them is a client's. Most models answer the first one
 # in the same words each time, and few of them equally surely.
-_HOUSE, _SUM = "Translate to German: the old house by the river.", "What is 12 + 5 + 7?"
+HOUSE, _SUM = "Translate to German: the old house by the river.", "What is 12 + 5 + 7?"
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
-# Statuses of an endpoint that there is not.
-_NOT_THERE = (404, 405)
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
 # Laws of draws: where log-probs are not changed by the first, those of samples are raw; where they
@@ -48,18 +45,6 @@ _UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 _CONTEXTS = ("max_model_len", "context_length", "context_window", "max_context_length")
 _TELLING = ("id", "root", "meta", "owned_by", *_CONTEXTS)
 _NO_IMAGES = "the server of the model takes no images"
-# What the server is held to while a schema is tried out: nobody answers the question so by chance.
-_VALUE = '{"word":"cocoa"}'
-_SCHEMA = {
-    "type": "object",
-    "properties": {"word": {"const": "cocoa"}},
-    "required": ["word"],
-    "additionalProperties": False,
-}
-# Tokens for it, and for the thoughts before it; and the log-prob of what has to come, at least.
-_NUM_TOKENS, _FORCED = 96, -3.0
-_NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
-_IGNORED = "the server of the model takes a response_format, and answers otherwise"
 
 
 class GeneratorTrial:
@@ -196,7 +181,7 @@ async def _try(calls: ModelCalls, end_token: str) -> None:
 
 async def _greedy(calls: ModelCalls) -> tuple[Prompt, Choice]:
     """A fixed prompt, and the greedy answer to it."""
-    prompt = await render(calls, GenerationRequest(_HOUSE))
+    prompt = await render(calls, GenerationRequest(HOUSE))
     top = calls.can.profile.logprobs
     [choice] = await calls.complete(prompt, max_tokens=_FINGERPRINT_TOKENS, top=top)
     return prompt, choice
@@ -292,7 +277,7 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
         Refused: what the settings say that ends them is no token.
     """
     can, most = calls.can, _BEGINNING_TOKENS
-    prompt = await _asked(calls, _SUM)
+    prompt = await question(calls, _SUM)
     try:
         [begun] = await calls.complete(prompt, max_tokens=most)
         whole = behind_reasoning(to_sequence(begun), begun, None, opened=prompt.opened)
@@ -300,13 +285,13 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
         if whole.reasoning and begun.reasoning is None and not begun.num_hidden:
             can.tags = tags_in(begun.text, opened=prompt.opened)
         # Of those that reason, a closed reasoning alone ends so soon.
-        for closed in await _closed(calls, prompt):
-            [begun] = await calls.complete(closed, max_tokens=most)
+        for one in await closed(calls, prompt):
+            [begun] = await calls.complete(one, max_tokens=most)
         for answer in (greedy, begun):
             if answer.ended_by_eos and answer.token_ids:
                 can.eos_id = answer.token_ids[-1]
     except (Rejected, Failed) as error:
-        if isinstance(error, Rejected) and error.status in _NOT_THERE:
+        if isinstance(error, Rejected) and error.status in (404, 405):  # there is no such endpoint
             can.learn(chats=False)
     if end_token and can.profile.tokenizes:
         ids = await tokenize(calls, end_token)
@@ -315,17 +300,17 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
         [can.eos_id] = ids
 
 
-async def _asked(calls: ModelCalls, text: str) -> Prompt:
+async def question(calls: ModelCalls, text: str) -> Prompt:
     """A question as a chat, or as a raw prompt where there are none."""
     if calls.can.profile.chats:
         with suppress(ChatTemplateError):
-            message = {"role": "user", "content": text}
-            return await render(calls, GenerationRequest(messages=(message,)))
+            messages = ({"role": "user", "content": text},)
+            return await render(calls, GenerationRequest(messages=messages))
         calls.can.learn(chats=False)
     return await render(calls, GenerationRequest(prompt=text))
 
 
-async def _closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
+async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
     """The prompt with a reasoning that is over, where its model reasons and ids can say so."""
     tags = calls.can.tags
     if tags is None or not calls.can.profile.tokenizes:
@@ -341,56 +326,3 @@ async def _columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
         return None
     told = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
     return identity_in(told.tops) if told else None
-
-
-async def under_schema(calls: ModelCalls, request: GenerationRequest) -> None:
-    """Find out whether it holds texts to a schema, and what that makes of log-probs."""
-    can = calls.can
-    if not can.needs_schema(request):  # another one has found it out
-        return
-    top = min(can.profile.logprobs or 0, 1) if can.tells_logprobs else None
-    reason, choice = await _held(calls, top)
-    if choice is None and top is not None:  # maybe it takes one of the two alone
-        reason, _ = await _held(calls, None)
-    unmasked = "" if top is None else _unmasked(choice)
-    can.learn(no_grammar=reason, unmasked=unmasked)
-
-
-def _unmasked(choice: Choice | None) -> str:
-    """Why log-probs of the text that had to come are not those among what was allowed, or ""."""
-    if choice is None or (choice.logprobs is None and not choice.unsound):
-        return _NO_LOGPROBS
-    tokens, logprobs = choice.tokens or (), choice.logprobs
-    braces = [i for i, token in enumerate(tokens) if "{" in token]
-    if choice.unsound or logprobs is None or not braces:
-        return profiles.UNMASKED
-    return "" if (logprobs[braces[-1] :] > _FORCED).all() else profiles.UNMASKED
-
-
-async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]:
-    """Why it does not follow a schema that has one text, "" where it does; and its last answer.
-
-    `top` is how many likeliest tokens are asked for with it; None for no log-probs.
-    """
-    reason, choice = profiles.NO_FORMAT, None
-    prompt = await _asked(calls, _HOUSE)
-    # Some begin behind a reasoning, which is closed at once where that is possible.
-    for asked in (prompt, *await _closed(calls, prompt)):
-        held = under_grammar(calls.can, asked, grammar_of(_SCHEMA))
-        told = await calls.try_complete(asked, held, max_tokens=_NUM_TOKENS, top=top)
-        if told is None:
-            break
-        reason, choice = _IGNORED, told
-        if _is_held(told.text):
-            return "", told
-    return reason, choice
-
-
-def _is_held(text: str) -> bool:
-    """Whether an answer is the one valid value, as far as it came; a reasoning aside.
-
-    A model may fill its tokens with the blanks that JSON leaves open.
-    """
-    _, begin, rest = text.rpartition("{")
-    written = "".join((begin + rest).split())
-    return bool(begin) and _VALUE.startswith(written)
