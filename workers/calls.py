@@ -15,7 +15,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from workers.client import MAX_REPLY_BYTES, POOL_S, Client, Refused, Unreachable, body_of, lines
-from workers.refusals import Failed, NoSuccess, Rejected, check_no_error
+from workers.refusals import Failed, NoSuccess, Rejected, Unreadable, check_no_error
 from workers.retries import patiently
 
 logger = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
     try:
         return structure.validate_python(reply)
     except ValueError:
-        raise Unreachable(f"{what} cannot be understood") from None
+        raise Unreadable(f"{what} cannot be understood") from None
 
 
 async def _events(
@@ -217,4 +217,4 @@ def _parsed(content: bytes) -> Any:
     try:
         return orjson.loads(content)
     except ValueError:
-        raise Unreachable("it answers no JSON") from None
+        raise Unreadable("it answers no JSON") from None

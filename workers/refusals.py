@@ -49,6 +49,10 @@ class Failed(Exception):
     """The server had the call and failed; it may be repeated."""
 
 
+class Unreadable(Unreachable):
+    """It answers, and with something else than what it was asked for."""
+
+
 class NoSuccess(Exception):
     """A reply that brings no answer.
 

@@ -27,7 +27,7 @@ from workers.openai.replies import Choice, count, to_sequence
 from workers.openai.requests import Prompt
 from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
-from workers.refusals import Denied, Failed, Rejected
+from workers.refusals import Denied, Failed, Rejected, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -206,9 +206,9 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
         can.learn(tokenizes=tokenizes, completes=completes, logprobs=profile.logprobs)
         try:
             if tokenizes:
-                can.special_prefix = await _ids_of_nothing(calls)
+                can.special_prefix = await token_ids(calls, prompt="")
             prompt, greedy = await _greedy(calls)
-        except (Rejected, Denied, Failed) as error:
+        except (Rejected, Denied, Failed, Unreadable) as error:  # it may have another such path
             refusal = refusal or error
             continue
         if tokenizes and greedy.token_ids is None:
@@ -221,14 +221,6 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
         raise Refused(f"it neither completes prompts nor chats ({refusal})")
     can.profile, prompt, greedy = blind
     return prompt, greedy
-
-
-async def _ids_of_nothing(calls: ModelCalls) -> tuple[int, ...]:
-    """What begins a prompt of token ids."""
-    try:
-        return await token_ids(calls, prompt="")
-    except Unreachable:  # it has another path of this name
-        raise Rejected(404, "") from None
 
 
 def _look_at_logprobs(can: OpenAIServer, greedy: Choice) -> None:
