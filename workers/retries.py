@@ -123,23 +123,21 @@ async def of_some_server(
     while tries:
         server, began_at = tries.popleft(), time.monotonic()
         server.num_calls += 1
-        outcome: Outcome = "answered"
+        outcome: Outcome | None = "answered"  # an error that is none of those below is an answer
+        lost = ""
         try:
-            reply = await send(server)
+            return await send(server)
         except (Unreachable, httpx.TransportError) as error:
             num_lost += not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            outcome = "repeated"
+            outcome, lost = "repeated", reason_of(error)
             if not tries or num_lost > 1 or not may_repeat():
                 outcome = "failed"
-            on_try(server, outcome, time.monotonic() - began_at, reason_of(error))
-            if outcome == "failed":
-                raise Unreachable(reason_of(error)) from error
-        except Exception:
-            on_try(server, outcome, time.monotonic() - began_at, "")
+                raise Unreachable(lost) from error
+        except asyncio.CancelledError:
+            outcome = None
             raise
-        else:
-            on_try(server, outcome, time.monotonic() - began_at, "")
-            return reply
         finally:
             server.num_calls -= 1
+            if outcome is not None:
+                on_try(server, outcome, time.monotonic() - began_at, lost)
     raise Unreachable("its name has no address")
