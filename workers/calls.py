@@ -44,8 +44,8 @@ class Calls:
         Rejected, Failed: see there.
         Overloaded: it asks for more patience than the deadline has (`workers.retries`).
 
-    They have time until the monotonic second of the deadline. `on_open` is told where a new
-    connection was needed: another server may answer there by now.
+    They have time until the monotonic second of the deadline. `doubt` is called where a new
+    connection was needed, or a call has failed: another server may answer there by now.
 
     Attributes:
         num_posts: calls that were sent.
@@ -57,14 +57,14 @@ class Calls:
         client: Client,
         until: float | None = None,
         *,
-        on_open: Callable[[], None] = lambda: None,
+        doubt: Callable[[], None] = lambda: None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.num_posts = 0
         self.level_of_rejections = logging.WARNING
         self._client = client
         self._until = until
-        self._on_open = on_open
+        self._doubt = doubt
         self._headers = {"Content-Type": "application/json", **(headers or {})}
 
     async def get(self, path: str) -> Any:
@@ -104,7 +104,7 @@ class Calls:
 
         async def trace(name: str, info: object) -> None:
             if name == _OPENED:
-                self._on_open()
+                self._doubt()
 
         content = json.dumps(body)  # orjson knows no integer beyond 64 bits
 
@@ -128,6 +128,8 @@ class Calls:
             level = self.level_of_rejections if told.status < 500 else logging.WARNING
             named = ", ".join(sorted(told.named & body.keys()))  # others might quote the request
             logger.log(level, _ANSWERED, path, told.status, told.code, named)
+            if told.status >= 500:
+                self._doubt()
             raise told.error from None
 
 

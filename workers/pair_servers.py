@@ -101,7 +101,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
         async def send(
             server: Server[PairServer], known: PairServer
         ) -> list[tuple[PairScore, str]]:
-            scores, counts = Calls(server.client, on_open=server.doubt), Calls(server.client)
+            scores, counts = Calls(server.client, doubt=server.doubt), Calls(server.client)
             scoring = []
             for start in range(0, len(pairs), known.max_call_pairs):
                 part = pairs[start : start + known.max_call_pairs]

@@ -113,7 +113,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                 known,
                 until=until,
                 # Answers that carry a mark of the weights show a change themselves.
-                on_open=server.doubt if known.columns is None else lambda: None,
+                doubt=server.doubt if known.columns is None else lambda: None,
                 headers=headers,
             )
             await find_out(calls, request, self._learning)
