@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
-from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of, untold
+from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of
 from app.scoring.questions import questions, read_by_token, subject_of
 from models.calibration import Calibrator, Part
 from models.engines.protocol import check_grammar, check_no_images
@@ -24,6 +24,7 @@ from models.errors import (
 from models.estimators import FOUND_MASS_NEEDS, needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
+from models.similarity import BY_MODEL
 from models.similarity.align import num_cells, sentences
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_values import leaves, parsed
@@ -36,6 +37,9 @@ MIN_SAMPLING_TOP_P = 0.05
 
 # A field of the ask and what is wrong with it, or an error of another kind.
 Faults = Iterator[tuple[str, str] | CocoaError]
+
+
+_OF_TOKENS = frozenset({"token_relevance", "sample_token_relevance"})
 
 
 def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> None:
@@ -59,10 +63,13 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
         yield from _of_caller(plan)
     if plan.similarity not in models.comparers:
         yield "similarity", f"must be one of {', '.join(sorted(models.comparers))}"
+    if plan.similarity == BY_MODEL:
+        for name in _reading(plan, _OF_TOKENS):
+            yield "similarity", f"must not be {BY_MODEL} for {name}, which compares by token"
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:
-        yield from _of_statistics(plan, models.generator)
+        yield from _of_statistics(plan)
     if ask.units not in (None, "answer"):
         yield from _of_units(plan, models)
     if ask.samples is None and reads_samples(plan.statistics):
@@ -107,12 +114,12 @@ def _of_light(plan: Plan) -> Faults:
             yield field, f"must be false {no_samples}"
 
 
-def _of_statistics(plan: Plan, generator: GeneratorInfo) -> Faults:
+def _of_statistics(plan: Plan) -> Faults:
     """Estimators, strategies and waves that read what cannot be known here."""
     ask, available = plan.ask, plan.available
     # Scoring what exists already is best effort: what was not brought is null with its reason.
     if plan.strategy != "given":
-        yield from _of_estimators(plan, generator)
+        yield from _of_estimators(plan)
     lacking: dict[str, tuple[str, frozenset[str]]] = {
         "strategy": (plan.strategy, STRATEGY_NEEDS[plan.strategy]),
     }
@@ -132,11 +139,9 @@ def _of_units(plan: Plan, models: Models) -> Faults:
         yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
 
 
-def _of_estimators(plan: Plan, generator: GeneratorInfo) -> Faults:
+def _of_estimators(plan: Plan) -> Faults:
     """Estimators that were named, or in light mode any, which read what nobody supplies."""
-    ask = plan.ask
-    absent = dict.fromkeys(untold(ask, generator), generator.no_grammar_logprobs)
-    absent |= generator.absent
+    ask, absent = plan.ask, plan.absent
     # All that light mode is for stands and falls with a probe; null scores would hide that there
     # is none.
     names = plan.estimators
@@ -212,7 +217,7 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
             yield field, f"must be less than max_new_tokens, which is {most}"
     if ask.grammar is not None:
         check_grammar(generator.no_grammar)
-        if sampling.stop:
+        if sampling.stop and not ask.requires_call:
             yield "stop", "must be left out where an answer is held to a format"
     if not ask.num_tops:
         return

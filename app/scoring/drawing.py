@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from models.errors import EngineError, InvalidRequest
+from models.errors import EngineError
 from models.records import Generation, GenerationRequest, GivenAnswer
 from models.statistics import SAMPLE_STATISTICS
-from models.waves import ends_by_agreement, wave_end
+from models.waves import ends_by_agreement
 
 # Whether all samples of a generation mean the same as its answer.
 Agree = Callable[[Generation], Awaitable[bool]]
@@ -54,24 +54,4 @@ def next_wave(
         streamed=0,
         num_tops=0,
         timeout_s=timeout_s,
-    )
-
-
-def recorded_wave(request: GenerationRequest, generation: Generation, num_drawn: int) -> Generation:
-    """The wave after so many samples of a recorded generation.
-
-    Raises:
-        InvalidRequest: fewer were recorded.
-    """
-    end = wave_end(num_drawn, request.num_samples)
-    if end > len(generation.samples):
-        raise too_few(generation)
-    return replace(generation, samples=generation.samples[num_drawn:end])
-
-
-def too_few(generation: Generation) -> InvalidRequest:
-    """The error where more samples are asked for than a recorded generation has."""
-    return InvalidRequest(
-        f"{len(generation.samples)} samples a prompt were recorded, and more are asked for",
-        field="num_samples",
     )

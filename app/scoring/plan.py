@@ -1,7 +1,7 @@
 """Pure: all that follows from an ask before any work, derived once; `app.scoring.check` refuses."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -78,6 +78,7 @@ class Plan:
         read: all that estimators and the strategy read, be it known here or not; of `statistics`
             the others are for returned fields only.
         available: all that can be known of the answer or its parts.
+        absent: of what cannot be, the reasons that the generator has.
         degraded: the primary is a weaker one than would be reported if all could be known.
         is_reasoned: the answer has turned out to have a reasoning before it.
         unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
@@ -95,6 +96,7 @@ class Plan:
     statistics: frozenset[str]
     read: frozenset[str]
     available: frozenset[str] = frozenset()
+    absent: Mapping[str, str] = field(default_factory=dict)
     degraded: bool = False
     is_reasoned: bool = False
     unit_estimators: tuple[str, ...] = ()
@@ -206,6 +208,7 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
         statistics=(read | shown) & available,
         read=read,
         available=of_anything,
+        absent=_absent(ask, models.generator),
         degraded=degraded,
         unit_estimators=unit_estimators,
         unit_primary=unit_primary,
@@ -241,7 +244,7 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     """
     sources: frozenset[str] = frozenset()
     if ask.has_prompt:
-        sources = deployment.models.generator.statistics - untold(ask, deployment.models.generator)
+        sources = deployment.models.generator.statistics - _untold(ask, deployment.models.generator)
     if ask.answer is not None:
         sources = sources - PROBE_STATISTICS
         if deployment.models.generator.no_given:
@@ -255,10 +258,20 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     return derivable(sources, has_nli=deployment.models.nli is not None)
 
 
-def untold(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
+def _untold(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
     """The statistics that a generator tells of other texts, and not of those under a grammar."""
     is_held = ask.grammar is not None and not ask.tools
     return _OF_LOGPROBS if is_held and generator.no_grammar_logprobs else frozenset()
+
+
+def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
+    if not ask.has_prompt or ask.answer_token_logprobs is not None:
+        return {}
+    absent: dict[str, str] = {}
+    if ask.answer is not None and generator.no_given:
+        absent |= dict.fromkeys(ANSWER_STATISTICS, generator.no_given)
+    absent |= dict.fromkeys(_untold(ask, generator), generator.no_grammar_logprobs)
+    return absent | dict(generator.absent)
 
 
 def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationRequest:
@@ -266,12 +279,15 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         statistics = statistics - SAMPLE_STATISTICS
     if ask.answer_token_logprobs is not None:
         statistics = statistics - ANSWER_STATISTICS
+    sampling = ask.sampling
+    if ask.requires_call:  # has no words that a stop string could end
+        sampling = replace(sampling, stop=())
     return GenerationRequest(
         prompt=ask.prompt,
         messages=ask.messages,
         tools=ask.tools,
         chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=ask.sampling,
+        sampling=sampling,
         statistics=statistics,
         grammar=ask.grammar,
         answer=ask.answer,

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
-from app.scoring.computation import Computation, Recorded
+from app.scoring.computation import Computation
 from app.scoring.deployment import AskLimits, Deployment, models_of
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
-from app.scoring.plan import Plan, available_statistics, make_plan, untold
+from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.result import STAGES, Escalation, Result, Source
 from app.scoring.splitting import split
 from app.scoring.units import Parts, Scored, as_read, scored
@@ -34,9 +34,7 @@ from models.records import (
     Sequence,
     Token,
 )
-from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
-from models.units.unit import PREDICTED
 from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
@@ -44,16 +42,14 @@ from workers.protocol import Workers
 if TYPE_CHECKING:
     from workers.escalation import SecondModel
 
-# What a recording does not change.
-_AS_RECORDED: Mapping[str, Any] = {
-    **dict.fromkeys(("no_greedy", "no_given", "no_grammar_logprobs"), ""),
-    "parts_calls": False,
-}
-_NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
 _SLOW = {name for name, one in ESTIMATORS.items() if one.takes_long}
 _ESTIMATORS, _PARTS = "estimators", "parts"
+
+
+def _threads() -> dict[str, ModelThread]:
+    return {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +79,9 @@ class Scorer:
     memory: Memory | None = None
     policy: Policy = field(default_factory=Policy)
     observer: Observer = field(default_factory=Observer)
+    threads: Mapping[str, ModelThread] = field(default_factory=_threads)
 
     def __post_init__(self) -> None:
-        self.threads = {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
         models, calibrator = models_of(self.workers), self.policy.calibrator
         self.calibrator = ServedCalibrator(calibrator, models, self.observer)
 
@@ -93,74 +89,58 @@ class Scorer:
     def num_waiting(self) -> int:
         return self.admission.num_waiting + self.workers.generator.num_waiting
 
-    def deployment(self, supplied: frozenset[str] | None = None) -> Deployment:
-        """All that decides, beside an ask, what may be asked and what its scores mean.
-
-        Statistics that were recorded take the place of those that the generator supplies.
-        """
+    def deployment(self) -> Deployment:
+        """All that decides, beside an ask, what may be asked and what its scores mean."""
         models, policy = models_of(self.workers), self.policy
         calibrator = self.calibrator.of(models)
-        if supplied is not None:
-            recorded = replace(models.generator, statistics=supplied, absent={}, **_AS_RECORDED)
-            models = replace(models, generator=recorded)
         return Deployment(models, policy.limits, calibrator, policy.second_model is not None)
 
-    def available_statistics(
-        self, ask: Ask, supplied: frozenset[str] | None = None
-    ) -> frozenset[str]:
-        """Statistics that can be known of an ask here; see `deployment` for `supplied`."""
-        return available_statistics(ask, self.deployment(supplied))
+    def available_statistics(self, ask: Ask) -> frozenset[str]:
+        """Statistics that can be known of an ask here."""
+        return available_statistics(ask, self.deployment())
 
-    def plan(self, ask: Ask, supplied: frozenset[str] | None = None) -> Plan:
-        """Plan and check an ask; see `deployment` for `supplied`.
+    def plan(self, ask: Ask) -> Plan:
+        """Plan and check an ask.
 
         Raises:
             InvalidRequest: it cannot be done here, or exceeds a limit.
             Forbidden: who asks may not ask for it.
         """
-        deployment = self.deployment(supplied)
+        deployment = self.deployment()
         plan = make_plan(ask, deployment)
         check(plan, deployment)
         return plan
 
-    async def run(
-        self, ask: Ask, recorded: Recorded | None = None, on_token: OnToken | None = None
-    ) -> Result:
+    async def run(self, ask: Ask, on_token: OnToken | None = None) -> Result:
         """As `_run` says; again with system messages merged, if the template does not take them.
 
         Raises:
             CocoaError: see `models.errors`; every way in which an ask can end without a result.
         """
         try:
-            return await self._run(ask, recorded, on_token)
+            return await self._run(ask, on_token)
         except ChatTemplateError:
             merged = ask.with_system_merged()
             if merged is None or not self.policy.merges_system:
                 raise
             with suppress(ChatTemplateError):  # of no other message than it refused before
-                return await self._run(merged, recorded, on_token)
+                return await self._run(merged, on_token)
             raise
 
-    async def _run(self, ask: Ask, recorded: Recorded | None, on_token: OnToken | None) -> Result:
-        """Answer, or score a given answer, or what was recorded earlier.
+    async def _run(self, ask: Ask, on_token: OnToken | None) -> Result:
+        """Answer, or score a given answer.
 
         `on_token` is called on the event loop with each token of the answer as it is written; their
         texts join to the answer's. One that was not written for this ask alone comes whole.
         """
         began_at = time.monotonic()
-        deployment = self.deployment(recorded.statistics if recorded is not None else None)
+        deployment = self.deployment()
         plan = make_plan(ask, deployment)
         check(plan, deployment, is_streamed=on_token is not None)
         async with in_time(ask.timeout_s):
             memory = self.memory if ask.cache else None
             work = Computation(
-                plan,
-                deployment,
-                self.workers,
-                self.threads[_PARTS],
-                memory,
-                self.observer,
-                recorded,
+                plan, deployment, self.workers, self.threads[_PARTS], memory, self.observer
             )
             computed, source = await self._obtain(work, memory, on_token)
             if on_token is not None and source != "computed":
@@ -216,7 +196,7 @@ class Scorer:
         """
         plan = work.plan
         turn = self._turn(plan.ask, plan.num_rows)
-        if memory is None or work.recorded is not None or plan.is_new_each_time:
+        if memory is None or plan.is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
         # An ask that returns more, or draws more, needs more computed.
         wanted = plan.statistics, plan.ask.sampling.num_samples, plan.ask.sampling.stop_mass
@@ -244,15 +224,8 @@ class Scorer:
         return parts, time.monotonic() - began_at
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
-        # Why statistics are missing: of all that the generator is asked, or of this ask.
-        ask, absent = plan.ask, dict(evidence.absent)
-        if ask.has_prompt and ask.answer_token_logprobs is None:
-            info = self.workers.generator.info
-            absent = {PREDICTED: _NO_PROBE, **info.absent, **absent}
-            absent = dict.fromkeys(untold(ask, info), info.no_grammar_logprobs) | absent
-            if ask.answer is not None and info.no_given:
-                absent = dict.fromkeys(ANSWER_STATISTICS, info.no_given) | absent
-        work = partial(scored, plan, evidence, absent, parts, self.observer.observe_failure)
+        work = partial(scored, plan, evidence, parts, self.observer.observe_failure)
+        ask = plan.ask
         if ask.units is None and _SLOW.isdisjoint(plan.estimators):
             return work()
         thread = self.threads[_ESTIMATORS if ask.units is None else _PARTS]

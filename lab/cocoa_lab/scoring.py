@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.scoring.ask import Ask
-from app.scoring.computation import Recorded
 from app.scoring.derive import TrueFalse
 from app.scoring.plan import generation_request
 from app.scoring.questions import FALSE, TRUE, question_about
 from app.scoring.scorer import Scorer
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
+from cocoa_lab.replaying import replaying, words_of
 from cocoa_lab.run import AnswerScores, Draw
 from cocoa_lab.running import seed_of
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
@@ -100,17 +100,24 @@ async def opinions(generation: Generation, ask: Ask, generator: Generator) -> di
     return dict(zip(texts, pairs, strict=True))
 
 
+def replayed(recording: Recording, ask: Ask, header: RecordingHeader, scorer: Scorer) -> Scorer:
+    """The scorer for a recording: asks of its prompt are answered by what was written then."""
+    opinions = {}
+    for text, said in recording.true_false.items():
+        opinions[words_of(question_about(text, ask))] = said
+    return replaying(scorer, recorded_statistics(header), recording.generation, opinions)
+
+
 async def score_recording(
     recording: Recording, asks: Sequence[Ask], header: RecordingHeader, scorer: Scorer
 ) -> list[AnswerScores]:
     """Scores of one prompt under each of its asks; none where it has no generation."""
     if recording.generation is None:
         return []
-    statistics = recorded_statistics(header)
-    recorded = Recorded(recording.generation, statistics, recording.true_false)
+    scorer = replayed(recording, asks[0], header, scorer)
     results = []
     for ask in asks:  # one after another, so that each finds the pairs of those before
-        result = await scorer.run(ask, recorded)
+        result = await scorer.run(ask)
         subject = result.evidence.subject
         answer_scores = AnswerScores(
             id=recording.id,
