@@ -208,7 +208,9 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
             if tokenizes:
                 can.special_prefix = await token_ids(calls, prompt="")
             prompt, greedy = await _greedy(calls)
-        except (Rejected, Denied, Failed, Unreadable) as error:  # it may have another such path
+        except (Rejected, Denied, Failed, Unreadable) as error:
+            if isinstance(error, Unreadable) and not tokenizes:  # else another path of this name
+                raise
             refusal = refusal or error
             continue
         if tokenizes and greedy.token_ids is None:
