@@ -5,6 +5,7 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
@@ -74,15 +75,15 @@ class ModelCalls(Calls):
     ) -> Choice | None:
         """The choice of such a reply; None where the server takes no such body, or fails.
 
-        No other call may be under way: that it takes no such body is no news for the log.
+        That it takes no such body is no news for the log.
         """
-        self.level_of_rejections = logging.DEBUG
+        quiet = copy(self)
+        quiet.level_of_rejections = logging.DEBUG
+        self.num_posts += 1
         try:
-            [choice] = await self.complete(prompt, 1, further, **asked)
+            [choice] = await quiet.complete(prompt, 1, further, **asked)
         except (Rejected, Failed):
             return None
-        finally:
-            self.level_of_rejections = logging.WARNING
         return choice
 
     async def get(self, path: str) -> Any:
