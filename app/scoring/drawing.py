@@ -49,7 +49,6 @@ def next_wave(
         sampling=replace(request.sampling, seed=generation.seed),
         statistics=request.statistics & SAMPLE_STATISTICS,
         answer=GivenAnswer("", append_eos=False),
-        hidden_layers=(),
         num_drawn=len(generation.samples),
         streamed=0,
         num_tops=0,

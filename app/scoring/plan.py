@@ -142,9 +142,8 @@ class Plan:
 
     @property
     def is_new_each_time(self) -> bool:
-        """Neither cached nor shared: hidden states, and an answer that is drawn without a seed."""
-        is_drawn = self.strategy == "sample" and self.ask.sampling.seed is None
-        return is_drawn or bool(self.ask.hidden_layers)
+        """Neither cached nor shared: an answer that is drawn without a seed."""
+        return self.strategy == "sample" and self.ask.sampling.seed is None
 
     def asks(self, source: Literal["similarity", "nli"]) -> bool:
         """These compare anything, be it parts."""
@@ -288,8 +287,6 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         statistics=statistics,
         grammar=ask.grammar,
         answer=ask.answer,
-        hidden_layers=ask.hidden_layers,
-        by_sentence=bool(ask.hidden_layers) and ask.units == "sentences",
         num_tops=ask.num_tops,
         tops_of=ask.shown,
     )
