@@ -67,7 +67,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
         yield from _of_units(plan, models)
     if ask.samples is None and reads_samples(plan.statistics):
         yield from _of_sampling(ask.sampling)
-    if limits is not None and (ask.answer is not None or ask.samples or ask.claims):
+    if ask.answer is not None or ask.samples or ask.claims:
         yield from _of_texts(plan, models.comparers[plan.similarity], limits)
     yield from _of_generator(plan, models.generator)
     if ask.has_images:
@@ -75,7 +75,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     yield from _of_decisions(plan, deployment)
     if is_streamed:
         yield from _of_streams(plan)
-    if limits is not None and ask.answer is not None and ask.samples is not None:
+    if ask.answer is not None and ask.samples is not None:
         _check_given(plan, models.comparers[plan.similarity], limits)
 
 
@@ -228,13 +228,11 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
         yield "num_tops", f"are told of greedy answers alone, at temperature 0: {reason}"
 
 
-def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits | None) -> Faults:
+def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits) -> Faults:
     """Images that nobody looks at, too many or too large ones, and those that are elsewhere."""
     num_urls = 0
     for number, (field, url) in enumerate(images_of(ask.messages or ())):
         check_no_images([field], generator.no_images)
-        if limits is None:
-            continue
         if number >= limits.max_images:
             yield field, f"at most {limits.max_images} images are taken"
         if url.startswith(DATA) and num_bytes(url) > limits.max_image_bytes:
@@ -333,13 +331,13 @@ def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
     check_pairs(ask, len(asked.nli), limits)
 
 
-def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits | None) -> None:
+def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits) -> None:
     """Refuse more pairs than one ask may have.
 
     Raises:
         InvalidRequest: names the field that makes them many.
     """
-    if limits is None or num_pairs <= limits.max_pairs:
+    if num_pairs <= limits.max_pairs:
         return
     field = "estimators"
     if ask.samples is not None:
@@ -351,15 +349,13 @@ def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits | None) -> None:
 
 
 def check_relevance(
-    contexts: Sequence[str], token_texts: Sequence[Sequence[str]], limits: AskLimits | None
+    contexts: Sequence[str], token_texts: Sequence[Sequence[str]], limits: AskLimits
 ) -> None:
     """Refuse sequences that, each read after its context without each token, take too much memory.
 
     Raises:
         InvalidRequest: names both numbers.
     """
-    if limits is None:
-        return
     num_characters, most = 0, limits.max_relevance_characters
     for context, texts in zip(contexts, token_texts, strict=True):
         num_characters += len(texts) * (len(context) + sum(map(len, texts)))

@@ -12,7 +12,7 @@ from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
 from app.scoring.computation import Computation
-from app.scoring.deployment import AskLimits, Deployment, models_of
+from app.scoring.deployment import UNBOUNDED, AskLimits, Deployment, models_of
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
@@ -63,7 +63,7 @@ class Policy:
             first user message.
     """
 
-    limits: AskLimits | None = None
+    limits: AskLimits = UNBOUNDED
     calibrator: Calibrator | None = None
     second_model: "SecondModel | None" = None
     rejects_foreign: bool = True
