@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
-from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of
+from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Calibrated, Plan
 from app.scoring.questions import questions, read_by_token, subject_of
-from models.calibration import Calibrator, Part
+from models.calibration import Calibrator
 from models.engines.protocol import check_grammar, check_no_images
 from models.errors import (
     CocoaError,
@@ -250,7 +250,7 @@ def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
     if ask.on_unit_reject != "keep":
         yield from _of_unit_reject(ask)
     if ask.units in PARTS and has_target:
-        yield from _of_target(plan, plan.unit_part, plan.unit_primary)
+        yield from _of_target(ask, plan.unit_calibrated)
     if ask.on_reject != "answer" and not has_target:
         yield "on_reject", "needs target_error"
     if ask.escalate_below is not None and not has_target:
@@ -258,7 +258,7 @@ def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
     if ask.calibration is not None:
         yield from _of_group(ask.calibration, deployment.calibrator)
     if has_target and (ask.units not in PARTS or ask.on_reject != "answer"):
-        yield from _of_target(plan, plan.part, plan.primary)
+        yield from _of_target(ask, plan.calibrated)
     if ask.on_reject == "escalate":
         yield from _of_escalation(ask, has_second=deployment.has_second_model)
 
@@ -284,13 +284,13 @@ def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
         yield "calibration", f"must be one of {', '.join(calibrator.groups)}"
 
 
-def _of_target(plan: Plan, part: Part | str, primary: str | None) -> Faults:
+def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
     """A target error for which no threshold was calibrated."""
-    calibration = calibration_of(plan, part, primary)
-    if calibration is None:
-        yield NotCalibrated(str(part), field="target_error")
-    elif calibration.threshold(plan.ask.target_error or 0.0) is None:
-        known = ", ".join(f"{one.target_error:g}" for one in calibration.thresholds)
+    if isinstance(calibrated, str):
+        yield NotCalibrated(calibrated, field="target_error")
+    elif calibrated.calibration.threshold(ask.target_error or 0.0) is None:
+        thresholds = calibrated.calibration.thresholds
+        known = ", ".join(f"{one.target_error:g}" for one in thresholds)
         yield "target_error", f"must be one of {known}"
 
 
