@@ -139,13 +139,12 @@ class Scorer:
         check(plan, deployment, is_streamed=on_token is not None)
         async with in_time(ask.timeout_s):
             memory = self.memory if ask.cache else None
-            work = Computation(
-                plan, deployment, self.workers, self.threads[_PARTS], memory, self.observer
-            )
-            computed, source = await self._obtain(work, memory, on_token)
+            thread = self.threads[_PARTS]
+            work = Computation(plan, deployment, self.workers, thread, memory, self.observer)
+            computed, source = await self._obtain(work, on_token)
             if on_token is not None and source != "computed":
                 _tell_whole(computed.evidence.subject.answer, on_token)
-            parts, parts_s = await self._parts(work, computed, memory)
+            parts, parts_s = await self._parts(work, computed)
             if computed.evidence.subject.is_reasoned:
                 is_reasoned = computed.evidence.subject.answer.reasoning is not None
                 plan = plan.for_reasoned(answer=is_reasoned)
@@ -187,14 +186,12 @@ class Scorer:
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
         return result
 
-    async def _obtain(
-        self, work: Computation, memory: Memory | None, on_token: OnToken | None
-    ) -> tuple[Computed, Source]:
+    async def _obtain(self, work: Computation, on_token: OnToken | None) -> tuple[Computed, Source]:
         """Take statistics from the cache or compute them; tells which of the two it was.
 
         Only what is complete is ever put into the cache.
         """
-        plan = work.plan
+        plan, memory = work.plan, work.memory
         turn = self._turn(plan.ask, plan.num_rows)
         if memory is None or plan.is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
@@ -209,16 +206,14 @@ class Scorer:
             admit = self.admission.admit_item
         return partial(admit, ask.caller.name, num_rows)
 
-    async def _parts(
-        self, work: Computation, computed: Computed, memory: Memory | None
-    ) -> tuple[Parts, float]:
+    async def _parts(self, work: Computation, computed: Computed) -> tuple[Parts, float]:
         if work.parts is None:
             return Parts(), 0.0
         ask, subject, claims = work.plan.ask, computed.evidence.subject, None
         if ask.splits_claims and not subject.answer.no_answer:
             generator, limits = self.workers.generator, self.policy.limits
             turn = self._turn(ask, 1)
-            claims = await split(ask, subject.answer.text, generator, memory, limits, turn)
+            claims = await split(ask, subject.answer.text, generator, work.memory, limits, turn)
         began_at = time.monotonic()
         parts = as_read(await work.parts.compared(subject, claims), computed.generation)
         return parts, time.monotonic() - began_at

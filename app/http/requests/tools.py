@@ -234,17 +234,16 @@ class ToolsWanted(NullIsDefault):
         if not self.tools_shown or self.tools_required:
             return bool(self.tools_required)
         is_strict = any(tool.function.strict for tool in self.tools)
-        return is_strict or not self.parallel_tool_calls or self._has_format
+        has_format = schema_of(self.response_format) is not None
+        return is_strict or not self.parallel_tool_calls or has_format
 
     @property
     def held_by(self) -> str:
-        if self.tools and (self.tools_required or (self.holds_calls and not self._has_format)):
+        """The field whose word the answer is held to."""
+        is_of_any_form = schema_of(self.response_format) is None
+        if self.tools and (self.tools_required or (self.holds_calls and is_of_any_form)):
             return "tools"
         return "response_format"
-
-    @property
-    def _has_format(self) -> bool:
-        return self.response_format is not None and self.response_format.type != "text"
 
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
