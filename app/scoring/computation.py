@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
-from app.scoring.derive import Computed, TrueFalse, derive
+from app.scoring.derive import Evidence, TrueFalse, derive
 from app.scoring.drawing import drawn_on, next_wave
 from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
@@ -102,7 +102,7 @@ class Computation:
 
     async def computed(
         self, turn: Turn, timeout_s: float | None, on_token: OnToken | None
-    ) -> Computed:
+    ) -> Evidence:
         """All statistics, once it is the ask's turn; see `generate` and `evidence`."""
         async with turn() as waited_s:
             generation = await self.generate(timeout_s, on_token)
@@ -110,13 +110,13 @@ class Computation:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
             return await self.evidence(generation)
 
-    async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Computed, bytes | None]:
+    async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Evidence, bytes | None]:
         """As `computed` says, and the cache's entry of it, where it may be remembered.
 
         Each who waits for shared work has a deadline; it ends when the last has left.
         """
-        computed = await self.computed(turn, None, on_token)
-        return computed, encode(computed) if self.may_be_remembered else None
+        evidence = await self.computed(turn, None, on_token)
+        return evidence, encode(evidence) if self.may_be_remembered else None
 
     async def generate(
         self, timeout_s: float | None, on_token: OnToken | None = None
@@ -149,7 +149,7 @@ class Computation:
 
         return await drawn_on(request, generation, self._agree, draw)
 
-    async def evidence(self, generation: Generation | None) -> Computed:
+    async def evidence(self, generation: Generation | None) -> Evidence:
         """Every statistic of the plan, or its reason.
 
         Raises:
@@ -191,7 +191,7 @@ class Computation:
             asking["true_false"] = self._true_false(asked.true_false)
         replied = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
         evidence = await self._aside(subject, derive, plan, subject, generation, asked, **replied)
-        return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
+        return replace(evidence, similarity_s=time.monotonic() - began_at + self._compared_s)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
         """Generate, and charge the caller; where it was given up, for the tokens that were told."""

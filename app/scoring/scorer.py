@@ -13,7 +13,7 @@ from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
 from app.scoring.computation import Computation
 from app.scoring.deployment import UNBOUNDED, AskLimits, Deployment, models_of
-from app.scoring.derive import Computed, Evidence
+from app.scoring.derive import Evidence
 from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
@@ -141,22 +141,22 @@ class Scorer:
             memory = self.memory if ask.cache else None
             thread = self.threads[_PARTS]
             work = Computation(plan, deployment, self.workers, thread, memory, self.observer)
-            computed, source = await self._obtain(work, on_token)
+            evidence, source = await self._obtain(work, on_token)
             if on_token is not None and source != "computed":
-                _tell_whole(computed.evidence.subject.answer, on_token)
-            parts, parts_s = await self._parts(work, computed)
-            if computed.evidence.subject.is_reasoned:
-                is_reasoned = computed.evidence.subject.answer.reasoning is not None
+                _tell_whole(evidence.subject.answer, on_token)
+            parts, parts_s = await self._parts(work, evidence)
+            if evidence.subject.is_reasoned:
+                is_reasoned = evidence.subject.answer.reasoning is not None
                 plan = plan.for_reasoned(answer=is_reasoned)
             scored_at = time.monotonic()
-            found = await self._score(plan, computed.evidence, parts)
-            judgement = await self._judge(plan, work, computed, found, source)
+            found = await self._score(plan, evidence, parts)
+            judgement = await self._judge(plan, work, evidence, found, source)
             score_s = time.monotonic() - scored_at
             escalation = await self._escalation(plan.ask, judgement, began_at)
         result = Result(
             plan=plan,
-            generation=computed.generation,
-            evidence=computed.evidence,
+            generation=evidence.generation,
+            evidence=evidence,
             scores=found.scores,
             reasons=found.reasons,
             units=found.units,
@@ -166,10 +166,9 @@ class Scorer:
             comparer=deployment.models.comparers[plan.similarity],
             nli=deployment.models.nli,
             probes=deployment.models.generator.probes,
-            stage_s=_stages(computed, parts_s, score_s),
+            stage_s=_stages(evidence, parts_s, score_s),
             total_s=time.monotonic() - began_at,
             name=work.name,
-            payload=computed.payload,
         )
         # Once whoever asked has it.
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
@@ -186,7 +185,7 @@ class Scorer:
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
         return result
 
-    async def _obtain(self, work: Computation, on_token: OnToken | None) -> tuple[Computed, Source]:
+    async def _obtain(self, work: Computation, on_token: OnToken | None) -> tuple[Evidence, Source]:
         """Take statistics from the cache or compute them; tells which of the two it was.
 
         Only what is complete is ever put into the cache.
@@ -206,16 +205,16 @@ class Scorer:
             admit = self.admission.admit_item
         return partial(admit, ask.caller.name, num_rows)
 
-    async def _parts(self, work: Computation, computed: Computed) -> tuple[Parts, float]:
+    async def _parts(self, work: Computation, evidence: Evidence) -> tuple[Parts, float]:
         if work.parts is None:
             return Parts(), 0.0
-        ask, subject, claims = work.plan.ask, computed.evidence.subject, None
+        ask, subject, claims = work.plan.ask, evidence.subject, None
         if ask.splits_claims and not subject.answer.no_answer:
             generator, limits = self.workers.generator, self.policy.limits
             turn = self._turn(ask, 1)
             claims = await split(ask, subject.answer.text, generator, work.memory, limits, turn)
         began_at = time.monotonic()
-        parts = as_read(await work.parts.compared(subject, claims), computed.generation)
+        parts = as_read(await work.parts.compared(subject, claims), evidence.generation)
         return parts, time.monotonic() - began_at
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
@@ -227,9 +226,9 @@ class Scorer:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     async def _judge(
-        self, plan: Plan, work: Computation, computed: Computed, found: Scored, source: Source
+        self, plan: Plan, work: Computation, evidence: Evidence, found: Scored, source: Source
     ) -> Judgement:
-        answer, generation = computed.evidence.subject.answer, computed.generation
+        answer, generation = evidence.subject.answer, evidence.generation
         readings: Mapping[str, ProbeReading] = {}
         warned: set[str] = set()
         if generation is not None:
@@ -237,7 +236,7 @@ class Scorer:
             warned.update(generation.warnings)
         if not self.policy.rejects_foreign:
             warned.discard(PROMPT_OUT_OF_DOMAIN)
-        if computed.evidence.subject.withheld:
+        if evidence.subject.withheld:
             warned.add(SAMPLES_LEFT_OUT)
         # Its models may have been replaced meanwhile.
         if self.calibrator.of(models_of(self.workers)) is None:
@@ -280,10 +279,10 @@ def _tell_whole(answer: Sequence, on_token: OnToken) -> None:
     on_token(Token(answer.text))
 
 
-def _stages(computed: Computed, parts_s: float, score_s: float) -> dict[str, float]:
+def _stages(evidence: Evidence, parts_s: float, score_s: float) -> dict[str, float]:
     """Seconds of each stage; 0 for one that was not taken."""
     queue_s = generate_s = 0.0
-    if computed.generation is not None:
-        queue_s, generate_s = computed.generation.queue_s, computed.generation.generate_s
-    spent_s = queue_s, generate_s, computed.similarity_s + parts_s, score_s
+    if evidence.generation is not None:
+        queue_s, generate_s = evidence.generation.queue_s, evidence.generation.generate_s
+    spent_s = queue_s, generate_s, evidence.similarity_s + parts_s, score_s
     return dict(zip(STAGES, spent_s, strict=True))
