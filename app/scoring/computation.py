@@ -11,7 +11,7 @@ from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
 from app.scoring.derive import Evidence, TrueFalse, derive
-from app.scoring.drawing import drawn_on, next_wave
+from app.scoring.drawing import next_wave, with_wave
 from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
 from app.scoring.memory import Memory
@@ -39,6 +39,7 @@ from models.similarity.pairs import (
     similarity_matrix,
 )
 from models.threads import ModelThread
+from models.waves import ends_by_agreement
 from workers.admission import Turn
 from workers.protocol import Workers
 
@@ -136,18 +137,18 @@ class Computation:
         streamed = int(self.plan.strategy == "sample")
         request = replace(self.plan.request, timeout_s=timeout_s, streamed=streamed)
         generation = await self._generated(request, on_token)
-        if request.sampling.stop_mass is None:
-            return generation
-
-        async def draw(drawn: Generation) -> Generation:
+        while 0 < len(generation.samples) < request.num_samples:
+            if not ends_by_agreement(request, generation.answer, generation.samples):
+                break
+            if await self._agree(generation):
+                break
             left_s = None
             if timeout_s is not None:
                 left_s = max(0.0, timeout_s - (time.monotonic() - began_at))
-            wave = await self.workers.generator.generate(next_wave(request, drawn, left_s))
+            wave = await self.workers.generator.generate(next_wave(request, generation, left_s))
             ask.caller.charge(sum(one.num_written for one in wave.samples))
-            return wave
-
-        return await drawn_on(request, generation, self._agree, draw)
+            generation = with_wave(generation, wave)
+        return generation
 
     async def evidence(self, generation: Generation | None) -> Evidence:
         """Every statistic of the plan, or its reason.
