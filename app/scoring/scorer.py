@@ -99,18 +99,6 @@ class Scorer:
         """Statistics that can be known of an ask here."""
         return available_statistics(ask, self.deployment())
 
-    def plan(self, ask: Ask) -> Plan:
-        """Plan and check an ask.
-
-        Raises:
-            InvalidRequest: it cannot be done here, or exceeds a limit.
-            Forbidden: who asks may not ask for it.
-        """
-        deployment = self.deployment()
-        plan = make_plan(ask, deployment)
-        check(plan, deployment)
-        return plan
-
     async def run(self, ask: Ask, on_token: OnToken | None = None) -> Result:
         """As `_run` says; again with system messages merged, if the template does not take them.
 
