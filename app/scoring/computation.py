@@ -93,14 +93,6 @@ class Computation:
         # Whether the number of samples depends on what `name` does not have.
         self._has_unnamed = False
 
-    @property
-    def may_be_remembered(self) -> bool:
-        """All that it came from is part of its name, as are the weights of the start."""
-        identity = self.deployment.models.generator.identity
-        is_current = self._similarity.is_current and self._said_by <= {identity}
-        is_current &= self._nli is None or self._nli.is_current
-        return is_current and not self._has_unnamed
-
     async def computed(
         self, turn: Turn, timeout_s: float | None, on_token: OnToken | None
     ) -> Evidence:
@@ -112,12 +104,17 @@ class Computation:
             return await self.evidence(generation)
 
     async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Evidence, bytes | None]:
-        """As `computed` says, and the cache's entry of it, where it may be remembered.
+        """As `computed` says, and the cache's entry of it, if its name tells all it came from.
 
         Each who waits for shared work has a deadline; it ends when the last has left.
         """
         evidence = await self.computed(turn, None, on_token)
-        return evidence, encode(evidence) if self.may_be_remembered else None
+        identity = self.deployment.models.generator.identity
+        is_named = self._said_by <= {identity} and not self._has_unnamed
+        is_named &= self._similarity.is_current and (self._nli is None or self._nli.is_current)
+        if not is_named:
+            return evidence, None
+        return evidence, encode(evidence)
 
     async def generate(
         self, timeout_s: float | None, on_token: OnToken | None = None

@@ -149,11 +149,6 @@ class Plan:
             return 1
         return 1 + self.request.num_samples
 
-    @property
-    def is_new_each_time(self) -> bool:
-        """Neither cached nor shared: an answer that is drawn without a seed."""
-        return self.strategy == "sample" and self.ask.sampling.seed is None
-
     def asks(self, source: Literal["similarity", "nli"]) -> bool:
         """These compare anything, be it parts."""
         return source == self.parts_compared_by or self.reads(source)

@@ -180,7 +180,8 @@ class Scorer:
         """
         plan, memory = work.plan, work.memory
         turn = self._turn(plan.ask, plan.num_rows)
-        if memory is None or plan.is_new_each_time:
+        is_new_each_time = plan.strategy == "sample" and plan.ask.sampling.seed is None
+        if memory is None or is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
         # An ask that returns more, or draws more, needs more computed.
         wanted = plan.statistics, plan.ask.sampling.num_samples, plan.ask.sampling.stop_mass
