@@ -32,7 +32,6 @@ from service import (
     testbed_prompts,
 )
 
-from models.checkpoints import embedded_or
 from models.embedded import LANGUAGE_MODELS
 
 M = 10
@@ -101,7 +100,7 @@ def _beside_long(model: str, similarity_model: str) -> Iterator[Round]:
 
     short = [body_of(prompt, len(prompt), max_new_tokens=SHORT_TOKENS) for prompt in prompts]
     with tempfile.TemporaryDirectory() as folder:
-        save_endless_model(embedded_or(model, LANGUAGE_MODELS), folder)
+        save_endless_model(str(LANGUAGE_MODELS.get(model, model)), folder)
         with running_service(folder, similarity_model) as url:
             yield from _alone_and_beside(url, short, long_request)
 

@@ -38,7 +38,6 @@ from report import (
 )
 from service import body_of, connect, post, running_service, testbed_prompts
 
-from models.checkpoints import embedded_or
 from models.embedded import LANGUAGE_MODELS
 from models.locations import public_name
 
@@ -117,7 +116,7 @@ def _blocks(
     cores: int,
     plan: Plan,
 ) -> Iterator[Round]:
-    path = embedded_or(model, LANGUAGE_MODELS)
+    path = str(LANGUAGE_MODELS.get(model, model))
     outside: list[float] = []
     with ExitStack() as stack:
         client = stack.enter_context(
@@ -199,7 +198,7 @@ def measure_processor_time(
 
     @contextmanager
     def start() -> Iterator[Round]:
-        path, common = embedded_or(model, LANGUAGE_MODELS), (max_new_tokens, 1)
+        path, common = str(LANGUAGE_MODELS.get(model, model)), (max_new_tokens, 1)
         clock = "float32", time.thread_time
         with (
             in_own_process(greedy_generate, path, *common, 0, *clock) as greedy,

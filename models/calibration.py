@@ -149,10 +149,8 @@ class Calibration(Exact):
 
     def threshold(self, target_error: float) -> Threshold | None:
         """The threshold of a target error; None for one that was not fitted."""
-        for one in self.thresholds:
-            if one.target_error == target_error:
-                return one
-        return None
+        fitting = (one for one in self.thresholds if one.target_error == target_error)
+        return next(fitting, None)
 
 
 @dataclass(frozen=True, slots=True)

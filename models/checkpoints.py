@@ -48,17 +48,6 @@ class _WithoutSympy(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def embedded_or(model: str, embedded: Mapping[str, Path]) -> str:
-    """Path or hub id to load `model` from.
-
-    Args:
-        model: as in the settings.
-        embedded: folders of the models that ship with the project, by the names that settings know
-            them under.
-    """
-    return str(embedded.get(model, model))
-
-
 def ready_to_load(
     model: str, revision: str | None, embedded: Mapping[str, Path], head: Head
 ) -> tuple[str, dict[str, Any]]:
@@ -67,13 +56,20 @@ def ready_to_load(
     Never remote code, and no progress bars: loading is quick or logged. What transformers remarks
     goes where all logs go, in their format.
 
+    Args:
+        model: as in the settings.
+        revision: on the hub.
+        embedded: folders of the models that ship with the project, by the names that settings know
+            them under.
+        head: what it must have been trained for.
+
     Raises:
         ModelNotLoaded: says what is missing, and the remedy.
     """
     disable_progress_bar()  # type: ignore[no-untyped-call]
     disable_default_handler()
     enable_propagation()
-    path = embedded_or(model, embedded)
+    path = str(embedded.get(model, model))
     is_offline = check_checkpoint(path, revision, head)
     options = {"revision": revision, "trust_remote_code": False, "local_files_only": is_offline}
     return path, options

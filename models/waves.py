@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from models import records
-from models.estimators import Undefined, found_mass
+from models.estimators.cocoa import found_mass
+from models.estimators.information import Undefined
 from models.records import Array, Generation, GenerationRequest
 
 # Whether the first samples, so many, all mean the same as the answer.

@@ -20,12 +20,13 @@ from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
 from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
-from models.probes.card import STATISTIC, ProbeMismatch
+from models.probes.card import STATISTIC, ProbeMismatch, check_card
 from models.probes.domain import BadDomain, PromptDomain, beside
 from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import (
     ALWAYS_LOADED,
+    BY_MODEL,
     ENTAILMENT,
     LEARNED,
     NLI_MODELS,
@@ -102,7 +103,7 @@ def load_comparers(
         comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
         comparers["align"] = AlignWorker(nli)
     for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model, comparers)):
-        if name in comparers:
+        if name in comparers or name == BY_MODEL:
             continue
         with _loading("similarity.model", similarity.model):
             pair_model = resolve(PAIR_MODELS[name]).load(similarity)
@@ -165,7 +166,7 @@ def check_settings(
             loaded, or a checkpoint that cannot be loaded; names variable, reason and remedy.
     """
     generation, similarity, nli = config.generation, config.similarity, config.nli
-    functions = [*PAIR_MODELS]
+    functions = [*PAIR_MODELS, BY_MODEL]
     if nli_model := nli_checkpoint(nli, language_model):
         functions += OVER_NLI
     if "generation" in roles:
@@ -266,8 +267,9 @@ def _load_probes(
         if not folder:
             continue
         with _loading(setting, folder):
-            probe: Probe = resolve(_PROBE).load(
-                Path(folder),
+            probe: Probe = resolve(_PROBE).open(Path(folder))
+            check_card(
+                probe.card,
                 target=target,
                 model_id=engine.model_id,
                 revision=engine.revision,
@@ -283,10 +285,6 @@ def _load_probes(
     return probes
 
 
-def _path_of(calibrator: str) -> Path:
-    return CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
-
-
 def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """The prompts of a calibrator, which others are compared with.
 
@@ -295,10 +293,11 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """
     if not calibrator:
         return None
+    path = CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
     with _loading("calibrator", calibrator):
-        if not (sha256 := Calibrator.load(_path_of(calibrator)).prompts):
+        if not (sha256 := Calibrator.load(path).prompts):
             return None
-        domain = PromptDomain.load(beside(_path_of(calibrator)), sha256)
+        domain = PromptDomain.load(beside(path), sha256)
         if domain.generator == engine.identity:
             return domain
         if calibrator == "auto":

@@ -120,10 +120,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
         scores = await self._api.score(calls, known, pairs)
         cut = await together(*(self._is_cut(counts, known, pair) for pair in pairs))
         identity = self._identity(known)
-        scored: list[tuple[PairScore, str]] = []
-        for score, is_cut in zip(scores, cut, strict=True):
-            scored.append((((score,), is_cut), identity))
-        return scored
+        return [(((score,), is_cut), identity) for score, is_cut in zip(scores, cut, strict=True)]
 
     async def _is_cut(self, calls: Calls, known: PairServer, pair: Pair) -> bool:
         """Whether a pair is longer than the model reads; counted only where it may be."""

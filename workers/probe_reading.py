@@ -131,8 +131,7 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
         means = means[:num_layers] if num_layers else None
     of_sentences: list[tuple[Span, Array]] = []
     if request.by_sentence:
-        for at, one in generation.sentence_hidden_means:
-            of_sentences.append((at, one[:num_layers]))
+        of_sentences = [(at, one[:num_layers]) for at, one in generation.sentence_hidden_means]
     unasked: dict[str, Any] = {}
     for name in ANSWER_STATISTICS - request.statistics:
         unasked[STATISTICS[name].field or ""] = None

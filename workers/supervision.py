@@ -79,12 +79,10 @@ class Supervisor:
         """Await what loads and starts the workers; where it fails, say why, and be dead."""
         try:
             await starting
-        except ModelNotLoaded as error:
-            logger.critical("start-up failed: %s", error)
-            self.end(error)
         except Exception as error:
             # There is no prompt yet that the text could quote.
-            logger.critical("start-up failed: %s", error, exc_info=error)
+            defect = None if isinstance(error, ModelNotLoaded) else error
+            logger.critical("start-up failed: %s", error, exc_info=defect)
             self.end(error)
 
     def end(self, error: BaseException | None) -> None:

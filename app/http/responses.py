@@ -8,7 +8,7 @@ from typing import Any
 from app.scoring.explaining import groups_of, sentence, shaky_units, support_of
 from app.scoring.result import Result
 from app.scoring.units import ScoredUnit, ScoredUnits
-from models.estimators import consistency_std_error
+from models.estimators.cocoa import consistency_std_error
 from models.records import Generation, ProbeReading, Sequence
 from models.units.tool_calls import Call, names_of, read
 from models.units.unit import contradiction, denied_by, support

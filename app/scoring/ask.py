@@ -235,5 +235,10 @@ class Ask:
         return "compared"
 
     @property
+    def requires_call(self) -> bool:
+        """A call of a tool is all that may be written."""
+        return bool(self.tools) and self.grammar is not None and self.grammar.kind == "json_schema"
+
+    @property
     def has_prompt(self) -> bool:
         return self.prompt is not None or self.messages is not None

@@ -24,6 +24,7 @@ from models.errors import (
 from models.estimators import FOUND_MASS_NEEDS, needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
+from models.similarity import BY_MODEL
 from models.similarity.align import num_cells, sentences
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_values import leaves, parsed
@@ -36,6 +37,9 @@ MIN_SAMPLING_TOP_P = 0.05
 
 # A field of the ask and what is wrong with it, or an error of another kind.
 Faults = Iterator[tuple[str, str] | CocoaError]
+
+
+_OF_TOKENS = frozenset({"token_relevance", "sample_token_relevance"})
 
 
 def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> None:
@@ -59,6 +63,9 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
         yield from _of_caller(plan)
     if plan.similarity not in models.comparers:
         yield "similarity", f"must be one of {', '.join(sorted(models.comparers))}"
+    if plan.similarity == BY_MODEL:
+        for name in _reading(plan, _OF_TOKENS):
+            yield "similarity", f"must not be {BY_MODEL} for {name}, which compares by token"
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:
@@ -210,7 +217,7 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
             yield field, f"must be less than max_new_tokens, which is {most}"
     if ask.grammar is not None:
         check_grammar(generator.no_grammar)
-        if sampling.stop:
+        if sampling.stop and not ask.requires_call:
             yield "stop", "must be left out where an answer is held to a format"
     if not ask.num_tops:
         return

@@ -15,6 +15,7 @@ from app.scoring.drawing import next_wave, with_wave
 from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
 from app.scoring.memory import Memory
+from app.scoring.model_comparer import ModelComparer
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
 from app.scoring.parts import PartsOfAnswer
@@ -31,6 +32,7 @@ from app.scoring.questions import (
 )
 from models.errors import PromptTooLong
 from models.records import Array, Generation, GenerationRequest, OnToken, Token
+from models.similarity import BY_MODEL
 from models.similarity.pairs import (
     PairTable,
     answer_pairs,
@@ -41,7 +43,7 @@ from models.similarity.pairs import (
 from models.threads import ModelThread
 from models.waves import ends_by_agreement
 from workers.admission import Turn
-from workers.protocol import Workers
+from workers.protocol import Comparer, Workers
 
 Found = TypeVar("Found")
 
@@ -71,7 +73,11 @@ class Computation:
         self.name = ""
         if self.memory is not None:
             self.name = statistics_name(plan, self.deployment.models)
-        self._comparer = workers.comparers[plan.similarity]
+        if plan.similarity == BY_MODEL:
+            info = self.deployment.models.comparers[BY_MODEL]
+            self._comparer: Comparer = ModelComparer(workers.generator, info, plan.ask)
+        else:
+            self._comparer = workers.comparers[plan.similarity]
         scores_of = partial(
             PairScores,
             ask=plan.ask,

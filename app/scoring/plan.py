@@ -282,12 +282,15 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         statistics = statistics - SAMPLE_STATISTICS
     if ask.answer_token_logprobs is not None:
         statistics = statistics - ANSWER_STATISTICS
+    sampling = ask.sampling
+    if ask.requires_call:  # has no words that a stop string could end
+        sampling = replace(sampling, stop=())
     return GenerationRequest(
         prompt=ask.prompt,
         messages=ask.messages,
         tools=ask.tools,
         chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=ask.sampling,
+        sampling=sampling,
         statistics=statistics,
         grammar=ask.grammar,
         answer=ask.answer,

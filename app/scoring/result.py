@@ -12,7 +12,9 @@ from app.scoring.judging import Judgement
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
-from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, Undefined, found_mass, needs
+from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
+from models.estimators.cocoa import found_mass
+from models.estimators.information import Undefined
 from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
 from models.similarity.protocol import EMBEDDED
 from models.statistics import SENTENCES_READ

@@ -36,11 +36,12 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
         rendered = rendered_chat(tokenizer, request, messages, marks=marks)
     except Exception as error:  # a template is a program, and may fail in any way a program can
         complaint = _complaint(str(error), tokenizer.chat_template)
-        number = _first_of_other_role(request.messages)
-        if number is None:
+        roles = [message["role"] for message in request.messages or ()]
+        others = [number for number, role in enumerate(roles) if role not in ROLES]
+        if not others:
             raise ChatTemplateError(complaint, field="messages") from None
-        complaint += about_role(request.messages, number)
-        raise ChatTemplateError(complaint, field=f"messages.{number}") from None
+        complaint += about_role(roles[others[0]])
+        raise ChatTemplateError(complaint, field=f"messages.{others[0]}") from None
     if (drawn := stand_ins(request)) is not None:
         stood_in, words = drawn
         shown = None
@@ -122,14 +123,6 @@ def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest)
     if not reads_back(prompt, rendered, name):
         message = "the model's chat template writes tool calls in a format that is not read here"
         raise InvalidRequest(message, field="tools")
-
-
-def _first_of_other_role(messages: Sequence[Mapping[str, Any]] | None) -> int | None:
-    """Number of the first message of a role that few templates know."""
-    for number, message in enumerate(messages or ()):
-        if message["role"] not in ROLES:
-            return number
-    return None
 
 
 def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:

@@ -6,21 +6,25 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.call_grammars import MARKS, with_tokens
+from models.engines.matchers import (
+    MAX_LEXER_STATES,
+    NotFollowed,
+    Vocabulary,
+    matcher_of,
+    source_of,
+    with_plain_tokens,
+)
 from models.errors import InvalidRequest
 from models.grammar_rules import refusal
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import Grammar
 from models.units.reasoning import Tags
-
-if TYPE_CHECKING:
-    from models.engines.matchers import Vocabulary
 
 # Where a row stands: it may yet begin with a reasoning, is in one, or writes its answer.
 Stage = Literal["undecided", "thoughts", "answer"]
@@ -63,9 +67,7 @@ class Grammars:
         self.all_but_end = np.packbits(~ends, bitorder="little").view(np.int32)
         self._matcher = functools.lru_cache(_MAX_COMPILED)(self._compiled)
         self.unavailable = ""
-        if find_spec("llguidance") is None:
-            self.unavailable = "llguidance is not installed"
-        elif not tokenizer.is_fast:
+        if not tokenizer.is_fast:
             self.unavailable = "the model's tokenizer has no fast implementation"
         elif not eos_ids:
             self.unavailable = "the model has no token that ends an answer"
@@ -76,8 +78,6 @@ class Grammars:
 
     def source(self, grammar: Grammar) -> str:
         """A grammar as llguidance reads it."""
-        from models.engines.matchers import source_of
-
         if grammar.kind == "lark":
             grammar = with_tokens(grammar, self._marks)
         return source_of(grammar.kind, grammar.source)
@@ -107,9 +107,7 @@ class Grammars:
         return ids
 
     @functools.cached_property
-    def _vocabulary(self) -> "Vocabulary":
-        from models.engines.matchers import Vocabulary, with_plain_tokens
-
+    def _vocabulary(self) -> Vocabulary:
         tokenizer: Any = self._tokenizer
         backend = copy(tokenizer.backend_tokenizer)
         backend.no_padding()
@@ -129,8 +127,6 @@ class Grammars:
         return {mark: added[mark] for mark in MARKS if mark in added}
 
     def _compiled(self, grammar: Grammar) -> Any:
-        from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, matcher_of
-
         try:
             return matcher_of(self._library_tokenizer, self.source(grammar), MAX_LEXER_STATES)
         except NotFollowed as error:

@@ -78,12 +78,8 @@ class InflightBatch:
         self._waiting.extend(incoming)
         report = StepReport()
         self._waiting = deque(filterfalse(attrgetter("cancelled"), self._waiting))
-        alive: list[int] = []
-        for i, row in enumerate(self._rows):
-            if not row.job.cancelled:
-                alive.append(i)
-        if len(alive) < len(self._rows):
-            self._keep(alive)
+        if any(row.job.cancelled for row in self._rows):
+            self._branch([self._unread[slot] for slot in self._slots])
         joining = admitted(
             self._waiting,
             self._rows,
@@ -135,8 +131,7 @@ class InflightBatch:
             for index in range(first, job.num_joined):
                 row = Row(job, index, job.fields[index > 0], following=following)
                 if self._detokenizer.tags is not None:
-                    row.is_undecided = not job.reasoning_opened
-                    row.is_reasoned = row.in_thoughts = job.reasoning_opened
+                    row.stage = "thoughts" if job.reasoning_opened else "undecided"
                     row.most_thoughts = job.request.sampling.most_thoughts(index)
                 rows.append(row)
             if rows and not job.cancelled:
@@ -258,7 +253,7 @@ class InflightBatch:
             row.token_ids.append(token)
             row.logprobs.append(logprob)
             row.entropies.append(entropy)
-            if (row.is_undecided or row.in_thoughts) and (tags := self._detokenizer.tags):
+            if row.stage != "answer" and (tags := self._detokenizer.tags):
                 self._detokenizer.find_answer(row, tags)
             self._detokenizer.finish(row)
             if row.job.streams and row.index == row.job.request.streamed:
@@ -272,9 +267,11 @@ class InflightBatch:
         self._branch(columns[0])
 
     def _branch(self, tokens: list[int]) -> None:
-        """Keep the unfinished rows, and give each its slot of the cache.
+        """Keep the rows that go on, and give each its slot of the cache.
 
         Rows that came from one slot and chose one token go on sharing it.
+
+        tokens: the latest of each row.
         """
         rows: list[Row] = []
         slots: list[int] = []
@@ -304,7 +301,7 @@ class InflightBatch:
         for row, slot in zip(self._rows, self._slots, strict=True):
             if row.index == 0 and (hidden := row.job.hidden) is not None:
                 # The answer begins behind the reasoning, as others do behind their prompt.
-                is_before = row.is_reasoned and len(row.token_ids) <= row.first_of_answer
+                is_before = len(row.token_ids) <= row.first_of_answer
                 count = hidden.begin_with if is_before else hidden.add
                 count(self._cache.tap.state(hidden.layers, slot))
 
@@ -330,12 +327,3 @@ class InflightBatch:
     def _fail(self, job: RowJob, error: CocoaError, report: StepReport) -> None:
         job.cancelled = True
         report.failed.append((job, error))
-
-    def _keep(self, alive: Sequence[int]) -> None:
-        kept: dict[int, int] = {}
-        slots: list[int] = []
-        for i in alive:
-            slots.append(kept.setdefault(self._slots[i], len(kept)))
-        self._cache.keep(list(kept))
-        self._unread = [self._unread[slot] for slot in kept]
-        self._rows, self._slots, self._plan = [self._rows[i] for i in alive], slots, None

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from models.engines.grammars import Following
+from models.engines.grammars import Following, Stage
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
 from models.records import AnswerForm, Array, FinishReason
@@ -45,11 +45,9 @@ class Row:
         fields: of `models.records.Sequence`, that the request wants of this row.
         tops: of each token the likeliest ones in its place, where they are told.
         finish_reason: None while it has further tokens to decode.
-        is_undecided: whether it may yet turn out to begin with a reasoning.
-        is_reasoned: whether it began with one.
-        in_thoughts: whether that has not ended yet.
-        first_of_answer: index of the answer's first token; in the middle of a reasoning that behind
-            the last one.
+        stage: whether it may yet begin with a reasoning, is in one, or writes its answer.
+        first_of_answer: index of the answer's first token, 0 without a reasoning; in the middle of
+            one that behind the last token.
         lead: of the answer's text, what the token that ended the reasoning held beyond its tag.
         most_thoughts: tokens of its reasoning, the start tag among them once it is written, after
             which the end tag is written for the model; None for any number.
@@ -67,9 +65,7 @@ class Row:
     tops: list[list[tuple[int, float]]] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     text: str = ""
-    is_undecided: bool = False
-    is_reasoned: bool = False
-    in_thoughts: bool = False
+    stage: Stage = "answer"
     first_of_answer: int = 0
     lead: str = ""
     most_thoughts: int | None = None
@@ -82,8 +78,7 @@ class Told:
     """How far a streamed sequence was decoded and reported.
 
     Attributes:
-        in_thoughts: whether the text of the reasoning has begun.
-        in_answer: whether the answer has begun.
+        stage: "undecided" until a text has begun: that of the reasoning, or of the answer.
         num_tokens: of the sequence, that were reported.
         num_characters: of the answer, that were reported.
         pending: text that was decoded and may yet be cut by a stop string or a tag.
@@ -91,8 +86,7 @@ class Told:
             need to decode the next one.
     """
 
-    in_thoughts: bool = False
-    in_answer: bool = False
+    stage: Stage = "undecided"
     num_tokens: int = 0
     num_characters: int = 0
     pending: str = ""

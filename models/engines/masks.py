@@ -62,7 +62,7 @@ def follow(rows: Iterable[Row]) -> list[RowJob]:
         row.following = shared[key]
     # Copies are made before anything moves on.
     for row, following in pending:
-        lead = row.lead if row.is_reasoned and not row.in_thoughts else None
+        lead = row.lead if row.stage == "answer" and row.first_of_answer else None
         if not following.take(row.token_ids[-1], lead):
             failed.append(row.job)
     return failed

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from models.engines.attention import SharedPrompts
 from models.engines.captured import CapturedSteps
@@ -107,10 +108,8 @@ class RowCache:
             return [Prefix(begun.cache, length, logits[0, -1])]
         lengths = list(map(len, prompts))
         width = max(lengths)
-        padded: list[list[int]] = []
-        for prompt in prompts:
-            padded.append([0] * (width - len(prompt)) + prompt)
-        ids = self._tensor(padded)
+        padded = pad_sequence(list(map(torch.tensor, prompts)), True, padding_side="left")
+        ids = padded.to(self.model.device)
         # Rows that join with sliding windows need every layer to keep the whole sequence, which
         # it does without a config.
         config = None if self.mergeable else self.model.config

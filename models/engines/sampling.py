@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -62,26 +63,22 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
     has_statistics = False
     entropies: list[int] = []
     tops: list[tuple[int, Row]] = []
-    # By top_k: indices of the samples, their rows, temperatures and top_p.
-    by_law: dict[int, tuple[list[int], list[Row], list[float], list[float]]] = {}
+    by_law: dict[int, list[int]] = {}  # indices of the samples, by top_k
     for i, row in enumerate(rows):
-        sampling = row.job.request.sampling
         if row.index == 0:
             answers.append(i)
         else:
-            group = by_law.setdefault(sampling.top_k, ([], [], [], []))
-            members, drawn, temperatures, top_ps = group
-            members.append(i)
-            drawn.append(row)
-            temperatures.append(sampling.temperature)
-            top_ps.append(sampling.top_p)
+            by_law.setdefault(row.job.request.sampling.top_k, []).append(i)
         if row.job.request.num_tops_of(row.index):
             tops.append((i, row))
         has_statistics |= not row.fields.isdisjoint(("token_logprobs", "token_entropies"))
         if "token_entropies" in row.fields:
             entropies.append(i)
     laws = []
-    for top_k, (members, drawn, temperatures, top_ps) in by_law.items():
+    for top_k, members in by_law.items():
+        drawn = list(map(rows.__getitem__, members))
+        temperatures = list(map(attrgetter("job.request.sampling.temperature"), drawn))
+        top_ps = list(map(attrgetter("job.request.sampling.top_p"), drawn))
         temperature = torch.tensor(temperatures, dtype=torch.float32, device=device)
         top_p = torch.tensor(top_ps, dtype=torch.float64, device=device)
         laws.append((Law(temperature, top_p, top_k), indices(members), drawn))

@@ -1,9 +1,8 @@
 """Pure: whether a chat template shows every message, by the words that stand in for them."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from models.errors import ChatTemplateError
 from models.records import GenerationRequest
@@ -49,16 +48,15 @@ def check_none_left_out(
     Raises:
         ChatTemplateError: it does; names the first one.
     """
-    for number, own in enumerate(words):
+    for number, (message, own) in enumerate(zip(request.messages or (), words, strict=True)):
         if not all(word in rendered for word in own):
             complaint = "the model's chat template leaves this message out: send the others "
-            complaint += f"without it{about_role(request.messages, number)}"
+            complaint += f"without it{about_role(message['role'])}"
             raise ChatTemplateError(complaint, field=f"messages.{number}")
 
 
-def about_role(messages: Sequence[Mapping[str, Any]] | None, number: int) -> str:
+def about_role(role: str) -> str:
     """The role of a message, which is named only where it is no text of the client's own."""
-    role = (messages or ())[number]["role"]
     if role in ROLES:
         return f" (its role is {role})"
     return f" (its role is none of {', '.join(ROLES)})"

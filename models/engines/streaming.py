@@ -1,6 +1,7 @@
 """What is told of a streamed row: its tokens, with the text that became certain."""
 
 from collections.abc import Callable
+from functools import partial
 
 from models.engines.jobs import Row, Told
 from models.engines.texts import num_stable
@@ -15,10 +16,10 @@ def new_tokens(row: Row, detokenizer: Detokenizer) -> list[Token]:
     None while the row may turn out to begin with a reasoning.
     """
     told, tags = row.job.told, detokenizer.tags
-    if row.is_undecided and row.finish_reason is None:
+    if row.stage == "undecided" and row.finish_reason is None:
         return []
     num_told, told.num_tokens = told.num_tokens, len(row.token_ids)
-    if row.is_reasoned and tags is not None and told.num_tokens <= row.first_of_answer:
+    if tags is not None and told.num_tokens <= row.first_of_answer:
         return [Token("", reasoning=_new_thoughts(row, detokenizer, tags))]
     tokens: list[Token] = []
     for i in range(num_told, told.num_tokens):
@@ -42,8 +43,8 @@ def _new_piece(row: Row, detokenizer: Detokenizer) -> str:
     if row.finish_reason:
         piece = row.text[told.num_characters :]
     else:
-        if not told.in_answer:
-            told.in_answer, told.pending = True, row.lead
+        if told.stage != "answer":
+            told.stage, told.pending = "answer", row.lead
             told.start = told.read = row.first_of_answer
         _decode_further(told, row.token_ids, detokenizer.text)
         end = num_stable(told.pending, row.job.request.sampling.stop)
@@ -54,12 +55,13 @@ def _new_piece(row: Row, detokenizer: Detokenizer) -> str:
 
 def _new_thoughts(row: Row, detokenizer: Detokenizer, tags: Tags) -> str:
     told, (opening, closing) = row.job.told, tags.inner
-    _decode_further(told, detokenizer.without_end(row.token_ids), detokenizer.text_with_tags)
-    if not told.in_thoughts:
+    decode = partial(detokenizer.text, with_tags=True)
+    _decode_further(told, detokenizer.without_end(row.token_ids), decode)
+    if told.stage == "undecided":
         text = told.pending.lstrip().removeprefix(tags.start).lstrip()
         if not text or opening.startswith(text):
             return ""
-        told.in_thoughts, told.pending = True, text.removeprefix(opening)
+        told.stage, told.pending = "thoughts", text.removeprefix(opening)
     end = closing + tags.end
     thoughts, found, _ = told.pending.partition(end)
     if found:

@@ -37,7 +37,10 @@ def check_variables(tokenizer: PreTrainedTokenizerBase, names: Iterable[str]) ->
         InvalidRequest: one would replace the rendering or its tokens, or the template reads none
             of that name.
     """
-    reserved, given = _reserved_names(tokenizer), set(names)
+    # They would replace the rendering, its tokens or the template's own functions.
+    rendering = inspect.signature(tokenizer.apply_chat_template).parameters.keys()
+    reserved = {"messages", *rendering, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES, *_FUNCTIONS}
+    given = set(names)
     if clash := sorted(reserved & given):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
     known = variables_of(str(tokenizer.get_chat_template()))
@@ -76,9 +79,3 @@ def variables_of(chat_template: str) -> frozenset[str] | None:
         return frozenset(find_undeclared_variables(environment.parse(chat_template)))
     except TemplateError:  # rendering it will say why
         return None
-
-
-def _reserved_names(tokenizer: PreTrainedTokenizerBase) -> set[str]:
-    """Variables that would replace the rendering, its tokens or the template's own functions."""
-    rendering = inspect.signature(tokenizer.apply_chat_template).parameters.keys()
-    return {"messages", *rendering, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES, *_FUNCTIONS}

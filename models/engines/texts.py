@@ -40,9 +40,7 @@ def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, 
     return kept, "".join(kept), "stop" if len(kept) == len(tokens) else "length"
 
 
-def parted(
-    sequence: Sequence, texts: SequenceOf[str] | None = None, *, opened: bool = False
-) -> Sequence:
+def parted(sequence: Sequence, texts: SequenceOf[str] | None = None) -> Sequence:
     """The answer of a sequence, with the reasoning that it began with apart.
 
     For those whose engine does not part them, by the tags that are known.
@@ -50,14 +48,12 @@ def parted(
     Args:
         sequence: whose text may begin with a reasoning.
         texts: (T,) of its tokens; where they are not known, nothing is known of the answer's own.
-        opened: whether the prompt ended in the tag that begins a reasoning.
 
     >>> found = parted(Sequence("<think>hm</think> Paris", "", 0, "given"))
     >>> found.text, found.reasoning
     (' Paris', Reasoning(text='hm', num_tokens=0, is_finished=True))
     """
-    tags = tags_in(sequence.text, opened=opened)
-    found = part(texts or [sequence.text], tags, opened=opened)
+    found = part(texts or [sequence.text], tags_in(sequence.text, opened=False))
     if found.text is None:
         return sequence
     first = found.num_tokens if texts else None

@@ -41,10 +41,7 @@ class Detokenizer:
     """
 
     def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        eos_ids: frozenset[int],
-        tags: Tags | None = None,
+        self, tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int], tags: Tags | None = None
     ) -> None:
         self._tokenizer = tokenizer
         self._eos_ids = eos_ids
@@ -54,29 +51,30 @@ class Detokenizer:
         if tags is not None:
             self._end_ids, self.no_reasoning_limit = self._closing(tags)
 
-    def text(self, token_ids: list[int]) -> str:
-        return str(
-            self._tokenizer.decode(
-                token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
-            )
-        )
+    def text(self, token_ids: list[int], *, with_tags: bool = False) -> str:
+        """Decoded text; with special tokens where a tag may be one."""
+        options = {"skip_special_tokens": not with_tags, "clean_up_tokenization_spaces": False}
+        return str(self._tokenizer.decode(token_ids, **options))
 
     def find_answer(self, row: Row, tags: Tags) -> None:
         """Follow the row's last token: into a reasoning, or out of it."""
-        if row.is_undecided:
-            text = self.text_with_tags(row.token_ids).lstrip()
-            row.is_reasoned = row.in_thoughts = text.startswith(tags.start)
-            row.is_undecided = not row.is_reasoned and tags.start.startswith(text)
-            if row.is_reasoned and row.most_thoughts is not None:
-                row.most_thoughts += len(row.token_ids)
-        if row.in_thoughts:
+        if row.stage == "undecided":
+            text = self.text(row.token_ids, with_tags=True).lstrip()
+            if text.startswith(tags.start):
+                row.stage = "thoughts"
+                if row.most_thoughts is not None:
+                    row.most_thoughts += len(row.token_ids)
+            elif not tags.start.startswith(text):
+                row.stage = "answer"
+        if row.stage == "thoughts":
             row.first_of_answer = len(row.token_ids)
             # Every token that shows carries at least one byte.
-            tail = self.text_with_tags(row.token_ids[-len(tags.end.encode()) :])
+            tail = self.text(row.token_ids[-len(tags.end.encode()) :], with_tags=True)
             _, found, row.lead = tail.partition(tags.end)
-            row.in_thoughts = not found
             is_full = row.most_thoughts is not None and len(row.token_ids) >= row.most_thoughts
-            if is_full and row.in_thoughts and not row.forced:
+            if found:
+                row.stage = "answer"
+            elif is_full and not row.forced:
                 row.forced = list(self._end_ids)
 
     def finish(self, row: Row) -> None:
@@ -100,7 +98,7 @@ class Detokenizer:
         Token texts take long; without them the record is made quickly.
         """
         first, reasoning = row.first_of_answer, None
-        if row.is_reasoned:
+        if first > 0:
             opened = row.job.reasoning_opened and row.finish_reason != "given"
             thoughts = self._thoughts(row.token_ids[:first], opened=opened)
             is_finished = first < len(row.token_ids)
@@ -131,14 +129,14 @@ class Detokenizer:
         # A tokenizer may write a first token without its blank.
         for size in range(1, 1 + _CODE_POINT):
             before = row.token_ids[max(0, place - size) : place]
-            lead = self.text_with_tags(before)
+            lead = self.text(before, with_tags=True)
             if not lead.endswith("\ufffd"):
                 break
         else:  # within a code point
             before, lead = [], ""
         told = []
         for token, logprob in row.tops[place][: row.job.request.num_tops]:
-            text = self.text_with_tags([*before, token])[len(lead) :]
+            text = self.text([*before, token], with_tags=True)[len(lead) :]
             if "\ufffd" in text and (own := self._own_bytes(token)) != text.encode():
                 text = BYTES + "".join(f"\\x{byte:02x}" for byte in own)
             told.append((text, logprob))
@@ -161,8 +159,7 @@ class Detokenizer:
         texts = self.token_texts(token_ids, with_tags=True)
         found = part(texts, self.tags, ended=len(token_ids) < len(row.token_ids))
         if found.state != "none":
-            row.is_reasoned, row.text = True, found.answer
-            row.first_of_answer = found.num_tokens
+            row.text, row.first_of_answer = found.answer, found.num_tokens
 
     def token_texts(self, token_ids: list[int], *, with_tags: bool = False) -> tuple[str, ...]:
         """The text that each token adds; the texts join to the whole.
@@ -173,9 +170,7 @@ class Detokenizer:
             token_ids: of one sequence.
             with_tags: whether special tokens have their text, too.
         """
-        decode = self.text
-        if with_tags:
-            decode = self.text_with_tags
+        decode = functools.partial(self.text, with_tags=with_tags)
         texts: list[str] = []
         # A tokenizer may need the last complete piece to decode the next one, and may write a
         # first one without its blank: a token without text is no such piece.
@@ -191,14 +186,6 @@ class Detokenizer:
                 read = end
         return tuple(texts)
 
-    def text_with_tags(self, token_ids: list[int]) -> str:
-        """Decoded text with special tokens, as a tag may be one."""
-        return str(
-            self._tokenizer.decode(
-                token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
-        )
-
     def without_end(self, token_ids: list[int]) -> list[int]:
         """The same without a last token that ends a sequence."""
         if self._eos_ids.isdisjoint(token_ids[-1:]):
@@ -209,14 +196,14 @@ class Detokenizer:
         """Tokens that end a reasoning wherever it stands, or why there are none."""
         closing = tags.inner[1] + tags.end
         ids = ids_behind(self._tokenizer, closing)
-        if not self.text_with_tags(ids).endswith(closing):
+        if not self.text(ids, with_tags=True).endswith(closing):
             return [], "the tokenizer cannot write the tag that ends a reasoning"
         if self._eos_ids.intersection(ids):
             return [], "the tag that ends a reasoning has a token that ends the answer"
         return ids, ""
 
     def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
-        text = self.text_with_tags(self.without_end(token_ids))
+        text = self.text(self.without_end(token_ids), with_tags=True)
         return part([text], self.tags, opened=opened).text or ""
 
     def _has_stop(self, lead: str, token_ids: list[int], stop: tuple[str, ...]) -> bool:

@@ -13,21 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from models.estimators import cocoa, information, light, reflection, relevance, semantic, unseen
-from models.estimators.cocoa import consistency_std_error, found_mass
 from models.estimators.information import Undefined
-
-__all__ = [
-    "ESTIMATORS",
-    "FOUND_MASS_NEEDS",
-    "Estimator",
-    "OnFailure",
-    "Undefined",
-    "consistency_std_error",
-    "found_mass",
-    "needs",
-    "row",
-    "score",
-]
 
 # cocoa: the product of a base and of consistency, light or not. alternative: other formulas over
 # the same. rao_blackwell, unseen: ours over CoCoA. The others are methods of their own.
@@ -169,7 +155,7 @@ _ROWS = (
 ESTIMATORS: dict[str, Estimator] = {one.function.__name__: one for one in _ROWS}
 
 # Statistics that `found_mass` reads; as with estimators, its parameters are their names.
-FOUND_MASS_NEEDS = frozenset(inspect.signature(found_mass).parameters)
+FOUND_MASS_NEEDS = frozenset(inspect.signature(cocoa.found_mass).parameters)
 
 
 def needs(names: Iterable[str]) -> frozenset[str]:

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from models.errors import InvalidLogits
-from models.probes.card import Card, ProbeMismatch, check_card, read_card
+from models.probes.card import Card, ProbeMismatch, read_card
 from models.probes.distance import DOMAIN_PERCENTILE, Distance
 from models.probes.network import ProbeNetwork
 from models.probes.protocol import Probe
@@ -25,33 +25,6 @@ class TrainedProbe:
         self.card = card
         self.network = network.eval()
         self.distance = distance
-
-    @classmethod
-    def load(
-        cls,
-        folder: Path,
-        *,
-        target: str,
-        model_id: str,
-        revision: str | None,
-        dimension: int,
-        num_layers: int,
-    ) -> Self:
-        """The probe of a folder, for this target and this model.
-
-        Raises:
-            ProbeMismatch: it was made for something else, or its weights are not those of its card.
-        """
-        probe = cls.open(folder)
-        check_card(
-            probe.card,
-            target=target,
-            model_id=model_id,
-            revision=revision,
-            dimension=dimension,
-            num_layers=num_layers,
-        )
-        return probe
 
     @classmethod
     def open(cls, folder: Path) -> Self:

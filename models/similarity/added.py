@@ -54,7 +54,7 @@ _WANTS_YES_OR_NO = re.compile(
 )
 _LONGEST = 500
 _YES = listed("yes yeah yep ja oui sí sì sim")
-_NO = listed("no not nein nicht non pas não не нет")
+_NO = listed("no not nein nicht non pas não не нет nee niet nej inte nei ikke")
 # Endings of Korean nouns, and what Turkish and English nouns have behind an apostrophe.
 _ENDING = re.compile(
     "(?<=[\uac00-\ud7a3])(?:입니다|이다|예요|에서|으로|은|는|이|가|을|를|의|에|로|와|과)$"
@@ -125,17 +125,22 @@ def added(text: str, asked: Asked) -> str:
         elif not _says_nothing(item) or _is_telling(every, i, text):
             said[i] = item
     new, refused = dict[int, Item](), list[int]()  # "than", "not", which may go with the next word
+    not_chosen = set[str]()
     for i, item in said.items():
         keys = frozenset(_keys(item))
-        if _has_digit(item.text) or asked.words.isdisjoint(keys):
+        if any(map(str.isdigit, item.text)) or asked.words.isdisjoint(keys):
             new[i] = item
         elif not asked.offered.isdisjoint(keys):
             if refused and all(_says_nothing(one) for one in every[refused[-1] + 1 : i]):
                 new.pop(refused[-1], None)
+                not_chosen |= keys
             else:
                 new[i] = item
         if item.word in _REFUSES:
             refused.append(i)
+    chosen = {i: item for i, item in new.items() if not_chosen.isdisjoint(_keys(item))}
+    if any(not asked.offered.isdisjoint(_keys(item)) for item in chosen.values()):
+        new = chosen  # "Both are large, but Saturn is smaller than Jupiter."
     return _yes_or_no(every, said, asked) or _text(new) or _text(said) or text
 
 
@@ -169,10 +174,6 @@ def _text(items: Mapping[int, Item]) -> str:
         written += f"{',' if is_apart else ''} {item.text}" if written else item.text
         before = item
     return written
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdigit, text))
 
 
 def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
@@ -226,9 +227,10 @@ def _keys(item: Item) -> Iterator[str]:
     sign = item.frame[0] if item.frame[0] in PREFIXES else ""
     if set(item.frame) - {sign} == set(NUMBER):
         for number in item.numbers:
-            yield f"{sign}{number.values[0] * number.factor}{number.dimension}"
+            measured = number.in_base_unit()[0]
+            yield f"{sign}{measured}{number.dimension}"
             if number.dimension == "share":
-                yield f"{sign}{number.values[0] * number.factor}"
+                yield f"{sign}{measured}"
             if number.dimension == "clock":
                 yield f"{(number.values[0] - 1) % 12 + 1}"
             elif number.dimension not in ("", "month") and not _UNIT_SIGN.search(item.text):

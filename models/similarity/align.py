@@ -79,11 +79,6 @@ def chunks(text: str, max_words: int = _CHUNK_WORDS) -> list[str]:
 
 def _parts(pairs: Sequence[Pair]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Chunks of each distinct context, and sentences of each distinct claim."""
-    chunked: dict[str, list[str]] = {}
-    split: dict[str, list[str]] = {}
-    for context, claim in pairs:
-        if context not in chunked:
-            chunked[context] = chunks(context)
-        if claim not in split:
-            split[claim] = sentences(claim)
-    return chunked, split
+    contexts, claims = {context for context, _ in pairs}, {claim for _, claim in pairs}
+    chunked = {context: chunks(context) for context in contexts}
+    return chunked, {claim: sentences(claim) for claim in claims}

@@ -17,11 +17,13 @@ class Number:
         values: 1,000 may be a thousand or one, a billion 1e9 or 1e12; the usual one is first.
         dimension: of its unit; "" for one without.
         factor: of the unit, in the base unit of its dimension.
+        zero: of the unit, in the base unit.
     """
 
     values: tuple[Fraction, ...]
     dimension: str = ""
     factor: Fraction = Fraction(1)
+    zero: Fraction = Fraction()
 
     def may_be(self, other: "Number") -> bool:
         """Whether both can mean one value; one without a unit may have that of the other."""
@@ -29,25 +31,28 @@ class Number:
         if self.dimension and other.dimension:
             if self.dimension != other.dimension:
                 return False
-            ours, theirs = self._in_base_unit(), other._in_base_unit()
+            ours, theirs = self.in_base_unit(), other.in_base_unit()
         elif "share" in (self.dimension, other.dimension):  # 75 and .75 may be 75 %
-            ours, theirs = ((*one.values, *one._in_base_unit()) for one in (self, other))
+            ours, theirs = ((*one.values, *one.in_base_unit()) for one in (self, other))
         elif "clock" in (self.dimension, other.dimension):  # "at 5" may be 5 pm
             ours, theirs = (tuple(hour % 12 for hour in one) for one in (ours, theirs))
+        elif "decade" in (self.dimension, other.dimension):  # 1975 is in the 1970s
+            ours, theirs = (tuple(year - year % 10 for year in one) for one in (ours, theirs))
         return not set(ours).isdisjoint(theirs)
 
     def is_written(self, other: "Number") -> bool:
         """Whether both can mean one value in one unit, which one of them may leave out."""
-        is_one_unit = self.factor == other.factor or "" in (self.dimension, other.dimension)
-        return is_one_unit and self.may_be(other)
+        is_one_unit = (self.factor, self.zero) == (other.factor, other.zero)
+        return (is_one_unit or "" in (self.dimension, other.dimension)) and self.may_be(other)
 
     def is_same(self, other: "Number") -> bool:
         """Whether both mean one value, read in the usual way, in one dimension."""
-        ours, theirs = self._in_base_unit()[0], other._in_base_unit()[0]
+        ours, theirs = self.in_base_unit()[0], other.in_base_unit()[0]
         return self.dimension == other.dimension and ours == theirs
 
-    def _in_base_unit(self) -> tuple[Fraction, ...]:
-        return tuple(self.factor * value for value in self.values)
+    def in_base_unit(self) -> tuple[Fraction, ...]:
+        """The values as they are compared with those in other units of the dimension."""
+        return tuple(self.factor * value + self.zero for value in self.values)
 
 
 def listed(words: str) -> frozenset[str]:
@@ -94,6 +99,7 @@ _SCALED: tuple[
     tuple[tuple[int | Fraction, ...], str], ...
 ] = (  # factors in the usual order, how people write them
     ((10**3,), "thousand tausend mille mil mila k"),
+    ((10**3, 1), "K"),  # of kelvins it is the unit
     ((10**6,), "million millions millionen millón millones milione milioni milhão milhões"),
     ((10**9,), "milliarde milliarden milliard milliards miliardo miliardi"),
     *(((10**3,), w) for w in ("тысяча тысячи тысяч тыс", "bin nghìn ribu")),
@@ -188,9 +194,9 @@ def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
 
 def scales_of(word: str, number: Number) -> tuple[int | Fraction, ...]:
     """What a word behind a number multiplies it by, in the usual order; empty if by nothing."""
-    if word in _SINGULAR and number.values != (Fraction(1),):
+    if word.casefold() in _SINGULAR and number.values != (Fraction(1),):
         return ()
-    return _SCALES.get(word, ())
+    return _SCALES.get(word) or _SCALES.get(word.casefold(), ())
 
 
 def _is_scale(article: str, word: str) -> bool:

@@ -186,12 +186,9 @@ def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
 def answer_relation(answer: str, samples: Sequence[str], table: PairTable, label: str) -> Array:
     """Values (M,) of the answer against each sample with multiplicity, both directions averaged."""
     values: dict[str, float] = {}
-    relation = np.empty(len(samples))
-    for i, text in enumerate(samples):
-        if text not in values:
-            values[text] = table.both_directions(answer, text, label)
-        relation[i] = values[text]
-    return relation
+    for text in set(samples):
+        values[text] = table.both_directions(answer, text, label)
+    return np.array(list(map(values.__getitem__, samples)))
 
 
 def similarity_matrix(texts: Sequence[str], table: PairTable) -> Array:

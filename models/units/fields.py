@@ -53,7 +53,8 @@ def compared(
         for i, one in enumerate(comparisons):
             supports[i] = one.agreements[path]
             values[_shown(one.values.get(path))] += 1
-        changed.append(replace(unit, supports=supports, alternatives=_shares(values)))
+        alternatives = {value: count / len(samples) for value, count in values.most_common()}
+        changed.append(replace(unit, supports=supports, alternatives=alternatives))
     extra = Counter[str]()
     for one in comparisons:
         extra.update(one.extra.keys())
@@ -105,10 +106,6 @@ def _comparisons(
     for name, sample in distinct.items():
         found[name] = comparer.compare(answer, sample)
     return [found[id(sample)] for sample in samples]
-
-
-def _shares(counts: Counter[str | None]) -> dict[str | None, float]:
-    return {value: count / counts.total() for value, count in counts.most_common()}
 
 
 def _shown(value: Value | None) -> str | None:

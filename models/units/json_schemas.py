@@ -82,13 +82,7 @@ def schemas_in(root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             continue
         for keyword, value in schema.items():
             _check_value(path, keyword, value)
-            inner = f"{path}/{escaped(keyword)}"
-            if keyword in _ONE:
-                pending.append((inner, value))
-            elif keyword in _SEVERAL:
-                pending += [(f"{inner}/{number}", one) for number, one in enumerate(value)]
-            elif keyword in _NAMED:
-                pending += [(f"{inner}/{escaped(name)}", one) for name, one in value.items()]
+            pending += _schemas_of(f"{path}/{escaped(keyword)}", keyword, value)
 
 
 def name_types(root: dict[str, Any]) -> None:
@@ -110,13 +104,18 @@ def name_types(root: dict[str, Any]) -> None:
         if isinstance(kind := schema.get("type"), str | list):
             _name_type(schema, path, kind)
         for keyword, value in schema.items():
-            inner = f"{path}/{escaped(keyword)}"
-            if keyword in _NAMED and isinstance(value, dict):
-                pending += [(f"{inner}/{escaped(name)}", one) for name, one in value.items()]
-            elif keyword in _SEVERAL and isinstance(value, list):
-                pending += [(f"{inner}/{number}", one) for number, one in enumerate(value)]
-            elif keyword in _ONE:
-                pending.append((inner, value))
+            pending += _schemas_of(f"{path}/{escaped(keyword)}", keyword, value)
+
+
+def _schemas_of(path: str, keyword: str, value: Any) -> list[tuple[str, Any]]:
+    """What a keyword at a path has in the place of schemas, by JSON Pointer."""
+    if keyword in _ONE:
+        return [(path, value)]
+    if keyword in _SEVERAL and isinstance(value, list):
+        return [(f"{path}/{number}", one) for number, one in enumerate(value)]
+    if keyword in _NAMED and isinstance(value, dict):
+        return [(f"{path}/{escaped(name)}", one) for name, one in value.items()]
+    return []
 
 
 def _name_type(schema: dict[str, Any], path: str, kind: str | list[Any]) -> None:

@@ -59,7 +59,8 @@ def read(text: str, names: Collection[str]) -> list[str | Call]:
     >>> one.name, one.arguments
     ('f', '{"a": 1}')
     """
-    return _stripped(segments(text, names))
+    found = [one.strip() if isinstance(one, str) else one for one in segments(text, names)]
+    return list(filter(None, found))
 
 
 def segments(text: str, names: Collection[str]) -> list[str | Call]:
@@ -249,16 +250,6 @@ def _call(value: Value, text: str) -> Call | None:
     function = Value({"name": name, "arguments": arguments}, value.span)
     start, end = arguments.span
     return Call(name.content, text[start:end], Value({"function": function}, value.span))
-
-
-def _stripped(found: list[str | Call]) -> list[str | Call]:
-    stripped: list[str | Call] = []
-    for one in found:
-        if isinstance(one, str):
-            one = one.strip()
-        if one:
-            stripped.append(one)
-    return stripped
 
 
 def _moved(schema: Any, place: str, depth: int = 4 * MAX_DEPTH) -> Any:

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, found_mass, score
+from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, score
+from models.estimators.cocoa import found_mass
 from tests.golden.plain import FOLDER, PLAIN, in_lines
 
 FILES = [

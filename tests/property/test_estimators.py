@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.estimators import ESTIMATORS, Undefined, consistency_std_error, needs, score
+from models.estimators import ESTIMATORS, needs, score
+from models.estimators.cocoa import consistency_std_error
+from models.estimators.information import Undefined
 
 BASES = ["sp", "ppl", "mte"]
 logprobs = st.lists(st.floats(-50, 0), min_size=1, max_size=12).map(np.array)

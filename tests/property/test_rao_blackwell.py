@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.estimators import ESTIMATORS, found_mass, needs, score
+from models.estimators import ESTIMATORS, needs, score
+from models.estimators.cocoa import found_mass
 
 BASES = ["sp", "ppl", "mte"]
 NAMES = ["rb_consistency", *(f"rb_cocoa_{base}" for base in BASES)]

@@ -30,11 +30,15 @@ class HeldNliModel(FakeNliModel):
         return super().score(pairs)
 
 
+def over(model, max_batch_pairs=64):
+    thread = ModelThread("similarity")
+    return SimilarityWorker(model, PairRules(), thread=thread, max_batch_pairs=max_batch_pairs)
+
+
 @asynccontextmanager
 async def aligning(model, max_batch_pairs=64):
     """The worker over a running worker of the model."""
-    thread = ModelThread("similarity")
-    nli = SimilarityWorker(model, PairRules(), thread=thread, max_batch_pairs=max_batch_pairs)
+    nli = over(model, max_batch_pairs)
     worker = AlignWorker(nli)
     loops = [asyncio.create_task(one.run()) for one in (nli, worker)]
     try:
@@ -109,9 +113,9 @@ async def test_contexts_are_fitted_by_the_nli_model_and_a_closed_one_refuses():
         await worker.compare([("a", "b")])
 
 
-async def test_the_info_says_that_it_reads_sentences_and_is_none_of_the_nli_models():
-    async with aligning(FakeNliModel()) as worker:
-        info, nli = worker.info, worker._nli.info
+def test_the_info_says_that_it_reads_sentences_and_is_none_of_the_nli_models():
+    nli = over(FakeNliModel())
+    info, nli = AlignWorker(nli).info, nli.info
     assert (info.labels, info.is_by_sentence, nli.is_by_sentence) == (("similarity",), True, False)
     assert info.identity != nli.identity
 

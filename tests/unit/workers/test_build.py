@@ -5,11 +5,13 @@ import gc
 import os
 import threading
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from cocoa_lab.calibration.calibrating import to_json
+from cocoa_lab.replaying import RecordedGenerator
 from models.errors import ModelNotLoaded
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import ProbeConfig
@@ -17,7 +19,7 @@ from models.similarity import PAIR_MODELS
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig
 from tests.fakes.engine import FakeEngine
-from tests.fakes.pair_models import FakePairModel
+from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.made_calibrators import calibrator, with_prompts
 from tests.tiny_models import tiny_encoder
 from tests.tiny_probes import saved
@@ -26,26 +28,42 @@ from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
 from workers.hooks import Hooks
 from workers.loading import nli_checkpoint
-from workers.supervision import Supervisor
+from workers.protocol import GeneratorInfo
+from workers.supervision import Supervisor, running_workers
 
 FAKE = GeneratorConfig(engine="fake"), ComparerConfig(name="fake")
-FAKE_NLI = NliConfig(name="fake_nli", model="fake")
+FAKE_NLI, NO_NLI = NliConfig(name="fake_nli", model="fake"), NliConfig(model="")
 
 
-def load(generation, similarity, nli=None, **told):
-    config = WorkerConfig(generation, similarity, nli or NliConfig(model=""), ProbeConfig("", ""))
+def load(generation, similarity, nli=NO_NLI, **told):
+    config = WorkerConfig(generation, similarity, nli, ProbeConfig("", ""))
     return asyncio.run(build_workers(config, Hooks(**told)))
+
+
+def warmed_up(generation, similarity, nli=NO_NLI):
+    """Workers that have run, and ended."""
+
+    async def run():
+        config = WorkerConfig(generation, similarity, nli, ProbeConfig("", ""))
+        async with running_workers(build_workers(config)):
+            pass
+
+    asyncio.run(run())
 
 
 def test_names_become_models_and_rules():
     workers = load(FAKE[0], ComparerConfig(name="fake", strip=False, exact_match=False))
-    assert isinstance(workers.generator._engine, FakeEngine)
+    assert workers.generator.info.model_id == "fake"
     comparer = workers.comparers[workers.default_similarity]
-    assert isinstance(comparer._model, FakePairModel)
+    assert comparer.info.model_id == "fake"
     assert comparer.info.rules == PairRules(strip=False, exact_match=False)
 
 
-def test_functions_without_weights_are_always_there_and_those_over_nli_share_its_model():
+def test_functions_without_weights_are_always_there_and_those_over_nli_share_its_model(
+    monkeypatch,
+):
+    loaded = Mock(side_effect=FakeNliModel.load)
+    monkeypatch.setattr(FakeNliModel, "load", loaded)
     without = load(*FAKE)
     assert (sorted(without.comparers), without.nli) == (
         ["added", "fake", "jaccard", "rouge_l"],
@@ -54,9 +72,7 @@ def test_functions_without_weights_are_always_there_and_those_over_nli_share_its
 
     workers = load(*FAKE, FAKE_NLI)
     assert sorted(workers.comparers) == ["added", "align", "fake", "jaccard", "nli", "rouge_l"]
-    workers.comparers["nli"]._model.score([("a", "b")])
-    assert workers.nli._model.batches == [1]
-    assert workers.comparers["align"]._nli is workers.nli
+    loaded.assert_called_once()
     named = {f"similarity-{name}" for name in workers.comparers}
     assert workers.by_name().keys() == {"generation", "nli", *named}
 
@@ -111,13 +127,13 @@ def test_the_embedded_nli_model_serves_beside_the_embedded_language_models_only(
         (
             GeneratorConfig(engine="bert"),
             FAKE[1],
-            None,
+            NO_NLI,
             "COCOA_GENERATION__ENGINE is 'bert', .* transformers",
         ),
         (
             FAKE[0],
             ComparerConfig(name="bert"),
-            None,
+            NO_NLI,
             "COCOA_SIMILARITY__NAME is 'bert', .* rouge_l",
         ),
         (*FAKE, NliConfig(name="bert", model="fake"), "COCOA_NLI__NAME is 'bert', .* nli"),
@@ -231,6 +247,14 @@ def test_an_embedding_model_is_to_be_named():
         load(FAKE[0], ComparerConfig(name="embedding"))
 
 
+def test_the_language_model_may_compare_by_default_where_it_tells_first_tokens():
+    assert load(FAKE[0], ComparerConfig(name="llm")).default_similarity == "llm"
+    silent = RecordedGenerator(GeneratorInfo("", "silent", "", "", frozenset(), 0))
+    config = WorkerConfig(FAKE[0], ComparerConfig(name="llm"), NO_NLI, ProbeConfig("", ""))
+    with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__NAME is 'llm', and must be one of"):
+        asyncio.run(build_workers(config, generator=silent))
+
+
 @pytest.mark.parametrize("name", ["nli", "align"])
 def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused(name):
     with pytest.raises(ValueError, match=f"COCOA_SIMILARITY__NAME is '{name}', and must be one of"):
@@ -263,21 +287,20 @@ def test_a_model_computes_on_half_of_the_cores_unless_threads_are_set(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)))
     monkeypatch.setattr(torch, "set_num_threads", limit)
     generation = GeneratorConfig(engine="fake", threads=threads)
-    workers = load(generation, ComparerConfig(name="fake", threads=threads))
-    generator, comparer = workers.generator, workers.comparers["fake"]
-    for thread in (generator._model_thread, generator._text_thread, comparer._thread):
-        thread.submit(int).result(30)
-        thread.shutdown()
-
+    warmed_up(generation, ComparerConfig(name="fake", threads=threads))
     assert limits == {"generation_0": expected, "similarity_0": expected, "texts_0": 1}
 
 
-def test_all_pair_models_share_one_thread():
-    workers = load(*FAKE, FAKE_NLI)
-    over_nli = workers.comparers.pop("align")
-    assert over_nli._nli is workers.nli
-    comparers = [*workers.comparers.values(), workers.nli]
-    assert len({comparer._thread for comparer in comparers}) == 1
+def test_all_pair_models_share_one_thread(monkeypatch):
+    threads, score = set(), FakePairModel.score
+
+    def noted(model, pairs):
+        threads.add(threading.current_thread())
+        return score(model, pairs)
+
+    monkeypatch.setattr(FakePairModel, "score", noted)
+    warmed_up(*FAKE, FAKE_NLI)
+    assert len(threads) == 1
 
 
 @pytest.mark.anyio

@@ -131,8 +131,8 @@ async def test_it_is_busy_since_a_call_began_on_either_thread(part, name):
 
 
 async def test_it_is_busy_since_the_longer_running_call():
-    engine = FakeEngine()
-    async with running(engine) as worker:
+    engine, steps, texts = FakeEngine(), ModelThread("generation"), ModelThread("texts")
+    async with running(engine, model_thread=steps, text_thread=texts) as worker:
         step = Held(engine, "step")
         running_step = asyncio.create_task(worker.generate(REQUEST))
         await step.begun()
@@ -140,10 +140,10 @@ async def test_it_is_busy_since_the_longer_running_call():
         tokenising = Held(engine, "prepare")
         other = asyncio.create_task(worker.generate(REQUEST))
         await tokenising.begun()
-        assert worker.busy_since == began == worker._model_thread.busy_since
+        assert worker.busy_since == began == steps.busy_since
         step.release()
-        await until(lambda: worker._model_thread.busy_since is None)
-        assert worker.busy_since == worker._text_thread.busy_since > began
+        await until(lambda: steps.busy_since is None)
+        assert worker.busy_since == texts.busy_since > began
         tokenising.release()
         await asyncio.gather(running_step, other)
 

@@ -67,11 +67,14 @@ async def code_of(response):
     ],
 )
 async def test_a_call_that_cannot_be_taken_is_refused_before_any_work(path, changes, expected):
-    async with running(GenerationWorker(FakeEngine())) as generator:
-        async with client_of(Served(generator=generator)) as client:
-            given = {"headers": HEADERS, "content": BODY} | changes
-            assert await code_of(await client.post(f"/v1/{path}", **given)) == expected
-        assert generator._engine.num_calls == 0
+    engine = FakeEngine()
+    given = {"headers": HEADERS, "content": BODY} | changes
+    async with (
+        running(GenerationWorker(engine)) as generator,
+        client_of(Served(generator=generator)) as client,
+    ):
+        assert await code_of(await client.post(f"/v1/{path}", **given)) == expected
+    assert engine.num_calls == 0
 
 
 async def test_nothing_is_served_before_the_model_is_there():

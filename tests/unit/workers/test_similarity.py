@@ -64,9 +64,10 @@ async def working(model=None, rules=None, **options):
 
 
 async def test_samples_keep_their_order_and_multiplicity_while_each_distinct_pair_is_asked_once():
-    async with working() as worker:
+    model = FakePairModel()
+    async with working(model) as worker:
         result = await similarity(worker, "a b", ["a c", "x", " a c ", "a b", "x"])
-        assert worker._model.batches == [4]
+    assert model.batches == [4]
     np.testing.assert_array_equal(result.values, [0.5, 0, 0.5, 1, 0])
 
 
@@ -83,17 +84,19 @@ KNOWN = {
 
 @pytest.mark.parametrize(("answer", "samples", "expected"), KNOWN.values(), ids=list(KNOWN))
 async def test_what_a_rule_knows_asks_no_model(answer, samples, expected):
-    async with working() as worker:
+    model = FakePairModel()
+    async with working(model) as worker:
         result = await similarity(worker, answer, samples)
-        assert worker._model.batches == []
+    assert model.batches == []
     assert result.values.tolist() == expected
     assert not result.truncated
 
 
 async def test_with_the_rules_off_the_model_is_asked_for_equal_and_unstripped_texts():
-    async with working(rules=PairRules(strip=False, exact_match=False)) as worker:
+    model = FakePairModel()
+    async with working(model, PairRules(strip=False, exact_match=False)) as worker:
         await similarity(worker, "a", ["a", " a", ""])
-        assert worker._model.batches == [5]
+    assert model.batches == [5]
 
 
 @pytest.mark.parametrize(("num_words", "truncated"), [(507, False), (508, True)])
@@ -104,19 +107,20 @@ async def test_a_pair_beyond_the_models_length_is_flagged(num_words, truncated):
 
 
 async def test_the_flag_is_that_of_the_callers_own_pairs():
-    async with working() as worker:
+    model = FakePairModel()
+    async with working(model) as worker:
         long, short = await asyncio.gather(
             similarity(worker, "a", ["x " * 600]), similarity(worker, "a", ["b"])
         )
-        assert worker._model.batches == [4]
+    assert model.batches == [4]
     assert (long.truncated, short.truncated) == (True, False)
 
 
 async def test_no_call_has_more_pairs_than_the_limit():
-    sizes = []
-    async with working(max_batch_pairs=3, on_batch=sizes.append) as worker:
+    model, sizes = FakePairModel(), []
+    async with working(model, max_batch_pairs=3, on_batch=sizes.append) as worker:
         await similarity(worker, "a", ["b", "c", "d", "e"])
-        assert worker._model.batches == sizes == [3, 3, 2]
+    assert model.batches == sizes == [3, 3, 2]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -222,18 +226,18 @@ async def test_after_close_every_call_is_refused(name):
 
 
 async def test_the_warm_up_asks_the_model_once():
-    async with working() as worker:
+    model = FakePairModel()
+    async with working(model) as worker:
         await worker.warm_up()
-        assert worker._model.batches == [1]
+    assert model.batches == [1]
 
 
 async def test_a_function_without_weights_is_not_warmed_up():
-    class Weightless(FakePairModel):
-        revision = None
-
-    async with working(Weightless()) as worker:
+    model = FakePairModel()
+    model.revision = None
+    async with working(model) as worker:
         await worker.warm_up()
-        assert worker._model.batches == []
+    assert model.batches == []
 
 
 async def test_the_info_says_what_the_model_is():

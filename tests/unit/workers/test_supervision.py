@@ -230,11 +230,9 @@ async def test_passes_over_prompts_that_take_long_and_well_are_no_death(deaths):
         if kwargs["input_ids"].shape[1] > 1:
             time.sleep(1.2)
 
-    engine = engine_of(model)
-    worker = GenerationWorker(engine)
+    worker = GenerationWorker(engine_of(model, pass_tokens=40))
     await supervisor.start({"generation": worker})
     model.register_forward_pre_hook(read_slowly, with_kwargs=True)
-    engine._cache.pass_tokens = 40
     requests = [request_for(prompt * 30, num_samples=0, max_new_tokens=1) for prompt in ("a", "b")]
     await generated(worker, requests)
     assert (supervisor.state, deaths) == ("ready", [])

@@ -100,7 +100,7 @@ def test_a_long_text_is_not_decoded_from_its_start_at_each_token():
 
 def test_what_stands_before_an_answer_does_not_stop_it_with_its_later_parts():
     sampling = SamplingParams(stop=("\n\n",), max_new_tokens=100)
-    row = row_of(sampling, is_reasoned=True, lead="\n")
+    row = row_of(sampling, lead="\n")
     detokenizer = Detokenizer(TOKENIZER, frozenset({EOS}))
     for token in [*TOKENIZER.encode("Paris\nis what I think.", add_special_tokens=False), EOS]:
         assert row.finish_reason is None
@@ -128,9 +128,9 @@ def test_token_texts_of_replacement_characters_take_linear_time():
     token_ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     decode = detokenizer.text
 
-    def counting(ids):
+    def counting(ids, **options):
         decoded.append(len(ids))
-        return decode(ids)
+        return decode(ids, **options)
 
     detokenizer.text = counting
     texts = detokenizer.token_texts(token_ids)

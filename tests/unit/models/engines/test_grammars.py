@@ -12,7 +12,7 @@ import pytest
 from tokenizers import AddedToken
 
 from models.call_grammars import grammar_of_calls
-from models.engines import matchers
+from models.engines import grammars
 from models.engines.grammars import Following, Grammars
 from models.errors import DeadlineExceeded, InvalidRequest
 from models.grammars import grammar_of
@@ -175,7 +175,7 @@ async def test_what_no_text_can_be_held_to_is_refused_before_it_is_computed(llam
 
 
 async def test_a_pattern_that_takes_too_much_to_follow_fails_its_request_alone(llama, monkeypatch):
-    monkeypatch.setattr(matchers, "MAX_LEXER_STATES", 40)
+    monkeypatch.setattr(grammars, "MAX_LEXER_STATES", 40)
     hostile = grammar_of({"type": "string", "pattern": "^([ab]*a[ab]{20})$"})
     async with running(engine_of(llama)) as worker:
         requests = [request_for(PROMPT, grammar=hostile), request_for(PROMPT)]

@@ -100,17 +100,18 @@ async def test_a_prefill_that_raises_fails_its_request_only():
     assert other.samples
 
 
-def test_jobs_whose_prompts_are_not_begun_outlive_a_step_that_breaks(monkeypatch):
-    engine = engine_of(random_model("llama"), max_rows=2)
+def test_jobs_whose_prompts_are_not_begun_outlive_a_step_that_breaks():
+    model = random_model("llama")
+    engine = engine_of(model, max_rows=2)
     jobs = [engine.prepare(request_for(prompt, num_samples=1)) for prompt in PROMPTS[:2]]
     engine.step(jobs)
     engine.step([])
     assert [job.started_at is None for job in jobs] == [False, True]
-    monkeypatch.setattr(engine._cache, "forward", Mock(side_effect=RuntimeError("broken")))
+    broken = model.register_forward_pre_hook(Mock(side_effect=RuntimeError("broken")))
     with pytest.raises(RuntimeError):
         engine.step([])
     engine.abandon()
-    monkeypatch.undo()
+    broken.remove()
     ended = []
     while not engine.is_idle:
         ended += engine.step([]).finished

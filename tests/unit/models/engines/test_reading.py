@@ -28,9 +28,7 @@ def reading(model, tokens):
     model.register_forward_pre_hook(
         lambda _, args, kwargs: passes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
-    engine = engine_of(model)
-    engine._cache.pass_tokens = tokens
-    return engine, passes
+    return engine_of(model, pass_tokens=tokens), passes
 
 
 def to_the_end(engine, jobs):
@@ -63,10 +61,9 @@ async def test_a_prompt_read_in_parts_is_answered_as_one_read_at_once(architectu
         requests.append(request)
     async with running(engine_of(model)) as worker:
         whole = [await worker.generate(request) for request in requests]
-    engine = engine_of(model)
-    if architecture != "hybrid":  # whose state cannot be taken up in the middle of a prompt
-        engine._cache.pass_tokens = 7
-    async with running(engine) as worker:
+    # A hybrid's state cannot be taken up in the middle of a prompt.
+    most = None if architecture == "hybrid" else 7
+    async with running(engine_of(model, pass_tokens=most)) as worker:
         in_parts = await generated(worker, requests)
 
     for one, other in zip(whole, in_parts, strict=True):
@@ -81,9 +78,7 @@ async def test_the_first_token_behind_a_prompt_read_in_parts_has_the_same_mass()
     request = request_for(LONG, num_samples=0, max_new_tokens=1)
     async with running(engine_of(model)) as worker:
         whole = await worker.first_token_logprobs(request, groups)
-    engine = engine_of(model)
-    engine._cache.pass_tokens = 10
-    async with running(engine) as worker:
+    async with running(engine_of(model, pass_tokens=10)) as worker:
         in_parts = await worker.first_token_logprobs(request, groups)
 
     np.testing.assert_allclose(whole.logprobs, in_parts.logprobs, atol=1e-5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.engines.texts import cut_at_stop, num_stable, parted
+from models.engines.texts import cut_at_stop, num_stable, parted, tags_in
 from models.records import Sequence
 
 CUT = "reasoning_unfinished"
@@ -25,28 +25,31 @@ def test_text_ends_before_the_first_stop_string(text, stop, expected):
 
 
 REASONED = {
-    "a prefix": ("<think>hm</think>\nParis", False, "hm", "\nParis"),
-    "the first end tag": (" <think>a</think>b</think>c", False, "a", "b</think>c"),
-    "opened by the prompt": ("hm</think>Paris", True, "hm", "Paris"),
-    "other tags": ("[THINK]hm[/THINK]Paris", False, "hm", "Paris"),
-    "none": ("hm</think>Paris", False, None, "hm</think>Paris"),
-    "later ones": ("Paris <think>later</think>", False, None, "Paris <think>later</think>"),
+    "a prefix": ("<think>hm</think>\nParis", "hm", "\nParis"),
+    "the first end tag": (" <think>a</think>b</think>c", "a", "b</think>c"),
+    "other tags": ("[THINK]hm[/THINK]Paris", "hm", "Paris"),
+    "none": ("hm</think>Paris", None, "hm</think>Paris"),
+    "later ones": ("Paris <think>later</think>", None, "Paris <think>later</think>"),
 }
 
 
-@pytest.mark.parametrize(("text", "opened", "thoughts", "answer"), REASONED.values(), ids=REASONED)
-def test_the_reasoning_of_a_text_stands_apart(text, opened, thoughts, answer):
-    found = parted(Sequence(text, text.strip(), 0, "stop"), opened=opened)
+@pytest.mark.parametrize(("text", "thoughts", "answer"), REASONED.values(), ids=REASONED)
+def test_the_reasoning_of_a_text_stands_apart(text, thoughts, answer):
+    found = parted(Sequence(text, text.strip(), 0, "stop"))
     assert (found.text, found.compared_text) == (answer, answer.strip())
     assert (found.reasoning and found.reasoning.text) == thoughts
     assert found.no_answer is None
 
 
-@pytest.mark.parametrize("opened", [False, True])
-def test_a_reasoning_that_was_cut_off_has_no_answer(opened):
-    text = "the sum" if opened else "<think>the sum"
-    found = parted(Sequence(text, text, 0, "length"), opened=opened)
+def test_a_reasoning_that_was_cut_off_has_no_answer():
+    text = "<think>the sum"
+    found = parted(Sequence(text, text, 0, "length"))
     assert (found.text, found.reasoning.text, found.no_answer) == ("", "the sum", CUT)
+
+
+@pytest.mark.parametrize(("opened", "start"), [(True, "[THINK]"), (False, "<think>")])
+def test_an_end_tag_tells_the_tags_of_a_reasoning_that_the_prompt_has_opened(opened, start):
+    assert tags_in("hm[/THINK]Paris", opened=opened).start == start
 
 
 def test_what_is_known_of_tokens_is_cut_to_those_of_the_answer():

@@ -23,14 +23,18 @@ def ignore(num_rows):
     """For whoever does not watch the steps."""
 
 
-def engine_of(model, tokenizer=None, *, model_id="tiny", revision="1", **config):
-    return TransformersEngine(
+def engine_of(model, tokenizer=None, *, model_id="tiny", revision="1", pass_tokens=None, **config):
+    """An engine, which reads so many tokens of prompts in a pass, or as many as is usual."""
+    engine = TransformersEngine(
         model,
         tokenizer or byte_tokenizer(),
         EngineConfig(**config),
         model_id=model_id,
         revision=revision,
     )
+    if pass_tokens is not None:
+        engine._cache.pass_tokens = pass_tokens
+    return engine
 
 
 def worker_of(engine, on_step=ignore):

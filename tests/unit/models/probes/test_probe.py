@@ -11,7 +11,7 @@ from cocoa_lab.distances import fit_distance
 from cocoa_lab.probes.from_collection import save
 from cocoa_lab.probes.layer_training import standardise
 from models.errors import InvalidLogits
-from models.probes.card import Card, ProbeMismatch, read_card
+from models.probes.card import Card, ProbeMismatch, check_card, read_card
 from models.probes.features import joined
 from models.probes.network import ProbeNetwork
 from models.probes.probe import TrainedProbe
@@ -64,7 +64,7 @@ def folder(tmp_path):
 def test_a_probe_that_was_saved_reads_the_same(tmp_path):
     written = probe()
     card = save(written, tmp_path / "probe")
-    read = TrainedProbe.load(tmp_path / "probe", **MODEL)
+    read = TrainedProbe.open(tmp_path / "probe")
 
     assert read.card == card == read_card(tmp_path / "probe" / "card.json")
     assert (read.card.target, read.card.layer) == ("consistency", 2)
@@ -92,18 +92,19 @@ def test_files_can_be_read_by_another_user(folder):
 )
 def test_another_models_probe_is_refused(folder, changes, named):
     with pytest.raises(ProbeMismatch, match=named):
-        TrainedProbe.load(folder, **MODEL | changes)
+        check_card(read_card(folder / "card.json"), **MODEL | changes)
 
 
 def test_without_a_revision_the_models_name_has_to_agree(tmp_path):
     save(probe(revision=None), tmp_path / "probe")
-    TrainedProbe.load(tmp_path / "probe", **MODEL | {"revision": None})
+    card = read_card(tmp_path / "probe" / "card.json")
+    check_card(card, **MODEL | {"revision": None})
     with pytest.raises(ProbeMismatch, match="model_id"):
-        TrainedProbe.load(tmp_path / "probe", **MODEL | {"revision": None, "model_id": "other"})
+        check_card(card, **MODEL | {"revision": None, "model_id": "other"})
 
 
 def test_the_same_weights_under_another_name_are_the_same_model(folder):
-    TrainedProbe.load(folder, **MODEL | {"model_id": "/a/copy"})
+    check_card(read_card(folder / "card.json"), **MODEL | {"model_id": "/a/copy"})
 
 
 @pytest.mark.parametrize("name", ["convention", "pooling"])
@@ -111,21 +112,21 @@ def test_another_conventions_probe_is_refused(folder, name):
     card = json.loads((folder / "card.json").read_text())
     (folder / "card.json").write_text(json.dumps(card | {name: "the last token"}))
     with pytest.raises(ProbeMismatch, match=name):
-        TrainedProbe.load(folder, **MODEL)
+        check_card(read_card(folder / "card.json"), **MODEL)
 
 
 def test_weights_that_are_not_the_cards_are_refused(folder):
     with (folder / "probe.safetensors").open("ab") as file:
         file.write(b"\0")
     with pytest.raises(ProbeMismatch, match="card describes"):
-        TrainedProbe.load(folder, **MODEL)
+        TrainedProbe.open(folder)
 
 
 def test_a_probe_that_reads_what_nothing_here_computes_is_refused(folder):
     card = json.loads((folder / "card.json").read_text())
     (folder / "card.json").write_text(json.dumps(card | {"token_features": ["sp", "mood"]}))
     with pytest.raises(ProbeMismatch, match=r"'mood' of an answer, .* none of sp, mte, log_length"):
-        TrainedProbe.load(folder, **MODEL)
+        TrainedProbe.open(folder)
 
 
 def test_a_probe_reads_the_numbers_of_its_card_beside_the_state(tmp_path):
@@ -133,7 +134,7 @@ def test_a_probe_reads_the_numbers_of_its_card_beside_the_state(tmp_path):
     card = replace(probe().card, token_features=("sp", "log_length"))
     network = ProbeNetwork("small", "consistency", DIMENSION + 2)
     save(TrainedProbe(card, network, fit_distance(rows, rows)), tmp_path / "joined")
-    read = TrainedProbe.load(tmp_path / "joined", **MODEL)
+    read = TrainedProbe.open(tmp_path / "joined")
     assert read.card.token_features == ("sp", "log_length")
     state = np.zeros(DIMENSION, dtype=np.float32)
     row = joined(state, read.card.token_features, sp=1.5, mte=9.0, num_tokens=1)
@@ -149,12 +150,12 @@ def test_a_probe_reads_the_numbers_of_its_card_beside_the_state(tmp_path):
 def test_a_card_that_is_none_is_refused(folder, text):
     (folder / "card.json").write_text(text)
     with pytest.raises(ProbeMismatch):
-        TrainedProbe.load(folder, **MODEL)
+        TrainedProbe.open(folder)
 
 
 def test_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(ProbeMismatch, match="nosuch"):
-        TrainedProbe.load(tmp_path / "nosuch", **MODEL)
+        TrainedProbe.open(tmp_path / "nosuch")
 
 
 def test_the_card_on_disk_has_every_field(folder):

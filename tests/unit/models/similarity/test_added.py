@@ -45,6 +45,12 @@ CAPITAL = "What is the capital of Peru?"
         ("Who?", "It was Elizabeth I, as I know.", "Elizabeth I, know"),
         ("Tripoli or Oslo?", "Tripoli/Oslo", "Tripoli Oslo"),
         ("Which is longer, the Nile or the Amazon?", "The Nile is longer.", "Nile"),
+        (
+            "Which is longer, the Nile or the Amazon?",
+            "Both the Nile and the Amazon are long, but the Nile is longer than the Amazon.",
+            "Both Nile long but Nile",
+        ),
+        ("Is het gevaarlijk?", "Het is niet gevaarlijk.", "no"),
         ("Nile or Amazon?", "The Nile is longer than the Amazon.", "Nile longer"),
         ("Is it Sydney or Canberra?", "It is Canberra, not Sydney.", "Canberra"),
         ("Is it Sydney or Canberra?", "It is not Sydney.", "not Sydney"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer
 
 from models.errors import ModelNotLoaded
 from models.similarity.embedding import EmbeddingModel
@@ -19,14 +20,23 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def encoder(folder):
+    return SentenceTransformer(str(folder), device="cpu")
+
+
+def model_of(encoder):
+    return EmbeddingModel(encoder, model_id="m", revision="r")
+
+
 def load(folder, **options):
     return EmbeddingModel.load(SimilarityConfig(model=str(folder), **options))
 
 
-def test_a_score_is_the_stretched_cosine_of_the_library_own_vectors(folder):
-    model = load(folder)
+def test_a_score_is_the_stretched_cosine_of_the_library_own_vectors(encoder):
+    model = model_of(encoder)
     pairs = [("Paris", "Parts"), ("Lima", "It is Lima."), ("12", "ab")]
-    vectors = model._encoder.encode([text for pair in pairs for text in pair])
+    vectors = encoder.encode([text for pair in pairs for text in pair])
     cosines = []
     for a, b in zip(vectors[::2], vectors[1::2], strict=True):
         cosines.append(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
@@ -36,29 +46,28 @@ def test_a_score_is_the_stretched_cosine_of_the_library_own_vectors(folder):
     np.testing.assert_allclose(model.score(pairs).values[:, 0], expected, atol=1e-5)
 
 
-def test_the_floor_is_the_mean_cosine_of_unlike_texts(folder):
-    model = load(folder)
-    vectors = model._encoder.encode(list(UNLIKE), normalize_embeddings=True)
+def test_the_floor_is_the_mean_cosine_of_unlike_texts(encoder):
+    model = model_of(encoder)
+    vectors = encoder.encode(list(UNLIKE), normalize_embeddings=True)
     cosines = [a @ b for i, a in enumerate(vectors) for b in vectors[:i]]
     assert float(model.flags[-2]) == pytest.approx(np.mean(cosines), abs=1e-3)
 
 
-def test_an_encoder_that_tells_no_texts_apart_is_refused(folder):
-    encoder = load(folder)._encoder
-    encoder.encode = lambda texts, **options: np.ones((len(texts), 4))
+def test_an_encoder_that_tells_no_texts_apart_is_refused(encoder, monkeypatch):
+    monkeypatch.setattr(encoder, "encode", lambda texts, **options: np.ones((len(texts), 4)))
     with pytest.raises(ModelNotLoaded, match="the same vector"):
-        EmbeddingModel(encoder, model_id="m", revision="r")
+        model_of(encoder)
 
 
-def test_each_distinct_text_is_read_once_however_many_pairs_it_is_in(folder, monkeypatch):
-    model, read = load(folder), []
-    encode = model._encoder.encode
+def test_each_distinct_text_is_read_once_however_many_pairs_it_is_in(encoder, monkeypatch):
+    model, read = model_of(encoder), []
+    encode = encoder.encode
 
     def counted(texts, **options):
         read.append(texts)
         return encode(texts, **options)
 
-    monkeypatch.setattr(model._encoder, "encode", counted)
+    monkeypatch.setattr(encoder, "encode", counted)
     texts = ["Lima", "Cusco", "Paris"]
     model.score([(a, b) for a in texts for b in texts if a != b])
     assert read == [texts]
