@@ -46,7 +46,7 @@ async def costs(
             alone = replace(asks_of(own)[0], estimators=tuple(names), cache=False)
             if "p_true_logprob" in reads:
                 await opinions(generation, own, scorer.workers.generator)
-            await replayed(prompt.recording, own, header, scorer).run(alone)
+            await replayed(prompt.recording, [own], header, scorer).run(alone)
         ms = 1000 * (time.process_time() - began) / len(measured)
         found.append(Cost(tuple(names), tuple(sorted(reads)), ms))
     return sorted(found, key=lambda cost: -cost.ms)

@@ -150,7 +150,7 @@ async def _run(
 ) -> Run:
     recordings = kept.recordings
     _check_prompts(examples, recordings)
-    statistics = recorded_statistics(header)
+    statistics = recorded_statistics(header, spec.similarities or ())
     empty = Ask(prompt="", sampling=SamplingParams(**header.sampling))
     over_recordings = replaying(scorer, statistics)
     estimators = spec.estimators or _supplied_estimators(over_recordings, empty)

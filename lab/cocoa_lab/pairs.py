@@ -33,7 +33,8 @@ from workers.protocol import GeneratorInfo
 _HALF = 40  # pairs of a kind that mean the same, and as many that do not
 _AT_ONCE = 32
 _ASKED = ("consistency",)
-_RECORDED = frozenset({"sample_texts"})
+# By the last one "llm" is there.
+_RECORDED = frozenset({"sample_texts", "p_true_logprob"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,15 +100,14 @@ def replaying(
 ) -> Scorer:
     """The scorer with a recording in its generator's place; `RecordedGenerator` has the last two.
 
-    What the model could do no longer matters, but which statistics it was asked for, and whether it
-    is there to compare answers. Each recording has an identity of its own, as what is computed of
-    it stands for no other.
+    What the model could do no longer matters, but which statistics it was asked for. Each recording
+    has an identity of its own, as what is computed of it stands for no other.
     """
     model = scorer.workers.generator
     info = replace(
         model.info,
         identity=uuid.uuid4().hex,
-        statistics=statistics | (model.info.statistics & {"p_true_logprob"}),
+        statistics=statistics,
         absent={},
         no_greedy="",
         no_given="",

@@ -19,7 +19,8 @@ FUNCTION_WORDS = listed(
     a an the and or of in on at to from by with for as is are was were be been being am has have had
     do does did will would can could may might must shall should it its he she they them his her
     their this that these those there here i you we my your our me us who which what when where how
-    so also very just called known named situated located der die das den dem des ein eine einen
+    so also very just about approximately roughly around circa called known named situated located
+    etwa ungefähr rund environ unos aproximadamente der die das den dem des ein eine einen
     einem einer und oder von vom im auf zu zum zur aus bei mit für als ist sind war waren sein wird
     werden wurde hat haben es er sie ihr ihre dies dieser diese dieses dort hier ich du wir mein
     dein unser wer wann wo wie le la les un une de et ou à au aux dans sur en par avec pour est sont
@@ -65,6 +66,8 @@ _CONTRACTED = re.compile("'(?:s|m|d|re|ve|ll)$")
 PASSIVE = frozenset(("is", "are", "was", "were"))
 # Without its sign such a number is another one: "10 %" and "10".
 _UNIT_SIGN = re.compile("[%$€£¥₹°]")
+# "A) Lima"
+_CHOICE = re.compile(r"\W*A\s?[).:*\]]")
 # "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
@@ -186,7 +189,8 @@ def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
     if before.text in SIGNS or (behind and behind[0].text in SIGNS):
         return True
     if len(item.word) == 1 and item.word != "i":
-        return item.text.isupper() and f"{before.text} {item.text}" in text
+        is_choice = i == 0 and bool(_CHOICE.match(text))
+        return item.text.isupper() and (is_choice or f"{before.text} {item.text}" in text)
     if item.text == "I":
         is_behind_name = before.text[:1].isupper() and before.word not in FUNCTION_WORDS
         return is_behind_name or before.word in COUNTED

@@ -5,8 +5,11 @@ else ("once", "due") is no number.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+
+# Digits of a rounded number that say which one it is.
+_LEAST_ROUNDED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +21,14 @@ class Number:
         dimension: of its unit; "" for one without.
         factor: of the unit, in the base unit of its dimension.
         zero: of the unit, in the base unit.
+        step: what its last written digit counts; 0 of a number in words.
     """
 
     values: tuple[Fraction, ...]
     dimension: str = ""
     factor: Fraction = Fraction(1)
     zero: Fraction = Fraction()
+    step: Fraction = field(default=Fraction(), compare=False)
 
     def may_be(self, other: "Number") -> bool:
         """Whether both can mean one value; one without a unit may have that of the other."""
@@ -38,7 +43,7 @@ class Number:
             ours, theirs = (tuple(hour % 12 for hour in one) for one in (ours, theirs))
         elif "decade" in (self.dimension, other.dimension):  # 1975 is in the 1970s
             ours, theirs = (tuple(year - year % 10 for year in one) for one in (ours, theirs))
-        return not set(ours).isdisjoint(theirs)
+        return not set(ours).isdisjoint(theirs) or self._is_rounded(other)
 
     def is_written(self, other: "Number") -> bool:
         """Whether both can mean one value in one unit, which one of them may leave out."""
@@ -48,11 +53,32 @@ class Number:
     def is_same(self, other: "Number") -> bool:
         """Whether both mean one value, read in the usual way, in one dimension."""
         ours, theirs = self.in_base_unit()[0], other.in_base_unit()[0]
-        return self.dimension == other.dimension and ours == theirs
+        if self.dimension != other.dimension:
+            return False
+        return ours == theirs or self._is_rounded(other)
+
+    def _is_rounded(self, other: "Number") -> bool:
+        """Whether one is the other, rounded to three digits or more: 8,848.86 and 8,849."""
+        if self.dimension != other.dimension:
+            return False
+        for one, exact in ((self, other), (other, self)):
+            written = one.values[0]
+            for value in exact.values if one.step else ():
+                if one.factor is not exact.factor:  # of another unit
+                    value = (exact.factor * value + exact.zero - one.zero) / one.factor
+                if _are_near(value, written) and abs(value - written) < one.step / 2:
+                    return len(str(abs(written) / one.step).rstrip("0")) >= _LEAST_ROUNDED
+        return False
 
     def in_base_unit(self) -> tuple[Fraction, ...]:
         """The values as they are compared with those in other units of the dimension."""
         return tuple(self.factor * value + self.zero for value in self.values)
+
+
+def _are_near(value: Fraction, other: Fraction) -> bool:
+    """Within a hundredth, which few are; in integers, since sums of fractions take longer."""
+    scaled = value.numerator * other.denominator
+    return 100 * abs(scaled - other.numerator * value.denominator) <= abs(scaled)
 
 
 def listed(words: str) -> frozenset[str]:

@@ -111,6 +111,10 @@ _WRITTEN = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/
 _WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\pm": "±", r"\%": "%", r"\log": "log"}
 _ROOT = re.compile(r"\\sqrt(?:\{(\w+)\})?|\bsqrt\((\w+)\)")
 _PI, _AT_PI = re.compile(r"(?<![^\W_])pi(?![^\W_])"), re.compile(r"(?<=[^\W_])(?=π)|(?<=π)(?=\w)")
+_AND_A_HALF = re.compile(
+    r"(\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)) and (?:a|one) half\b", re.I
+)
+_BY = re.compile(r"(?<=\d)\s?[x\u00d7]\s?(?=\d)")  # "10x20"
 _HYPHEN = re.compile(r"(?<=[a-z])-(?=(?:half|third|quarter|fifth|tenth)s?\b)")  # "two-thirds"
 _GREEK = re.compile(
     r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|pi|rho|sigma|tau|phi|omega)(?![a-z])", re.I
@@ -157,7 +161,7 @@ def _plain(text: str) -> str:
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
     text = _RAISED.sub(lambda raised: f"^{raised[0]}", text).translate(_LINE)
-    text = _PI.sub("π", _HYPHEN.sub(" ", text))
+    text = _AND_A_HALF.sub(r"\1 1/2", _BY.sub(" * ", _HYPHEN.sub(" ", _PI.sub("π", text))))
     if "π" in text:
         text = _AT_PI.sub(" ", text)
     return _MARKS.sub(r" \1\2 ", with_joined_initials(in_digits(text)))
@@ -288,9 +292,13 @@ def _in_digits(match: re.Match[str]) -> Item:
     if match["version"]:
         numbers = tuple(Number((_exact(part),)) for part in match["version"].split("."))
         return Item(text, ("#", *(".", "#") * (len(numbers) - 1)), numbers)
-    unit = unit_of((match["money"] or "").strip()) or ()
-    scale = -1 if match["minus"] else 1
-    return Item(text, NUMBER, (Number(tuple(scale * value for value in _values(match)), *unit),))
+    sign, unit = -1 if match["minus"] else 1, unit_of((match["money"] or "").strip()) or ()
+    number = Number(tuple(sign * value for value in _values(match)), *unit)
+    if match["plain"] or match["grouped"]:
+        written = (match["decimals"] or match["plain"] or "").replace(",", ".")
+        exponent = int((match["tens"] or match["e"] or "0").replace("\u2212", "-"))
+        number = replace(number, step=Fraction(10) ** (exponent - len(written.partition(".")[2])))
+    return Item(text, NUMBER, (number,))
 
 
 def _exact(digits: str) -> Fraction:
@@ -328,10 +336,10 @@ def _joined(items: Sequence[Item]) -> Iterator[Item]:
             i += 1
             if value is not None and value < min(scales):
                 values, i = [one + value for one in values], behind
-            number = replace(number, values=tuple(values))
+            number = replace(number, values=tuple(values), step=number.step * scales[0])
         unit, behind = _unit_at(items, i + (words[i : i + 1] != [] and words[i] in DEGREES))
         if unit and not number.dimension:
-            number, i = Number(number.values, *unit), behind
+            number, i = Number(number.values, *unit, step=number.step), behind
         yield Item(" ".join(item.text for item in items[start:i]), NUMBER, (number,))
 
 
@@ -364,14 +372,17 @@ def _number_at(
         if words[start].split("-")[0] not in FIRST_WORDS:
             return None, start
         value, end = in_words(words, start)
-        return (None if value is None else Number((Fraction(value),))), end
-    if items[start].frame != NUMBER:
+        if value is None:
+            return None, end
+        number = Number((Fraction(value),))
+    elif items[start].frame == NUMBER:
+        [number], end = items[start].numbers, start + 1
+    else:
         return None, start
-    [number], behind = items[start].numbers, items[start + 1 : start + 2]
-    if behind and _HALVES.fullmatch(behind[0].text):  # 2 1/2
-        part = behind[0].numbers[0].values[0]
-        return replace(number, values=tuple(one + part for one in number.values)), start + 2
-    return number, start + 1
+    if end < len(items) and _HALVES.fullmatch(items[end].text):  # 2 1/2
+        part = items[end].numbers[0].values[0]
+        return Number(tuple(one + part for one in number.values)), end + 1
+    return number, end
 
 
 def _summed(items: Sequence[Item]) -> Iterator[Item]:
@@ -383,7 +394,8 @@ def _summed(items: Sequence[Item]) -> Iterator[Item]:
             rest = smaller.values[0] * smaller.factor / larger.factor
             is_measure = larger.dimension in ("length", "mass", "time")
             if is_measure and larger.dimension == smaller.dimension and 0 < rest < 1:
-                whole = replace(larger, values=(larger.values[0] + rest,))
+                step = smaller.step * smaller.factor / larger.factor
+                whole = replace(larger, values=(larger.values[0] + rest,), step=step)
                 before = Item(f"{before.text} {item.text}", NUMBER, (whole,))
                 continue
         if before:

@@ -50,6 +50,8 @@ CAPITAL = "What is the capital of Peru?"
             "Both the Nile and the Amazon are long, but the Nile is longer than the Amazon.",
             "Both Nile long but Nile",
         ),
+        ("How high is it?", "About 8,849 m", "8,849 m"),
+        ("Which option?", "A) Lima", "A Lima"),
         ("Is het gevaarlijk?", "Het is niet gevaarlijk.", "no"),
         ("Nile or Amazon?", "The Nile is longer than the Amazon.", "Nile longer"),
         ("Is it Sydney or Canberra?", "It is Canberra, not Sydney.", "Canberra"),

@@ -12,6 +12,14 @@ from models.similarity.reading import Item, read
 from models.similarity.sameness import reading, relation
 
 SAME = [
+    ("8,848.86 metres", "8,849 m"),
+    ("8,848 m", "29,029 feet"),
+    ("26.2 miles", "42.195 km"),
+    ("3.14", "3.14159"),
+    ("3.65 million people", "3.648 million people"),
+    ("two and a half hours", "2.5 hours"),
+    ("10x20", "10 x 20"),
+    ("10 \u00d7 20", "10 x 20"),
     ("The answer is A and B.", "The answer is B and A."),
     ("Choose A, C and D.", "Choose D, C and A."),
     ("on Monday and Tuesday", "on Tuesday and Monday"),
@@ -160,6 +168,12 @@ SAME = [
     ("v2.0", "version 2.0"),
 ]
 DIFFERENT = [
+    ("15.26 s", "15.30 s"),
+    ("$15.26", "$15.30"),
+    ("99.7 %", "100 %"),
+    ("3.1", "3.14"),
+    ("1945", "1946"),
+    ("3.65 million people", "3.66 million people"),
     ("20 °C", "20 °F"),
     ("warm by 5 °C", "warm by 9 °F"),
     ("the 1970s", "the 1980s"),
