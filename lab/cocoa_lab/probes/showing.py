@@ -41,7 +41,8 @@ class ShowingGenerator:
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
         """As the generator itself."""
-        return await self._shown.first_token_logprobs(request, groups)
+        reply = await self._shown.first_token_logprobs(request, groups)
+        return replace(reply, identity=self.info.identity)
 
 
 def showing(scorer: Scorer, layers: tuple[int, ...], *, by_sentence: bool) -> Scorer:
