@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
-from app.scoring.derive import Computed, TrueFalse, derive
-from app.scoring.drawing import drawn_on, next_wave
+from app.scoring.derive import Evidence, TrueFalse, derive
+from app.scoring.drawing import next_wave, with_wave
 from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
 from app.scoring.memory import Memory
@@ -41,6 +41,7 @@ from models.similarity.pairs import (
     similarity_matrix,
 )
 from models.threads import ModelThread
+from models.waves import ends_by_agreement
 from workers.admission import Turn
 from workers.protocol import Comparer, Workers
 
@@ -98,17 +99,9 @@ class Computation:
         # Whether the number of samples depends on what `name` does not have.
         self._has_unnamed = False
 
-    @property
-    def may_be_remembered(self) -> bool:
-        """All that it came from is part of its name, as are the weights of the start."""
-        identity = self.deployment.models.generator.identity
-        is_current = self._similarity.is_current and self._said_by <= {identity}
-        is_current &= self._nli is None or self._nli.is_current
-        return is_current and not self._has_unnamed
-
     async def computed(
         self, turn: Turn, timeout_s: float | None, on_token: OnToken | None
-    ) -> Computed:
+    ) -> Evidence:
         """All statistics, once it is the ask's turn; see `generate` and `evidence`."""
         async with turn() as waited_s:
             generation = await self.generate(timeout_s, on_token)
@@ -116,13 +109,18 @@ class Computation:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
             return await self.evidence(generation)
 
-    async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Computed, bytes | None]:
-        """As `computed` says, and the cache's entry of it, where it may be remembered.
+    async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Evidence, bytes | None]:
+        """As `computed` says, and the cache's entry of it, if its name tells all it came from.
 
         Each who waits for shared work has a deadline; it ends when the last has left.
         """
-        computed = await self.computed(turn, None, on_token)
-        return computed, encode(computed) if self.may_be_remembered else None
+        evidence = await self.computed(turn, None, on_token)
+        identity = self.deployment.models.generator.identity
+        is_named = self._said_by <= {identity} and not self._has_unnamed
+        is_named &= self._similarity.is_current and (self._nli is None or self._nli.is_current)
+        if not is_named:
+            return evidence, None
+        return evidence, encode(evidence)
 
     async def generate(
         self, timeout_s: float | None, on_token: OnToken | None = None
@@ -142,20 +140,20 @@ class Computation:
         streamed = int(self.plan.strategy == "sample")
         request = replace(self.plan.request, timeout_s=timeout_s, streamed=streamed)
         generation = await self._generated(request, on_token)
-        if request.sampling.stop_mass is None:
-            return generation
-
-        async def draw(drawn: Generation) -> Generation:
+        while 0 < len(generation.samples) < request.num_samples:
+            if not ends_by_agreement(request, generation.answer, generation.samples):
+                break
+            if await self._agree(generation):
+                break
             left_s = None
             if timeout_s is not None:
                 left_s = max(0.0, timeout_s - (time.monotonic() - began_at))
-            wave = await self.workers.generator.generate(next_wave(request, drawn, left_s))
+            wave = await self.workers.generator.generate(next_wave(request, generation, left_s))
             ask.caller.charge(sum(one.num_written for one in wave.samples))
-            return wave
+            generation = with_wave(generation, wave)
+        return generation
 
-        return await drawn_on(request, generation, self._agree, draw)
-
-    async def evidence(self, generation: Generation | None) -> Computed:
+    async def evidence(self, generation: Generation | None) -> Evidence:
         """Every statistic of the plan, or its reason.
 
         Raises:
@@ -197,7 +195,7 @@ class Computation:
             asking["true_false"] = self._true_false(asked.true_false)
         replied = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
         evidence = await self._aside(subject, derive, plan, subject, generation, asked, **replied)
-        return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
+        return replace(evidence, similarity_s=time.monotonic() - began_at + self._compared_s)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
         """Generate, and charge the caller; where it was given up, for the tokens that were told."""

@@ -1,7 +1,8 @@
 """The deployment as one record: models as they serve now, limits, and calibrator."""
 
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 from annotated_types import Ge
@@ -43,6 +44,10 @@ class AskLimits:
     max_relevance_characters: Annotated[int, Ge(1)] = 100_000_000
 
 
+# Of those who ask a machine of their own.
+UNBOUNDED = AskLimits(**{field.name: sys.maxsize for field in fields(AskLimits)})
+
+
 @dataclass(frozen=True, slots=True)
 class Models:
     """The models of a deployment as they serve now.
@@ -66,13 +71,13 @@ class Deployment:
     """All that decides, beside an ask, what may be asked and what its scores mean.
 
     Attributes:
-        limits: of asks; None bounds none, where they are one's own.
+        limits: of asks.
         calibrator: that fits these models; None where none does.
         has_second_model: to be asked where an answer does not pass.
     """
 
     models: Models
-    limits: AskLimits | None = None
+    limits: AskLimits = UNBOUNDED
     calibrator: Calibrator | None = None
     has_second_model: bool = False
 

@@ -8,7 +8,7 @@ from itertools import chain, filterfalse
 
 from app.scoring.ask import Ask
 from app.scoring.check import check_pairs
-from app.scoring.deployment import AskLimits
+from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.entries import decode_pair, digest, pair_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
@@ -39,7 +39,7 @@ class PairScores:
     ask: Ask
     memory: Memory | None
     observer: Observer
-    limits: AskLimits | None = None
+    limits: AskLimits = UNBOUNDED
     token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None
 
     def __post_init__(self) -> None:

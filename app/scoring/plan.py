@@ -1,6 +1,6 @@
 """Pure: all that follows from an ask before any work, derived once; `app.scoring.check` refuses."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from app.scoring.defaults import (
     primary_of_reasoned,
 )
 from app.scoring.deployment import Deployment
-from models.calibration import ALL, Binding, Calibration, Calibrator, Part
+from models.calibration import ALL, Binding, Calibration, Calibrator
 from models.estimators import FOUND_MASS_NEEDS, needs
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
 from models.selection import Strategy
@@ -68,6 +68,15 @@ _COMPARED_BY: dict[Kind, Comparing] = {
 _GENERATED = supplied_by("answer", "samples", "probe")
 
 
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What the calibrator says of an estimator of an ask, and what it is good for."""
+
+    calibrator: Calibrator
+    binding: Binding
+    calibration: Calibration
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that follows from an ask: its computation, and the judge of its scores.
@@ -109,14 +118,14 @@ class Plan:
         return self.strategy not in ("greedy", "given")
 
     @cached_property
-    def part(self) -> Part | str:
-        """Of the calibrator, that which speaks of the primary, or why none does."""
-        return _part_of(self, self.primary, "answer")
+    def calibrated(self) -> Calibrated | str:
+        """The calibration of the primary, or why there is none."""
+        return _calibrated(self, self.primary, "answer")
 
     @cached_property
-    def unit_part(self) -> Part | str:
-        """Of the calibrator, that which speaks of the parts of the answer, or why none does."""
-        return _part_of(self, self.unit_primary, PARTS[self.ask.units])
+    def unit_calibrated(self) -> Calibrated | str:
+        """The calibration of the parts of the answer, or why there is none."""
+        return _calibrated(self, self.unit_primary, PARTS[self.ask.units])
 
     @cached_property
     def generated(self) -> frozenset[str]:
@@ -139,12 +148,6 @@ class Plan:
         if not self.ask.has_prompt:
             return 1
         return 1 + self.request.num_samples
-
-    @property
-    def is_new_each_time(self) -> bool:
-        """Neither cached nor shared: hidden states, and an answer that is drawn without a seed."""
-        is_drawn = self.strategy == "sample" and self.ask.sampling.seed is None
-        return is_drawn or bool(self.ask.hidden_layers)
 
     def asks(self, source: Literal["similarity", "nli"]) -> bool:
         """These compare anything, be it parts."""
@@ -291,8 +294,6 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         statistics=statistics,
         grammar=ask.grammar,
         answer=ask.answer,
-        hidden_layers=ask.hidden_layers,
-        by_sentence=bool(ask.hidden_layers) and ask.units == "sentences",
         num_tops=ask.num_tops,
         tops_of=ask.shown,
     )
@@ -333,15 +334,8 @@ def _comparer_of_parts(ask: Ask, read: frozenset[str], *, has_nli: bool) -> Comp
     return "words" if comparing == "nli" and not has_nli else comparing
 
 
-def calibration_of(plan: Plan, part: Part | str, primary: str | None) -> Calibration | None:
-    """The calibration of an estimator in the group that an ask names; None without a part."""
-    if isinstance(part, str) or primary is None:
-        return None
-    return part.groups[plan.ask.calibration or ALL][primary]
-
-
-def _part_of(plan: Plan, primary: str | None, unit: Kind) -> Part | str:
-    """The part of the calibrator that speaks of an estimator of this ask, for units of one kind.
+def _calibrated(plan: Plan, primary: str | None, unit: Kind) -> Calibrated | str:
+    """The calibration of an estimator for such asks and units, in the group that the ask names.
 
     Where there is none, why, and what would have to be asked in place of it: the least that differs
     from what was calibrated.
@@ -358,12 +352,12 @@ def _part_of(plan: Plan, primary: str | None, unit: Kind) -> Part | str:
         return "answers behind a reasoning are not calibrated"
     nearest: dict[str, tuple[str, str]] | None = None
     for part in plan.calibrator.parts:
-        calibrated: Collection[str] = part.groups.get(plan.ask.calibration or ALL, {})
-        if part.binding.unit != unit or primary not in calibrated:
+        calibrations = part.groups.get(plan.ask.calibration or ALL, {})
+        if part.binding.unit != unit or primary not in calibrations:
             continue
         differing = _differing(plan, needs([primary]), part.binding)
         if not differing:
-            return part
+            return Calibrated(plan.calibrator, part.binding, calibrations[primary])
         if nearest is None or len(differing) < len(nearest):
             nearest = differing
     if nearest is None and unit != "answer":

@@ -12,8 +12,8 @@ from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
 from app.scoring.computation import Computation
-from app.scoring.deployment import AskLimits, Deployment, models_of
-from app.scoring.derive import Computed, Evidence
+from app.scoring.deployment import UNBOUNDED, AskLimits, Deployment, models_of
+from app.scoring.derive import Evidence
 from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
@@ -63,7 +63,7 @@ class Policy:
             first user message.
     """
 
-    limits: AskLimits | None = None
+    limits: AskLimits = UNBOUNDED
     calibrator: Calibrator | None = None
     second_model: "SecondModel | None" = None
     rejects_foreign: bool = True
@@ -99,18 +99,6 @@ class Scorer:
         """Statistics that can be known of an ask here."""
         return available_statistics(ask, self.deployment())
 
-    def plan(self, ask: Ask) -> Plan:
-        """Plan and check an ask.
-
-        Raises:
-            InvalidRequest: it cannot be done here, or exceeds a limit.
-            Forbidden: who asks may not ask for it.
-        """
-        deployment = self.deployment()
-        plan = make_plan(ask, deployment)
-        check(plan, deployment)
-        return plan
-
     async def run(self, ask: Ask, on_token: OnToken | None = None) -> Result:
         """As `_run` says; again with system messages merged, if the template does not take them.
 
@@ -139,25 +127,24 @@ class Scorer:
         check(plan, deployment, is_streamed=on_token is not None)
         async with in_time(ask.timeout_s):
             memory = self.memory if ask.cache else None
-            work = Computation(
-                plan, deployment, self.workers, self.threads[_PARTS], memory, self.observer
-            )
-            computed, source = await self._obtain(work, memory, on_token)
+            thread = self.threads[_PARTS]
+            work = Computation(plan, deployment, self.workers, thread, memory, self.observer)
+            evidence, source = await self._obtain(work, on_token)
             if on_token is not None and source != "computed":
-                _tell_whole(computed.evidence.subject.answer, on_token)
-            parts, parts_s = await self._parts(work, computed, memory)
-            if computed.evidence.subject.is_reasoned:
-                is_reasoned = computed.evidence.subject.answer.reasoning is not None
+                _tell_whole(evidence.subject.answer, on_token)
+            parts, parts_s = await self._parts(work, evidence)
+            if evidence.subject.is_reasoned:
+                is_reasoned = evidence.subject.answer.reasoning is not None
                 plan = plan.for_reasoned(answer=is_reasoned)
             scored_at = time.monotonic()
-            found = await self._score(plan, computed.evidence, parts)
-            judgement = await self._judge(plan, work, computed, found, source)
+            found = await self._score(plan, evidence, parts)
+            judgement = await self._judge(plan, work, evidence, found, source)
             score_s = time.monotonic() - scored_at
             escalation = await self._escalation(plan.ask, judgement, began_at)
         result = Result(
             plan=plan,
-            generation=computed.generation,
-            evidence=computed.evidence,
+            generation=evidence.generation,
+            evidence=evidence,
             scores=found.scores,
             reasons=found.reasons,
             units=found.units,
@@ -167,10 +154,9 @@ class Scorer:
             comparer=deployment.models.comparers[plan.similarity],
             nli=deployment.models.nli,
             probes=deployment.models.generator.probes,
-            stage_s=_stages(computed, parts_s, score_s),
+            stage_s=_stages(evidence, parts_s, score_s),
             total_s=time.monotonic() - began_at,
             name=work.name,
-            payload=computed.payload,
         )
         # Once whoever asked has it.
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
@@ -187,16 +173,15 @@ class Scorer:
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
         return result
 
-    async def _obtain(
-        self, work: Computation, memory: Memory | None, on_token: OnToken | None
-    ) -> tuple[Computed, Source]:
+    async def _obtain(self, work: Computation, on_token: OnToken | None) -> tuple[Evidence, Source]:
         """Take statistics from the cache or compute them; tells which of the two it was.
 
         Only what is complete is ever put into the cache.
         """
-        plan = work.plan
+        plan, memory = work.plan, work.memory
         turn = self._turn(plan.ask, plan.num_rows)
-        if memory is None or plan.is_new_each_time:
+        is_new_each_time = plan.strategy == "sample" and plan.ask.sampling.seed is None
+        if memory is None or is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
         # An ask that returns more, or draws more, needs more computed.
         wanted = plan.statistics, plan.ask.sampling.num_samples, plan.ask.sampling.stop_mass
@@ -209,18 +194,16 @@ class Scorer:
             admit = self.admission.admit_item
         return partial(admit, ask.caller.name, num_rows)
 
-    async def _parts(
-        self, work: Computation, computed: Computed, memory: Memory | None
-    ) -> tuple[Parts, float]:
+    async def _parts(self, work: Computation, evidence: Evidence) -> tuple[Parts, float]:
         if work.parts is None:
             return Parts(), 0.0
-        ask, subject, claims = work.plan.ask, computed.evidence.subject, None
+        ask, subject, claims = work.plan.ask, evidence.subject, None
         if ask.splits_claims and not subject.answer.no_answer:
             generator, limits = self.workers.generator, self.policy.limits
             turn = self._turn(ask, 1)
-            claims = await split(ask, subject.answer.text, generator, memory, limits, turn)
+            claims = await split(ask, subject.answer.text, generator, work.memory, limits, turn)
         began_at = time.monotonic()
-        parts = as_read(await work.parts.compared(subject, claims), computed.generation)
+        parts = as_read(await work.parts.compared(subject, claims), evidence.generation)
         return parts, time.monotonic() - began_at
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
@@ -232,9 +215,9 @@ class Scorer:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     async def _judge(
-        self, plan: Plan, work: Computation, computed: Computed, found: Scored, source: Source
+        self, plan: Plan, work: Computation, evidence: Evidence, found: Scored, source: Source
     ) -> Judgement:
-        answer, generation = computed.evidence.subject.answer, computed.generation
+        answer, generation = evidence.subject.answer, evidence.generation
         readings: Mapping[str, ProbeReading] = {}
         warned: set[str] = set()
         if generation is not None:
@@ -242,7 +225,7 @@ class Scorer:
             warned.update(generation.warnings)
         if not self.policy.rejects_foreign:
             warned.discard(PROMPT_OUT_OF_DOMAIN)
-        if computed.evidence.subject.withheld:
+        if evidence.subject.withheld:
             warned.add(SAMPLES_LEFT_OUT)
         # Its models may have been replaced meanwhile.
         if self.calibrator.of(models_of(self.workers)) is None:
@@ -285,10 +268,10 @@ def _tell_whole(answer: Sequence, on_token: OnToken) -> None:
     on_token(Token(answer.text))
 
 
-def _stages(computed: Computed, parts_s: float, score_s: float) -> dict[str, float]:
+def _stages(evidence: Evidence, parts_s: float, score_s: float) -> dict[str, float]:
     """Seconds of each stage; 0 for one that was not taken."""
     queue_s = generate_s = 0.0
-    if computed.generation is not None:
-        queue_s, generate_s = computed.generation.queue_s, computed.generation.generate_s
-    spent_s = queue_s, generate_s, computed.similarity_s + parts_s, score_s
+    if evidence.generation is not None:
+        queue_s, generate_s = evidence.generation.queue_s, evidence.generation.generate_s
+    spent_s = queue_s, generate_s, evidence.similarity_s + parts_s, score_s
     return dict(zip(STAGES, spent_s, strict=True))

@@ -22,7 +22,7 @@ from cocoa_lab.loading import lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, Support, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
-from cocoa_lab.replaying import RecordedGenerator, replaying
+from cocoa_lab.replaying import RecordedGenerator, checked_plan, replaying
 from cocoa_lab.run import AUTO, Cost, Draw, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
@@ -160,7 +160,7 @@ async def _run(
     def asks_of(ask: Ask) -> list[Ask]:
         return variants(ask, estimators, spec.strategies, similarities, draws)
 
-    plans = list(map(over_recordings.plan, asks_of(empty)))
+    plans = [checked_plan(over_recordings, ask) for ask in asks_of(empty)]
     started_at = time.monotonic()
     scored = await _score_all(examples, kept, header, asks_of, scorer, on_scored)
     seconds = time.monotonic() - started_at

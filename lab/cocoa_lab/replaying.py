@@ -5,7 +5,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from app.scoring.ask import Ask
+from app.scoring.check import check
 from app.scoring.derive import TrueFalse
+from app.scoring.plan import Plan, make_plan
 from app.scoring.scorer import Scorer
 from models.errors import InvalidRequest, NotReady, PromptTooLong
 from models.records import Generation, GenerationRequest, OnToken
@@ -113,3 +116,15 @@ def replaying(
     )
     recorded = RecordedGenerator(info, generation, opinions, model)
     return replace(scorer, workers=replace(scorer.workers, generator=recorded))
+
+
+def checked_plan(scorer: Scorer, ask: Ask) -> Plan:
+    """The plan of an ask.
+
+    Raises:
+        InvalidRequest: it cannot be done by these models.
+    """
+    deployment = scorer.deployment()
+    plan = make_plan(ask, deployment)
+    check(plan, deployment)
+    return plan

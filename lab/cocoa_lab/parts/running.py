@@ -21,7 +21,7 @@ from cocoa_lab.parts.examples import PartsExample
 from cocoa_lab.parts.labelling import LabelledParts, fields_labelled, judged, sentences_labelled
 from cocoa_lab.parts.model_judge import Judgements, ModelJudge
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
-from cocoa_lab.replaying import replaying
+from cocoa_lab.replaying import checked_plan, replaying
 from cocoa_lab.run import Draw, Origin, ScoredPrompt
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, drawing, record, recorded_statistics
@@ -162,7 +162,7 @@ async def _run(
         )
 
     first = drawing(ask_for(examples[0]), spec.draws[0])
-    plan = over_recordings.plan(first)
+    plan = checked_plan(over_recordings, first)
     if plan.unit_primary is None:
         raise InvalidRequest("no estimator is defined for parts of answers", field="estimators")
 

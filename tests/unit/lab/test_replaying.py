@@ -12,7 +12,7 @@ from app.scoring.ask import Ask
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
-from cocoa_lab.replaying import replaying
+from cocoa_lab.replaying import checked_plan, replaying
 from models.errors import InvalidRequest, NotReady, StatisticUnavailable
 from models.records import Reasoning, SamplingParams
 from models.similarity.protocol import NliConfig
@@ -124,7 +124,7 @@ async def test_waves_end_as_if_they_were_drawn(samples, expected):
 async def test_without_a_recording_nothing_is_said():
     async with scoring() as scorer:
         over_recordings = replaying(scorer, RECORDED)
-        assert over_recordings.plan(ASK).statistics
+        assert checked_plan(over_recordings, ASK).statistics
         with pytest.raises(NotReady, match="not loaded"):
             await over_recordings.run(ASK)
 

@@ -74,7 +74,7 @@ async def test_what_is_read_is_charged_by_its_tokens_as_far_as_they_are_read():
 
     comparer, kept = Comparer(max_pair_tokens=9), Kept()
     ask = replace(ASK, caller=Caller(charge=charged.append))
-    pairs = PairScores(comparer, ask, kept.memory, kept.told, None, token_ends)
+    pairs = PairScores(comparer, ask, kept.memory, kept.told, token_ends=token_ends)
     pairs.num_tokens["known"] = 2
     await pairs.table([("abc", "known"), ("abc", "abcdefghij")])
     await pairs.table([("abc", "known"), ("known", "abc")])

@@ -179,15 +179,6 @@ async def test_an_answer_that_is_not_the_first_sample_of_its_text_shifts_no_simi
     assert mass == pytest.approx(min(1.0, sum(map(math.exp, sums))))
 
 
-async def test_hidden_states_come_with_the_result_and_are_never_cached():
-    async with scoring() as scorer:
-        ask = replace(ASK, estimators=("sp",), hidden_layers=(2, 1))
-        results = [await scorer.run(ask) for _ in range(2)]
-
-    assert {result.source for result in results} == {"computed"}
-    assert results[0].generation.answer_hidden_mean.shape == (2, 8)
-
-
 async def test_a_timeout_that_is_not_the_deadline_is_no_deadline():
     async def fail(*_):
         raise TimeoutError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.deployment import AskLimits
+from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.questions import Subject
 from app.scoring.scorer import Policy, Scorer
@@ -217,7 +217,7 @@ async def test_an_unfinished_reasoning_has_no_parts():
     assert "answer_not_json" not in result.warnings
 
 
-async def refused(ask, limits=None):
+async def refused(ask, limits=UNBOUNDED):
     async with scoring() as scorer:
         bounded = Scorer(scorer.workers, scorer.admission, policy=Policy(limits))
         calls = num_calls(scorer)
