@@ -93,6 +93,7 @@ class Traits:
         streams_logprobs_of_tools: whether a stream may have both.
         tool_form: how chats tell calls: not at all, "joined" to the log-probs of their tokens, or
             "apart" without any.
+        num_unavailable: how often `/tokenize` answers 503 before it answers.
         tokenizes_otherwise: whether `/tokenize` answers in another form.
         tells_end: whether a whole text has a `finish_reason`.
         draws: where samples without a heeded seed come from, the same in each run of a test.
@@ -141,6 +142,7 @@ class Traits:
     denies_logprobs: bool = False
     streams_logprobs_of_tools: bool = True
     tool_form: str = ""
+    num_unavailable: int = 0
     tokenizes_otherwise: bool = False
     tells_end: bool = True
     num_refused: int = 0
@@ -609,6 +611,9 @@ def openai_app(traits):
         body = await request.json()
         if not traits.tokenizes:
             return _error(404, "Not Found")
+        if traits.num_unavailable:
+            traits.num_unavailable -= 1
+            return _error(503, "Service Unavailable")
         if traits.tokenizes_otherwise:
             return JSONResponse({"tokens": "none"})
         if "messages" in body:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.scoring.ask import Ask
-from app.scoring.deployment import Deployment, Models
+from app.scoring.deployment import UNBOUNDED, Deployment, Models
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
@@ -64,7 +64,9 @@ def a_plan(statistics=(), **fields):
     return Plan(**values | fields)
 
 
-def a_deployment(statistics=(), *, nli=None, comparers=None, limits=None, calibrator=None, **info):
+def a_deployment(
+    statistics=(), *, nli=None, comparers=None, limits=UNBOUNDED, calibrator=None, **info
+):
     """A generator that supplies these statistics beside the fake comparer, with changes."""
     values = {
         "identity": "fake",

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 
 from models.errors import ModelNotLoaded
+from models.similarity import BY_MODEL
 from models.similarity.protocol import EMBEDDED
 from workers.config import LanguageModel, Role, WorkerConfig, refuse_changes, variable
 from workers.hooks import Hooks
@@ -50,8 +51,11 @@ async def build_workers(
             load_comparers, config, hooks, language_model, comparers
         )
     default = default_similarity(config.similarity, language_model, comparers)
-    if default not in comparers:
-        known = ", ".join(sorted(comparers))
+    names = set(comparers)
+    if "p_true_logprob" in generator.info.statistics:
+        names.add(BY_MODEL)
+    if default not in names:
+        known = ", ".join(sorted(names))
         name = variable("similarity.name")
         raise ModelNotLoaded(f"{name} is {default!r}, and must be one of {known}")
     if default != config.similarity.name and default == "added":

@@ -8,7 +8,6 @@ import httpx
 
 from models.errors import EscalationFailed, Overloaded
 from workers.calling import deadline_of
-from workers.calls import Failed, Rejected
 from workers.client import NO_ANSWER, Client, reason_of
 from workers.config import EscalationConfig, Servers
 from workers.openai.found import OpenAIServer
@@ -17,6 +16,7 @@ from workers.openai.prompts import ModelCalls
 from workers.openai.replies import read_choices, to_sequence
 from workers.openai.requests import CHAT, most_bytes
 from workers.openai.streaming import behind_reasoning
+from workers.refusals import Failed, Rejected
 
 
 class SecondModel:

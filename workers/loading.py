@@ -26,6 +26,7 @@ from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import (
     ALWAYS_LOADED,
+    BY_MODEL,
     ENTAILMENT,
     LEARNED,
     NLI_MODELS,
@@ -102,7 +103,7 @@ def load_comparers(
         comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
         comparers["align"] = AlignWorker(nli)
     for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model, comparers)):
-        if name in comparers:
+        if name in comparers or name == BY_MODEL:
             continue
         with _loading("similarity.model", similarity.model):
             pair_model = resolve(PAIR_MODELS[name]).load(similarity)
@@ -165,7 +166,7 @@ def check_settings(
             loaded, or a checkpoint that cannot be loaded; names variable, reason and remedy.
     """
     generation, similarity, nli = config.generation, config.similarity, config.nli
-    functions = [*PAIR_MODELS]
+    functions = [*PAIR_MODELS, BY_MODEL]
     if nli_model := nli_checkpoint(nli, language_model):
         functions += OVER_NLI
     if "generation" in roles:

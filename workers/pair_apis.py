@@ -3,6 +3,7 @@
 They are vLLM's `/score`, text-embeddings-inference's `/predict`, and `/v1/embeddings`.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +20,10 @@ from models.ranges import PROBABILITIES
 from models.records import Array, Pair
 from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
 from workers.calling import together
-from workers.calls import Calls, Failed, Rejected, listed_model, read
+from workers.calls import Calls, listed_model, read
 from workers.client import Client, Refused, Unreachable
+from workers.refusals import Failed, Rejected
+from workers.standing import TRIAL_S
 
 # Pairs by which a server is known, and what two scores of one may differ by.
 _FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
@@ -103,20 +106,20 @@ class PairApi(ABC):
 
     async def look_up(self, client: Client) -> PairServer:
         try:
-            return await self.said(Calls(client, is_trial=True))
+            return await self.said(Calls(client))
         except (Rejected, Failed) as error:
             raise Unreachable(f"it does not say what it is ({error})") from None
 
     async def try_out(self, client: Client, said: PairServer) -> PairServer:
-        calls = Calls(client, is_trial=True)
-        server = await self.fitted(calls, said)
-        return replace(server, scores=tuple(await self.score(calls, server, _FIXED)))
+        calls = Calls(client)
+        async with asyncio.timeout(TRIAL_S):
+            server = await self.fitted(calls, said)
+            return replace(server, scores=tuple(await self.score(calls, server, _FIXED)))
 
     async def ask_again(self, client: Client, known: PairServer) -> PairServer | None:
-        scores = await self.score(Calls(client, is_trial=True), known, _FIXED)
-        for score, before in zip(scores, known.scores, strict=True):
-            if abs(score - before) > _APART:
-                return None
+        scores = await self.score(Calls(client), known, _FIXED)
+        if not np.allclose(scores, known.scores, rtol=0.0, atol=_APART):
+            return None
         said = await self.look_up(client)
         return known if replace(said, scores=known.scores, floor=known.floor) == known else None
 
@@ -218,10 +221,8 @@ class EmbeddingsApi(PairApi):
         rows = {text: row for row, text in enumerate(texts)}
         vectors = await self._vectors(calls, server, texts)
         first, second = np.array([(rows[a], rows[b]) for a, b in pairs]).T
-        found: list[float] = vector_similarity(
-            vectors[first], vectors[second], server.floor
-        ).tolist()
-        return found
+        similarities = vector_similarity(vectors[first], vectors[second], server.floor)
+        return list(map(float, similarities))
 
     async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
         """Of each text (N, d)."""

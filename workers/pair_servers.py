@@ -12,11 +12,12 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import together
-from workers.calls import Calls, Failed, Rejected
+from workers.calls import Calls
 from workers.config import ComparerConfig, LanguageModel
 from workers.hooks import Hooks
 from workers.pair_apis import APIS, PairApi, PairServer
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
+from workers.refusals import Failed, Rejected
 from workers.standing import Server
 from workers.upstream import RemoteWorker, Upstream
 
@@ -100,7 +101,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
         async def send(
             server: Server[PairServer], known: PairServer
         ) -> list[tuple[PairScore, str]]:
-            scores, counts = Calls(server.client, on_open=server.doubt), Calls(server.client)
+            scores, counts = Calls(server.client, doubt=server.doubt), Calls(server.client)
             scoring = []
             for start in range(0, len(pairs), known.max_call_pairs):
                 part = pairs[start : start + known.max_call_pairs]
@@ -163,9 +164,8 @@ class PairServerComparer(RemoteWorker[PairServer]):
         except Overloaded as error:
             raise SimilarityUnavailable(error.message, retry_after_s=error.retry_after_s) from None
         except Failed as error:
-            raise SimilarityUnavailable(
-                f"the server of the similarity model failed: {error}"
-            ) from None
+            message = f"the server of the similarity model failed: {error}"
+            raise SimilarityUnavailable(message) from None
 
     def _identity(self, server: PairServer) -> str:
         return digest_of(server.identity, *self._rules.identity)

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from models.embedded import PROBES_DIR
+from models.errors import ModelNotLoaded
 from models.estimators.information import mte, sp
+from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.domain import PromptDomain
 from models.probes.features import STATISTICS_READ, joined
-from models.probes.protocol import Probe
+from models.probes.protocol import Probe, ProbeConfig
 from models.ranges import PERCENTILES, PROBABILITIES
 from models.records import (
     PROMPT_OUT_OF_DOMAIN,
@@ -23,6 +27,8 @@ from models.records import (
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SENTENCES_READ, fields_of
 from models.units.prose import sentences_of
 from models.units.unit import Indices
+from workers.config import probe_folders, variable
+from workers.protocol import ProbeInfo
 
 Name = TypeVar("Name", str, Span)
 
@@ -159,3 +165,28 @@ def is_sound(value: float, distance_percentile: float) -> bool:
     """Whether both numbers of a reading lie in their ranges, which NaN does not."""
     (low, high), (least, most) = PROBABILITIES, PERCENTILES
     return low <= value <= high and least <= distance_percentile <= most
+
+
+def probe_infos(config: ProbeConfig) -> Mapping[str, ProbeInfo]:
+    """The probes of a deployment by their cards, wherever they are evaluated.
+
+    By the statistic that each predicts; "auto" is the embedded one.
+
+    Raises:
+        ModelNotLoaded: a folder holds no card of such a probe.
+    """
+    probes = {}
+    for target, setting, folder in probe_folders(config):
+        if not folder:
+            continue
+        path = Path(folder)
+        if folder == "auto":
+            path = PROBES_DIR / target
+        try:
+            card = read_card(path / "card.json")
+        except ProbeMismatch as error:
+            raise ModelNotLoaded(f"{variable(setting)}: {error}") from None
+        if card.target != target:
+            raise ModelNotLoaded(f"{variable(setting)}: the probe predicts {card.target}")
+        probes[STATISTIC[target]] = ProbeInfo.of(card)
+    return probes

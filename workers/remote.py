@@ -179,17 +179,16 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         request: GenerationRequest,
         listener: Listener,
     ) -> Reply:
-        asking = self._ask(
-            path,
-            body,
-            decode,
-            until=deadline_of(request.timeout_s),
-            key=prompt_key(request),
-            listener=listener,
-            is_of=lambda reply: reply.identity == self.info.identity,
-        )
         async with in_time(request.timeout_s):
-            return await asking
+            return await self._ask(
+                path,
+                body,
+                decode,
+                until=deadline_of(request.timeout_s),
+                key=prompt_key(request),
+                listener=listener,
+                is_of=lambda reply: reply.identity == self.info.identity,
+            )
 
 
 class RemoteComparer(_OurWorker[wire.SimilarityInfo]):

@@ -7,14 +7,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
-from workers.calls import Failed, Hung, Rejected
 from workers.client import Client, Pending, Refused, Unreachable
+from workers.refusals import Failed, Rejected
 
 logger = logging.getLogger(__name__)
 
-
 Known = TypeVar("Known")
 
+# The longest wait for a known server that is asked whether it is the same, and all its users with
+# it. A first answer may be for a model that is loaded only then.
+TRIAL_S = 20.0
 # Seconds after which a server is asked again whether it is still the same.
 _ASK_AGAIN_S = 60.0
 # The watch waits for so long for a server that is being tried out.
@@ -22,7 +24,7 @@ _PATIENCE_S = 3.0
 
 
 class Kind(Protocol[Known]):
-    """How one kind of server is found out. Raises `Unreachable` and `Refused`, or what calls do."""
+    """How one kind of server is found out. Raises what calls do, or `TimeoutError` if it hangs."""
 
     async def look_up(self, client: Client) -> Any:
         """What a server says it is, in a call that costs it nothing; equal while it is the same."""
@@ -76,9 +78,8 @@ class Server(Generic[Known]):
     async def check(self) -> None:
         """What the watch asks every second: raises while it is not there, or not found out."""
         said = await self._kind.look_up(self.client)
-        is_other = said != self._said
+        is_other, self._said = said != self._said, said
         is_old = time.monotonic() - self._asked_at > _ASK_AGAIN_S
-        self._said = said
         is_sound = self.is_up and self._failure is None
         if is_other or is_old or not is_sound or (self._hangs and not self._is_asking):
             self.doubt()
@@ -134,10 +135,10 @@ class Server(Generic[Known]):
                 await self._ask_once()
                 self._asked_at = time.monotonic()
                 self._failure, self._hangs = None, False
-        except Hung as error:
+        except TimeoutError:
             self._hangs = True
             if self.known is None:
-                self._failure = error
+                self._failure = Unreachable(f"it answers no trial call within {TRIAL_S:g} s")
         except (Unreachable, Refused) as error:
             self._failure = error
         except (Failed, Rejected, httpx.TransportError) as error:
@@ -148,7 +149,9 @@ class Server(Generic[Known]):
 
     async def _ask_once(self) -> None:
         if self.known is not None:
-            if (same := await self._kind.ask_again(self.client, self.known)) is not None:
+            async with asyncio.timeout(TRIAL_S):
+                same = await self._kind.ask_again(self.client, self.known)
+            if same is not None:
                 self.known = same
                 return
             logger.warning("the server at %s is another one than before", self.url)

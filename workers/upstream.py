@@ -1,12 +1,9 @@
-"""Servers that hold the same model: which one a call goes to, and what happens when it fails.
+"""Servers that hold the same model: which one a call goes to, and when each is looked at.
 
 A call that has a key goes where the hash of key and url is least, to a server whose prefix cache
 knows its beginning: while servers come and go, only the keys of these move. One without goes where
 the fewest calls are under way. A server that cannot be reached is left out until it answers again.
-
-A call is tried again at four places, from the inside out: by the same server, which asks for
-patience or has failed once (`workers.calls`); by the same one in another dialect
-(`workers.openai.prompts`); by another model that has taken its place, and by another server, here.
+What is tried again, and where, is said in `workers.retries`.
 """
 
 import asyncio
@@ -15,39 +12,24 @@ import logging
 import socket
 import ssl
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import httpx
 import orjson
 
-from models.errors import (
-    CocoaError,
-    GenerationUnavailable,
-    ModelNotLoaded,
-    NotReady,
-    SimilarityUnavailable,
-)
+from models import errors
 from models.records import GenerationRequest
 from workers.client import NO_ANSWER, POOL_S, Client, Pending, Refused, Unreachable, reason_of
 from workers.config import Role, Servers, api_keys, variable, why_unusable
-from workers.hooks import Hooks
+from workers.hooks import Hooks, Outcome
+from workers.retries import Tried, of_one_model, of_some_server
 from workers.standing import ChangedModel, Kind, Known, Server
 
 logger = logging.getLogger(__name__)
 
 
-class Identified(Protocol):
-    """What a server was found to be."""
-
-    @property
-    def identity(self) -> str:
-        """Digest of all that decides its answers, as far as it can be known from outside."""
-
-
-Tried = TypeVar("Tried", bound=Identified)
 Reply = TypeVar("Reply")
 # The addresses of a host, which raises OSError where it has none.
 Resolve = Callable[[str], Awaitable[list[str]]]
@@ -65,9 +47,9 @@ _MOST_PAUSE_S = 60.0
 # As long as a cluster's DNS lets an answer be kept.
 _RESOLVE_S = 5.0
 _MODELS = {"generation": "language model", "similarity": "similarity model"}
-_UNAVAILABLE: dict[Role, type[CocoaError]] = {
-    "generation": GenerationUnavailable,
-    "similarity": SimilarityUnavailable,
+_UNAVAILABLE: dict[Role, type[errors.CocoaError]] = {
+    "generation": errors.GenerationUnavailable,
+    "similarity": errors.SimilarityUnavailable,
 }
 
 
@@ -76,7 +58,6 @@ class Upstream(Generic[Known]):
 
     Attributes:
         servers: all of them that are known by now.
-        is_closed: whether `close` was called.
 
     Where replicas stand behind each (`is_routed`), one failed call says nothing of it. Headers and
     params go with each call, the key among them; where there are no headers, the key alone does.
@@ -97,7 +78,6 @@ class Upstream(Generic[Known]):
         resolve: Resolve | None = None,
     ) -> None:
         self.role = role
-        self.is_closed = False
         self._kind = kind
         self._on_call, self._on_server = hooks.on_call, hooks.on_server
         self._whose, self._is_routed = whose, is_routed
@@ -123,7 +103,7 @@ class Upstream(Generic[Known]):
         for server in sorted(self.servers, key=lambda server: not server.is_up):
             if server.known is not None:
                 return server.known
-        raise NotReady(f"no {self._asked} has answered")
+        raise errors.NotReady(f"no {self._asked} has answered")
 
     async def connect(self) -> None:
         """Wait until one of the servers answers."""
@@ -146,7 +126,6 @@ class Upstream(Generic[Known]):
 
     async def close(self) -> None:
         """End `run` and close all connections."""
-        self.is_closed = True
         self._closed.set()
         if self._watching is not None:
             self._watching.cancel()
@@ -163,11 +142,8 @@ class Upstream(Generic[Known]):
     ) -> Reply:
         """What a server answers.
 
-        A server to which no connection can be made is passed over. A call that fails later is
-        repeated once, by another server where there is one, if it may be.
-
-        The server is chosen by a key; None for the one with the fewest calls. It brings no answer
-        where `send` raises `Unreachable` or a transport error of httpx.
+        The server is chosen by a key; None for the one with the fewest calls. What brings no
+        answer, and what may be repeated, is said in `workers.retries.of_some_server`.
 
         Raises:
             GenerationUnavailable, SimilarityUnavailable: no server answered.
@@ -175,7 +151,7 @@ class Upstream(Generic[Known]):
         """
         self.check_open()
         try:
-            return await self._call(send, key, may_repeat)
+            return await of_some_server(self._order(key), send, may_repeat, self._on_try)
         except NO_ANSWER as error:
             self.check_open()
             message = f"no {self._asked} has answered: {reason_of(error)}"
@@ -183,51 +159,19 @@ class Upstream(Generic[Known]):
 
     def check_open(self) -> None:
         """Refuse a call once this is closed, with `NotReady`."""
-        if self.is_closed:
-            raise NotReady(f"the {_MODELS[self.role]} has stopped")
+        if self._closed.is_set():
+            raise errors.NotReady(f"the {_MODELS[self.role]} has stopped")
 
-    async def _call(
-        self,
-        send: Callable[[Server[Known]], Awaitable[Reply]],
-        key: str | None,
-        may_repeat: Callable[[], bool],
-    ) -> Reply:
-        tries = deque(self._order(key))
-        if not tries:
-            raise Unreachable("its name has no address")
-        # Once more to the first: it may have closed a connection that it kept for too long.
-        tries.append(tries[0])
-        num_lost = 0
-        while True:
-            server, began_at = tries.popleft(), time.monotonic()
-            server.num_calls += 1
-            try:
-                reply = await send(server)
-            except (Unreachable, httpx.TransportError) as error:
-                if not self._is_routed:
-                    self._mark(server, reason_of(error))
-                was_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-                num_lost += was_sent
-                if not tries or num_lost > 1 or not may_repeat():
-                    self._on_call(self.role, "failed", time.monotonic() - began_at)
-                    raise Unreachable(reason_of(error)) from error
-                self._on_call(self.role, "repeated", time.monotonic() - began_at)
-            except Exception:
-                self._on_call(self.role, "answered", time.monotonic() - began_at)
-                raise
-            else:
-                self._on_call(self.role, "answered", time.monotonic() - began_at)
-                return reply
-            finally:
-                server.num_calls -= 1
+    def _on_try(self, server: Server[Known], outcome: Outcome, took_s: float, lost: str) -> None:
+        if lost and not self._is_routed:
+            self._mark(server, lost)
+        self._on_call(self.role, outcome, took_s)
 
     def _order(self, key: str | None) -> list[Server[Known]]:
         """Whom to ask first, second …: those that are up before those that were down."""
         if key is None:
-            chosen = sorted(self.servers, key=lambda server: server.num_calls)
-        else:
-            chosen = sorted(self.servers, key=lambda server: session_of(key + server.url))
-        return sorted(chosen, key=lambda server: not server.is_up)
+            return sorted(self.servers, key=lambda one: (not one.is_up, one.num_calls))
+        return sorted(self.servers, key=lambda one: (not one.is_up, session_of(key + one.url)))
 
     async def _follow_names(self) -> None:
         """Take in what is new behind the names, and let go of what is there no more.
@@ -241,8 +185,7 @@ class Upstream(Generic[Known]):
         for named in self._urls:
             urls = set(await urls_of(named, self._resolve))
             for url in sorted(urls - here):
-                client = self._client(url, named)
-                server = Server(client, self._kind)
+                server = Server(self._client(url, named), self._kind)
                 server.trouble = "it has not been looked at"
                 self.servers.append(server)
             found |= urls
@@ -344,33 +287,21 @@ class RemoteWorker(Generic[Known]):
     async def _unchanged(
         self: "RemoteWorker[Tried]",
         ask: Callable[[Server[Tried], Tried], Awaitable[Reply]],
-        **asked: Any,
+        *,
+        key: str | None = None,
+        may_repeat: Callable[[], bool] = lambda: True,
     ) -> Reply:
-        """As `Upstream.call`, of a server that is the same from beginning to end; else asked anew.
-
-        `ask` is told the server and what it was found to be.
+        """As `Upstream.call`, of one and the same model; see `workers.retries.of_one_model`.
 
         Raises:
-            GenerationUnavailable, SimilarityUnavailable: it has changed again, or has been
-                listened to already.
+            GenerationUnavailable, SimilarityUnavailable: its model was replaced meanwhile.
         """
-        may_repeat = asked.get("may_repeat", lambda: True)
-
-        async def send(server: Server[Tried]) -> Reply:
-            for _ in range(2):
-                known = await server.settled()
-                try:
-                    reply = await ask(server, known)
-                    if (await server.settled()).identity == known.identity:
-                        return reply
-                except ChangedModel:
-                    server.doubt()
-                if not may_repeat():
-                    break
+        send = partial(of_one_model, ask, may_repeat)
+        try:
+            return await self.upstream.call(send, key=key, may_repeat=may_repeat)
+        except ChangedModel:
             message = "the server's model changed while it answered; repeat the request"
-            raise _UNAVAILABLE[self.upstream.role](message)
-
-        return await self.upstream.call(send, **asked)
+            raise _UNAVAILABLE[self.upstream.role](message) from None
 
 
 def prompt_key(request: GenerationRequest) -> str:
@@ -399,7 +330,7 @@ def _tls(config: Servers, role: Role) -> ssl.SSLContext:
             context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
     except OSError as error:  # ssl.SSLError is one
         reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
-        raise ModelNotLoaded(f"{variable(f'{role}.{setting}')} {reason}") from None
+        raise errors.ModelNotLoaded(f"{variable(f'{role}.{setting}')} {reason}") from None
     return context
 
 

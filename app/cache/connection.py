@@ -23,12 +23,13 @@ from redis.exceptions import (
     ResponseError,
 )
 
-from app.cache.lane import NUM_SLICES
-
 T = TypeVar("T")
 # Name and arguments.
 Command: TypeAlias = Sequence[bytes | str | int | float]
 
+# In which a time limit passes: a late turn of the event loop, in which a reply may have arrived
+# unseen, takes one of them at most.
+_NUM_SLICES = 5
 # For what nobody waits for: to connect, with TLS and password, or to store.
 PATIENCE_S = 1.0
 
@@ -111,7 +112,7 @@ async def within(limit_s: float, exchange: Awaitable[T]) -> T:
         TimeoutError: the limit has passed; the exchange is cancelled.
     """
     task = asyncio.ensure_future(exchange)
-    slice_s, num_left = limit_s / NUM_SLICES, NUM_SLICES
+    slice_s, num_left = limit_s / _NUM_SLICES, _NUM_SLICES
     now = time.monotonic()
     ends_at = now + max(limit_s, PATIENCE_S)
     try:

@@ -9,10 +9,6 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Reply = TypeVar("Reply")
 
-# In which a time limit passes: a late turn of the event loop, in which a reply may have arrived
-# unseen, takes one of them at most.
-NUM_SLICES = 5
-
 
 class Dropped(Exception):
     """What was sent has no reply, and nobody can say what became of it.
@@ -41,12 +37,8 @@ class Lane(Generic[Item, Reply]):
         self._size = 0
         self._task: asyncio.Task[None] | None = None
 
-    def send(
-        self, item: Item, size: int = 1, limit_s: float | None = None
-    ) -> "asyncio.Future[Reply]":
+    def send(self, item: Item, size: int = 1) -> "asyncio.Future[Reply]":
         """The reply, some time later; it need not be waited for, and may be cancelled.
-
-        One that takes longer than `limit_s` is a `TimeoutError`.
 
         Raises:
             Dropped: too much waits already.
@@ -56,8 +48,6 @@ class Lane(Generic[Item, Reply]):
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, size, future))
         self._size += size
-        if limit_s is not None:
-            _expire(future, limit_s / NUM_SLICES, NUM_SLICES)
         if self._task is None:
             self._task = asyncio.create_task(self._work())
         return future
@@ -103,15 +93,6 @@ class Lane(Generic[Item, Reply]):
         for (_, _, future), reply in zip(self._batch, replies, strict=True):
             if not future.done():
                 future.set_result(reply)
-
-
-def _expire(future: "asyncio.Future[Reply]", slice_s: float, num_slices: int) -> None:
-    if future.done():
-        return
-    if num_slices:
-        future.get_loop().call_later(slice_s, _expire, future, slice_s, num_slices - 1)
-    else:
-        _fail(future, TimeoutError())
 
 
 def _fail(future: "asyncio.Future[Reply]", error: Exception) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from redis.exceptions import InvalidResponse
 
 from app.cache.breaker import Breaker
-from app.cache.connection import PATIENCE_S, Command, Connection
+from app.cache.connection import PATIENCE_S, Command, Connection, within
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CLAIM_S, CacheConfig, State
 
@@ -51,7 +51,7 @@ class RedisCache:
         if names and self._breaker.state == "closed":
             with suppress(Dropped, TimeoutError):
                 found: list[bytes | None]
-                found = await self._reads.send(names, len(names), self._config.timeout_s)
+                found = await within(self._config.timeout_s, self._reads.send(names, len(names)))
                 return found
         return [None] * len(names)
 
@@ -59,7 +59,7 @@ class RedisCache:
         if self._breaker.state == "closed":
             with suppress(Dropped, TimeoutError):
                 name = self._name(f"claim:{key}")
-                if await self._reads.send(name, 1, self._config.timeout_s) is None:
+                if await within(self._config.timeout_s, self._reads.send(name)) is None:
                     return False
                 self._keepers[key] = asyncio.create_task(self._keep(key))
         return True

@@ -76,21 +76,18 @@ class Access:
         """
         self._telemetry.observe_one("key_requests", key.name)
         async with self._limits.held(key, costs_tokens=costs_tokens):
-            charge = partial(self.charge, key)
+            charge = partial(self.charge, key.name)
             in_asks = current_caller.set(Caller(key.name, key.namespace, key.modes, charge))
             try:
                 yield
             finally:
                 current_caller.reset(in_asks)
 
-    def charge(self, key: Key, tokens: int) -> None:
-        self._telemetry.observe_one("key_tokens", key.name, by=tokens)
-        if (now := self._by_name.get(key.name)) is not None:
-            self._limits.charge(now, tokens=tokens)
-
-    def charge_requests(self, caller: Caller, count: int) -> None:
-        if (key := self._by_name.get(caller.name)) is not None:
-            self._limits.charge(key, requests=count)
+    def charge(self, name: str, tokens: int = 0, requests: int = 0) -> None:
+        """Count what the key of this name has turned out to use, if it is still good."""
+        self._telemetry.observe_one("key_tokens", name, by=tokens)
+        if (key := self._by_name.get(name)) is not None:
+            self._limits.charge(key, tokens=tokens, requests=requests)
 
     def _on_change(self, is_good: bool) -> None:
         self._by_name = {key.name: key for key in self._ring.keys}

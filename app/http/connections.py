@@ -13,19 +13,16 @@ from itertools import islice
 from typing import Any, Literal, NoReturn
 
 import httptools
-from fastapi import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.http.errors import error_response
+from app.http.middleware import RESERVED
 from app.http.schemas import ErrorBody
 from app.http.telemetry import Telemetry
 from app.settings import Limits
-from models.errors import Overloaded
 
 # Connections beyond the limit, which answer health checks only.
 _NUM_RESERVED = 16
-_HEALTH_CHECKS = ("/livez", "/readyz", "/health", "/metrics")
 # Connections that wait to be accepted; one turn of the event loop accepts all of them.
 BACKLOG = 100
 _SWEEP_S = 0.5
@@ -64,7 +61,7 @@ class ConnectionLimits:
                 connection.drop("refused")
                 return
             else:
-                connection.app = _for_health_checks(connection.app)
+                connection.app_state = {**connection.app_state, RESERVED: True}
         self.open[connection] = None
         if not self._is_sweeping:
             self._sweep()
@@ -177,6 +174,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._check_head(len(self.url) + sum(len(name + value) for name, value in self.headers))
         if not self.parser.should_upgrade():
             super().on_headers_complete()
+            self.cycle.keep_alive &= RESERVED not in self.app_state
             self._reads("body")
 
     def on_body(self, body: bytes) -> None:
@@ -222,29 +220,11 @@ class GuardedProtocol(HttpToolsProtocol):
         """Answer what is no whole request, and close the connection."""
         if self.awaits_client:
             self._all.telemetry.observe_one("errors", code)
-            response = _response(status, code, message)
+            request_id = uuid.uuid4().hex
+            body = ErrorBody(code=code, message=message, field=None, request_id=request_id)
+            closing = {"x-request-id": request_id, "connection": "close"}
+            response = error_response(status, body, "", closing)
             lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
             lines += [name + b": " + value for name, value in response.raw_headers]
             self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
         self.transport.close()
-
-
-def _response(status: int, code: str, message: str, path: str = "") -> Response:
-    request_id = uuid.uuid4().hex
-    body = ErrorBody(code=code, message=message, field=None, request_id=request_id)
-    return error_response(status, body, path, {"x-request-id": request_id, "connection": "close"})
-
-
-def _for_health_checks(app: ASGIApp) -> ASGIApp:
-    """The application on a connection that is reserved."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in _HEALTH_CHECKS:
-            await app(scope, receive, send)
-            return
-        message = "every connection has a request under way, the limit"
-        response = _response(429, Overloaded.code, message, scope["path"])
-        response.headers["Retry-After"] = "1"
-        await response(scope, receive, send)
-
-    return answer

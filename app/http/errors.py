@@ -1,9 +1,8 @@
 """The one shape of every error response."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -37,6 +36,7 @@ CODES = (
 )
 # Names in requests of those fields of an `Ask` that are called differently there.
 _FIELDS = {"primary": "estimator", "light": "mode", "grammar": "response_format"}
+_AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
 
@@ -53,11 +53,8 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
 
 
 def answer_to(error: Exception, scope: Scope, telemetry: Telemetry) -> Response:
-    """The response to whatever ended a request; counts its code, and keeps it for the log."""
-    state = scope["state"]
-    status, body = failure(error, state["request_id"])
-    state["error_code"] = body.code
-    telemetry.observe_one("errors", body.code)
+    """The response to whatever ended a request."""
+    status, body = told_failure(error, scope, telemetry)
     headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
         headers |= error.headers or {}
@@ -66,6 +63,18 @@ def answer_to(error: Exception, scope: Scope, telemetry: Telemetry) -> Response:
     if isinstance(error, errors.CocoaError) and error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
     return error_response(status, body, scope["path"], headers)
+
+
+def told_failure(error: Exception, scope: Scope, telemetry: Telemetry) -> tuple[int, ErrorBody]:
+    """Status and body of whatever ended a request; counts its code, and keeps it for the log.
+
+    The state of the scope may have `names`, which its body has for fields of an `Ask`.
+    """
+    state = scope["state"]
+    status, body = failure(error, state["request_id"], state.get("names", _AS_THEY_ARE))
+    state["error_code"] = body.code
+    telemetry.observe_one("errors", body.code)
+    return status, body
 
 
 def error_response(
@@ -82,14 +91,16 @@ def error_response(
     return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
 
 
-def failure(error: Exception, request_id: str) -> tuple[int, ErrorBody]:
+def failure(
+    error: Exception, request_id: str, names: Mapping[str, str] = _AS_THEY_ARE
+) -> tuple[int, ErrorBody]:
     """Status and body of whatever ended a request.
 
     Of an exception that no handler expects, the log gets type and place; its own text stays out of
     log and body, since it may quote a prompt.
     """
     if isinstance(error, errors.CocoaError):
-        return error.status, body_of(error, request_id)
+        return error.status, body_of(error, request_id, names)
     if isinstance(error, RequestValidationError):
         body = _invalid_body(error.errors(), request_id)
         return (400 if body.code == "invalid_json" else 422), body
@@ -105,7 +116,9 @@ def failure(error: Exception, request_id: str) -> tuple[int, ErrorBody]:
     return unknown.status, body_of(unknown, request_id)
 
 
-def body_of(error: errors.CocoaError, request_id: str) -> ErrorBody:
+def body_of(
+    error: errors.CocoaError, request_id: str, names: Mapping[str, str] = _AS_THEY_ARE
+) -> ErrorBody:
     """The body that tells an error of ours, in which fields have the names of requests."""
     details = []
     if isinstance(error, errors.RateLimited):
@@ -113,7 +126,7 @@ def body_of(error: errors.CocoaError, request_id: str) -> ErrorBody:
     return ErrorBody(
         code=error.code,
         message=error.message,
-        field=_FIELDS.get(error.field or "", error.field),
+        field={**_FIELDS, **names}.get(error.field or "", error.field),
         details=details,
         request_id=request_id,
     )
@@ -143,21 +156,3 @@ def _field(error: Mapping[str, Any]) -> str | None:
     if isinstance(named, str):
         parts.append(named)
     return ".".join(parts)[:_MAX_FIELD_CHARACTERS] or None
-
-
-@contextmanager
-def named(names: Mapping[str, str]) -> Iterator[None]:
-    """Rename these fields of an `Ask` in errors, as the bodies of a door call them.
-
-    Raises:
-        CocoaError: a copy of what the block raised, since the error itself may be another request's
-            too, where both share the work.
-    """
-    try:
-        yield
-    except errors.CocoaError as error:
-        if error.field is None or error.field not in names:
-            raise
-        renamed = copy(error)
-        renamed.field = names[error.field]
-        raise renamed from error

@@ -22,7 +22,7 @@ from app.http.errors import answer_to
 from app.http.logs import current_request_id
 from app.http.telemetry import Telemetry
 from app.settings import Limits
-from models.errors import NotReady
+from models.errors import NotReady, Overloaded
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ _NO_FRAMES = (
 _ASSETS = "/static-offline-docs/"
 _AT_BOTH_PORTS = "/version"
 OPS_PORT = "cocoa.ops_port"  # in the scope of what came by the second port
+RESERVED = "reserved"  # in the state of what came by a connection for health checks
 _COSTS_NO_TOKENS = frozenset({"/feedback"})
 _NO_RESPONSE = 499  # the status in metrics where the client went before a response began
 _POLL = "/v1/info"  # of a worker: each gateway asks every second, and nobody counts that
@@ -58,12 +59,11 @@ def add_middleware(
 ) -> None:
     """Put all of it around an application; without `access` everybody is let in."""
     app.add_middleware(BodyLimit, limits=limits)
-    app.add_middleware(Gate, access=access, has_ops_port=has_ops_port)
-    app.add_middleware(RequestLog, telemetry=telemetry)
+    app.add_middleware(RequestLog, telemetry=telemetry, gate=Gate(access, has_ops_port))
 
 
 class RequestLog:
-    """Gives each request an id, answers what ends it, and afterwards counts it and logs a line.
+    """Gives each request an id, lets it in, answers what ends it, then counts it and logs a line.
 
     A slash at the end of a path changes nothing; HEAD is GET, whose body the server leaves out.
 
@@ -75,9 +75,10 @@ class RequestLog:
     exception's text.
     """
 
-    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
+    def __init__(self, app: ASGIApp, telemetry: Telemetry, gate: "Gate") -> None:
         self._app = app
         self._telemetry = telemetry
+        self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -104,7 +105,8 @@ class RequestLog:
 
         in_logs = current_request_id.set(state["request_id"])
         try:
-            await self._app(scope, receive, send_with_id)
+            async with self._gate.passed(scope):
+                await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
             state["status"] = _NO_RESPONSE  # nobody is left to read one
         except asyncio.CancelledError:
@@ -143,30 +145,27 @@ class RequestLog:
         logger.log(level, "request", extra=fields)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, slots=True)
 class Gate:
-    """Lets requests in, by their port and key, before anything of their bodies is read.
+    """Who is let in, before anything of a body is read."""
 
-    Raises:
-        HTTPException: 404, the path is not served at this port.
-        Unauthorized: it has no valid key.
-        RateLimited: a limit of its key is reached.
-        Forbidden: no keys are needed, and it is of a foreign page.
-    """
-
-    app: ASGIApp
     access: Access | Origins | None
     has_ops_port: bool
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            async with self._passing(scope):
-                await self.app(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
+    def passed(self, scope: Scope) -> AbstractAsyncContextManager[None]:
+        """Let a request in, by its connection, its port and its key, until it ends.
 
-    def _passing(self, scope: Scope) -> AbstractAsyncContextManager[None]:
+        Raises:
+            Overloaded: its connection is kept for health checks.
+            HTTPException: 404, the path is not served at this port.
+            Unauthorized: it has no valid key.
+            RateLimited: a limit of its key is reached.
+            Forbidden: no keys are needed, and it is of a foreign page.
+        """
         path: str = scope["path"]
+        if RESERVED in scope["state"] and path not in _ASKED_FOR_EVER:
+            message = "every connection has a request under way, the limit"
+            raise Overloaded(message, retry_after_s=1)
         is_operation = path in OPERATION_PATHS or path.startswith(_ASSETS)
         is_ops_port = OPS_PORT in scope
         if self.has_ops_port and path != _AT_BOTH_PORTS and is_operation != is_ops_port:

@@ -82,7 +82,7 @@ class Repeats:
         It tells the result, and is written before anything else runs; `renew` writes into it what
         differs each time.
         """
-        payload, ask = result.payload, result.ask
+        payload, ask = result.evidence.payload, result.ask
         is_alone = result.source == "cache" and result.escalation is None and ask.units not in PARTS
         # Each call of a tool has an id of its own.
         if seen.key and is_alone and not ask.tools and payload and len(payload) <= _MAX_BYTES:

@@ -10,7 +10,7 @@ import orjson
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
-from app.http.errors import failure
+from app.http.errors import told_failure
 from app.http.json_calls import json_of, unless_gone
 from app.http.responses import to_response
 from app.http.schemas import ErrorBody, ErrorResponse
@@ -143,10 +143,8 @@ class EventStream(Response):
 
     def _failed(self, scope: Scope, error: Exception) -> bytes:
         """The event of an error, which is counted and logged as that of a whole response is."""
-        state = scope["state"]
-        status, body = failure(error, state["request_id"])
-        state["status"], state["error_code"] = status, body.code
-        self._telemetry.observe_one("errors", body.code)
+        status, body = told_failure(error, scope, self._telemetry)
+        scope["state"]["status"] = status
         return self._format.error(body, status)
 
     async def _say_farewell(self, scope: Scope, send: Send) -> None:

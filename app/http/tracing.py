@@ -9,9 +9,10 @@ import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-from opentelemetry import context, trace
+from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import Span, TracerProvider
@@ -32,6 +33,10 @@ _NANOSECONDS = 1_000_000_000
 _FIRST_ERROR_STATUS = 500
 _CLOSING_S = 2.0
 _PROPAGATOR = TraceContextTextMapPropagator()
+# Exceptions are not written down: their texts may quote a prompt.
+_within = partial(
+    trace.use_span, end_on_exit=True, record_exception=False, set_status_on_exception=False
+)
 
 
 class Tracing:
@@ -96,7 +101,7 @@ class Tracing:
                 "gen_ai.response.id": answer_id,
             },
         )
-        with _Within(span):
+        with _within(span):
             try:
                 result = await run()
             except Exception as error:
@@ -146,7 +151,7 @@ class _TraceRequests:
                 status = message["status"]
             await send(message)
 
-        with _Within(span):
+        with _within(span):
             try:
                 await self._app(scope, receive, sending)
             finally:
@@ -165,24 +170,6 @@ def _tell_request(span: trace.Span, scope: Scope, status: int) -> None:
         span.update_name(f"{scope['method']} {route}")
         found["http.route"] = route
     span.set_attributes(found)
-
-
-class _Within:
-    """Has a span be the current one, and ends it.
-
-    The SDK's own does the same at twice the price, and writes exceptions down, whose texts may
-    quote a prompt.
-    """
-
-    def __init__(self, span: trace.Span) -> None:
-        self._span = span
-
-    def __enter__(self) -> None:
-        self._token = context.attach(trace.set_span_in_context(self._span))
-
-    def __exit__(self, *_: object) -> None:
-        context.detach(self._token)
-        self._span.end()
 
 
 def _with_trace_id(record: logging.LogRecord) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from redis.exceptions import InvalidResponse
 
 from app.cache.breaker import Breaker
-from app.cache.connection import Command, Connection
+from app.cache.connection import Command, Connection, within
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CacheConfig, State
 from app.keys.buckets import LIMITS, Refusal
@@ -150,7 +150,7 @@ class SharedLimits:
         place.is_asked = True
         try:
             if self._breaker.state == "closed":
-                return await self._lane.send(place, limit_s=self._config.timeout_s)
+                return await within(self._config.timeout_s, self._lane.send(place))
         except (Dropped, TimeoutError):
             pass
         finally:

@@ -110,7 +110,6 @@ class Ask:
         on_unit_reject: what becomes of parts that do not pass: they are kept, or removed from the
             text, or the whole answer is held back.
         calibration: group of the calibrator; None for that of all labels.
-        hidden_layers: blocks whose mean hidden states are wanted; such an ask is never cached.
         cache: whether what was computed before may serve, and this be remembered.
         timeout_s: seconds within which a result is of use; None for as long as it takes.
         in_background: whether what else the caller asks goes first.
@@ -146,7 +145,6 @@ class Ask:
     escalate_below: float | None = None
     on_unit_reject: OnUnitReject = "keep"
     calibration: str | None = None
-    hidden_layers: tuple[int, ...] = ()
     cache: bool = True
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
@@ -235,6 +233,11 @@ class Ask:
         if self.json_schema is True:
             return "none"
         return "compared"
+
+    @property
+    def requires_call(self) -> bool:
+        """A call of a tool is all that may be written."""
+        return bool(self.tools) and self.grammar is not None and self.grammar.kind == "json_schema"
 
     @property
     def has_prompt(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.scoring.deployment import Models
 from app.scoring.observer import Observer
-from app.scoring.plan import NO_CALIBRATOR, Plan, calibration_of
+from app.scoring.plan import NO_CALIBRATOR, Plan
 from models.calibration import ALL, Calibrator, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 
@@ -127,13 +127,13 @@ class ServedCalibrator:
 
         A new one is added to them: what the cache serves again counts once.
         """
-        calibration = calibration_of(plan, plan.part, plan.primary)
-        if calibration is None or uncertainty is None:
+        calibrated = plan.calibrated
+        if isinstance(calibrated, str) or uncertainty is None:
             return False
         group, estimator = plan.ask.calibration or ALL, plan.primary
-        key = group, estimator, id(calibration)
+        key = group, estimator, id(calibrated.calibration)
         if key not in self._shifts:
-            self._shifts[key] = ShiftMonitor(calibration)
+            self._shifts[key] = ShiftMonitor(calibrated.calibration)
         if is_new:
             monitor = self._shifts[key]
             monitor.observe(uncertainty)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
-from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of, untold
+from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Calibrated, Plan
 from app.scoring.questions import questions, read_by_token, subject_of
-from models.calibration import Calibrator, Part
+from models.calibration import Calibrator
 from models.engines.protocol import check_grammar, check_no_images
 from models.errors import (
     CocoaError,
@@ -24,6 +24,7 @@ from models.errors import (
 from models.estimators import FOUND_MASS_NEEDS, needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
+from models.similarity import BY_MODEL
 from models.similarity.align import num_cells, sentences
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_values import leaves, parsed
@@ -36,6 +37,9 @@ MIN_SAMPLING_TOP_P = 0.05
 
 # A field of the ask and what is wrong with it, or an error of another kind.
 Faults = Iterator[tuple[str, str] | CocoaError]
+
+
+_OF_TOKENS = frozenset({"token_relevance", "sample_token_relevance"})
 
 
 def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> None:
@@ -59,15 +63,18 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
         yield from _of_caller(plan)
     if plan.similarity not in models.comparers:
         yield "similarity", f"must be one of {', '.join(sorted(models.comparers))}"
+    if plan.similarity == BY_MODEL:
+        for name in _reading(plan, _OF_TOKENS):
+            yield "similarity", f"must not be {BY_MODEL} for {name}, which compares by token"
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:
-        yield from _of_statistics(plan, models.generator)
+        yield from _of_statistics(plan)
     if ask.units not in (None, "answer"):
         yield from _of_units(plan, models)
     if ask.samples is None and reads_samples(plan.statistics):
         yield from _of_sampling(ask.sampling)
-    if limits is not None and (ask.answer is not None or ask.samples or ask.claims):
+    if ask.answer is not None or ask.samples or ask.claims:
         yield from _of_texts(plan, models.comparers[plan.similarity], limits)
     yield from _of_generator(plan, models.generator)
     if ask.has_images:
@@ -75,7 +82,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     yield from _of_decisions(plan, deployment)
     if is_streamed:
         yield from _of_streams(plan)
-    if limits is not None and ask.answer is not None and ask.samples is not None:
+    if ask.answer is not None and ask.samples is not None:
         _check_given(plan, models.comparers[plan.similarity], limits)
 
 
@@ -107,12 +114,12 @@ def _of_light(plan: Plan) -> Faults:
             yield field, f"must be false {no_samples}"
 
 
-def _of_statistics(plan: Plan, generator: GeneratorInfo) -> Faults:
+def _of_statistics(plan: Plan) -> Faults:
     """Estimators, strategies and waves that read what cannot be known here."""
     ask, available = plan.ask, plan.available
     # Scoring what exists already is best effort: what was not brought is null with its reason.
     if plan.strategy != "given":
-        yield from _of_estimators(plan, generator)
+        yield from _of_estimators(plan)
     lacking: dict[str, tuple[str, frozenset[str]]] = {
         "strategy": (plan.strategy, STRATEGY_NEEDS[plan.strategy]),
     }
@@ -132,11 +139,9 @@ def _of_units(plan: Plan, models: Models) -> Faults:
         yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
 
 
-def _of_estimators(plan: Plan, generator: GeneratorInfo) -> Faults:
+def _of_estimators(plan: Plan) -> Faults:
     """Estimators that were named, or in light mode any, which read what nobody supplies."""
-    ask = plan.ask
-    absent = dict.fromkeys(untold(ask, generator), generator.no_grammar_logprobs)
-    absent |= generator.absent
+    ask, absent = plan.ask, plan.absent
     # All that light mode is for stands and falls with a probe; null scores would hide that there
     # is none.
     names = plan.estimators
@@ -212,7 +217,7 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
             yield field, f"must be less than max_new_tokens, which is {most}"
     if ask.grammar is not None:
         check_grammar(generator.no_grammar)
-        if sampling.stop:
+        if sampling.stop and not ask.requires_call:
             yield "stop", "must be left out where an answer is held to a format"
     if not ask.num_tops:
         return
@@ -230,13 +235,11 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
         yield "num_tops", f"are told of greedy answers alone, at temperature 0: {reason}"
 
 
-def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits | None) -> Faults:
+def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits) -> Faults:
     """Images that nobody looks at, too many or too large ones, and those that are elsewhere."""
     num_urls = 0
     for number, (field, url) in enumerate(images_of(ask.messages or ())):
         check_no_images([field], generator.no_images)
-        if limits is None:
-            continue
         if number >= limits.max_images:
             yield field, f"at most {limits.max_images} images are taken"
         if url.startswith(DATA) and num_bytes(url) > limits.max_image_bytes:
@@ -254,7 +257,7 @@ def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
     if ask.on_unit_reject != "keep":
         yield from _of_unit_reject(ask)
     if ask.units in PARTS and has_target:
-        yield from _of_target(plan, plan.unit_part, plan.unit_primary)
+        yield from _of_target(ask, plan.unit_calibrated)
     if ask.on_reject != "answer" and not has_target:
         yield "on_reject", "needs target_error"
     if ask.escalate_below is not None and not has_target:
@@ -262,7 +265,7 @@ def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
     if ask.calibration is not None:
         yield from _of_group(ask.calibration, deployment.calibrator)
     if has_target and (ask.units not in PARTS or ask.on_reject != "answer"):
-        yield from _of_target(plan, plan.part, plan.primary)
+        yield from _of_target(ask, plan.calibrated)
     if ask.on_reject == "escalate":
         yield from _of_escalation(ask, has_second=deployment.has_second_model)
 
@@ -288,13 +291,13 @@ def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
         yield "calibration", f"must be one of {', '.join(calibrator.groups)}"
 
 
-def _of_target(plan: Plan, part: Part | str, primary: str | None) -> Faults:
+def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
     """A target error for which no threshold was calibrated."""
-    calibration = calibration_of(plan, part, primary)
-    if calibration is None:
-        yield NotCalibrated(str(part), field="target_error")
-    elif calibration.threshold(plan.ask.target_error or 0.0) is None:
-        known = ", ".join(f"{one.target_error:g}" for one in calibration.thresholds)
+    if isinstance(calibrated, str):
+        yield NotCalibrated(calibrated, field="target_error")
+    elif calibrated.calibration.threshold(ask.target_error or 0.0) is None:
+        thresholds = calibrated.calibration.thresholds
+        known = ", ".join(f"{one.target_error:g}" for one in thresholds)
         yield "target_error", f"must be one of {known}"
 
 
@@ -335,13 +338,13 @@ def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
     check_pairs(ask, len(asked.nli), limits)
 
 
-def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits | None) -> None:
+def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits) -> None:
     """Refuse more pairs than one ask may have.
 
     Raises:
         InvalidRequest: names the field that makes them many.
     """
-    if limits is None or num_pairs <= limits.max_pairs:
+    if num_pairs <= limits.max_pairs:
         return
     field = "estimators"
     if ask.samples is not None:
@@ -353,15 +356,13 @@ def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits | None) -> None:
 
 
 def check_relevance(
-    contexts: Sequence[str], token_texts: Sequence[Sequence[str]], limits: AskLimits | None
+    contexts: Sequence[str], token_texts: Sequence[Sequence[str]], limits: AskLimits
 ) -> None:
     """Refuse sequences that, each read after its context without each token, take too much memory.
 
     Raises:
         InvalidRequest: names both numbers.
     """
-    if limits is None:
-        return
     num_characters, most = 0, limits.max_relevance_characters
     for context, texts in zip(contexts, token_texts, strict=True):
         num_characters += len(texts) * (len(context) + sum(map(len, texts)))

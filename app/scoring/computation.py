@@ -2,23 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
-from app.scoring.derive import Computed, TrueFalse, derive
-from app.scoring.drawing import drawn_on, next_wave, recorded_wave, too_few
+from app.scoring.derive import Evidence, TrueFalse, derive
+from app.scoring.drawing import next_wave, with_wave
 from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
 from app.scoring.memory import Memory
+from app.scoring.model_comparer import ModelComparer
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
 from app.scoring.parts import PartsOfAnswer
-from app.scoring.plan import Plan, generation_request
+from app.scoring.plan import Plan
 from app.scoring.questions import (
     FALSE,
     TRUE,
@@ -30,7 +31,8 @@ from app.scoring.questions import (
     subject_of,
 )
 from models.errors import PromptTooLong
-from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
+from models.records import Array, Generation, GenerationRequest, OnToken, Token
+from models.similarity import BY_MODEL
 from models.similarity.pairs import (
     PairTable,
     answer_pairs,
@@ -39,9 +41,9 @@ from models.similarity.pairs import (
     similarity_matrix,
 )
 from models.threads import ModelThread
-from models.waves import num_taken
+from models.waves import ends_by_agreement
 from workers.admission import Turn
-from workers.protocol import PairScore, Workers
+from workers.protocol import Comparer, Workers
 
 Found = TypeVar("Found")
 
@@ -51,30 +53,12 @@ _MANY, _LONG_CHARACTERS = 24, 4_000
 _CHARACTERS_A_TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A generator's earlier replies to one prompt and about its own answers.
-
-    Attributes:
-        statistics: that the generator was asked for.
-        true_false: compared text of each distinct answer to what the model said of it; empty where
-            it was not asked.
-        pairs: scores by identity of the comparer, which asks of the same recording share.
-    """
-
-    generation: Generation
-    statistics: frozenset[str]
-    true_false: Mapping[str, TrueFalse] = field(default_factory=dict)
-    pairs: dict[str, dict[Pair, PairScore]] = field(default_factory=dict)
-
-
 @dataclass(eq=False)
 class Computation:
     """One ask through the models.
 
     Attributes:
         name: of the entry in a cache, by the weights that were there at the start; "" without.
-        recorded: in place of what the generator would be asked; None asks it.
     """
 
     plan: Plan
@@ -83,21 +67,23 @@ class Computation:
     thread: ModelThread
     memory: Memory | None
     observer: Observer
-    recorded: Recorded | None = None
 
     def __post_init__(self) -> None:
         plan, workers, limits = self.plan, self.workers, self.deployment.limits
         self.name = ""
         if self.memory is not None:
             self.name = statistics_name(plan, self.deployment.models)
-        self._comparer = workers.comparers[plan.similarity]
+        if plan.similarity == BY_MODEL:
+            info = self.deployment.models.comparers[BY_MODEL]
+            self._comparer: Comparer = ModelComparer(workers.generator, info, plan.ask)
+        else:
+            self._comparer = workers.comparers[plan.similarity]
         scores_of = partial(
             PairScores,
             ask=plan.ask,
             memory=self.memory,
             observer=self.observer,
             limits=limits,
-            known={} if self.recorded is None else self.recorded.pairs,
         )
         self._similarity = scores_of(self._comparer)
         self._nli: PairScores | None = None
@@ -113,17 +99,9 @@ class Computation:
         # Whether the number of samples depends on what `name` does not have.
         self._has_unnamed = False
 
-    @property
-    def may_be_remembered(self) -> bool:
-        """All that it came from is part of its name, as are the weights of the start."""
-        identity = self.deployment.models.generator.identity
-        is_current = self._similarity.is_current and self._said_by <= {identity}
-        is_current &= self._nli is None or self._nli.is_current
-        return is_current and not self._has_unnamed
-
     async def computed(
         self, turn: Turn, timeout_s: float | None, on_token: OnToken | None
-    ) -> Computed:
+    ) -> Evidence:
         """All statistics, once it is the ask's turn; see `generate` and `evidence`."""
         async with turn() as waited_s:
             generation = await self.generate(timeout_s, on_token)
@@ -131,13 +109,18 @@ class Computation:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
             return await self.evidence(generation)
 
-    async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Computed, bytes | None]:
-        """As `computed` says, and the cache's entry of it, where it may be remembered.
+    async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Evidence, bytes | None]:
+        """As `computed` says, and the cache's entry of it, if its name tells all it came from.
 
         Each who waits for shared work has a deadline; it ends when the last has left.
         """
-        computed = await self.computed(turn, None, on_token)
-        return computed, encode(computed) if self.may_be_remembered else None
+        evidence = await self.computed(turn, None, on_token)
+        identity = self.deployment.models.generator.identity
+        is_named = self._said_by <= {identity} and not self._has_unnamed
+        is_named &= self._similarity.is_current and (self._nli is None or self._nli.is_current)
+        if not is_named:
+            return evidence, None
+        return evidence, encode(evidence)
 
     async def generate(
         self, timeout_s: float | None, on_token: OnToken | None = None
@@ -145,35 +128,32 @@ class Computation:
         """Answer and samples, charged to the caller; None where no model is asked.
 
         Raises:
-            InvalidRequest: fewer samples were recorded than are wanted.
             CocoaError: see `Generator.generate`.
         """
         ask = self.plan.ask
-        if not ask.has_prompt and self.recorded is None:
+        if not ask.has_prompt:
             return None
         if self.parts is not None and ask.answer is not None and ask.samples:
             await self.parts.check(subject_of(ask, None))
-        if self.recorded is not None:
-            return await self._as_recorded(self.recorded.generation)
         began_at = time.monotonic()
         # Of other strategies nobody knows yet which sequence is y*; `check` refuses to stream them.
         streamed = int(self.plan.strategy == "sample")
         request = replace(self.plan.request, timeout_s=timeout_s, streamed=streamed)
         generation = await self._generated(request, on_token)
-        if request.sampling.stop_mass is None:
-            return generation
-
-        async def draw(drawn: Generation) -> Generation:
+        while 0 < len(generation.samples) < request.num_samples:
+            if not ends_by_agreement(request, generation.answer, generation.samples):
+                break
+            if await self._agree(generation):
+                break
             left_s = None
             if timeout_s is not None:
                 left_s = max(0.0, timeout_s - (time.monotonic() - began_at))
-            wave = await self.workers.generator.generate(next_wave(request, drawn, left_s))
+            wave = await self.workers.generator.generate(next_wave(request, generation, left_s))
             ask.caller.charge(sum(one.num_written for one in wave.samples))
-            return wave
+            generation = with_wave(generation, wave)
+        return generation
 
-        return await drawn_on(request, generation, self._agree, draw)
-
-    async def evidence(self, generation: Generation | None) -> Computed:
+    async def evidence(self, generation: Generation | None) -> Evidence:
         """Every statistic of the plan, or its reason.
 
         Raises:
@@ -212,10 +192,10 @@ class Computation:
         if self._nli is not None:
             asking["nli"] = self._nli.table(compared["nli"])
         if asked.true_false is not None:
-            asking["true_false"] = self._true_false(asked.true_false, subject.answer.compared_text)
+            asking["true_false"] = self._true_false(asked.true_false)
         replied = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
         evidence = await self._aside(subject, derive, plan, subject, generation, asked, **replied)
-        return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
+        return replace(evidence, similarity_s=time.monotonic() - began_at + self._compared_s)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
         """Generate, and charge the caller; where it was given up, for the tokens that were told."""
@@ -236,19 +216,6 @@ class Computation:
             self.plan.ask.caller.charge(cost)
         self._said_by.add(generation.identity)
         return generation
-
-    async def _as_recorded(self, generation: Generation) -> Generation:
-        """A recorded generation with as many of its samples as the ask would have drawn."""
-        wanted = generation_request(self.plan.ask, self.plan.generated | {"sample_texts"})
-        num_samples = num_taken(wanted, generation)
-        if num_samples is None:
-            raise too_few(generation)
-
-        async def draw(drawn: Generation) -> Generation:
-            return recorded_wave(wanted, generation, len(drawn.samples))
-
-        first = replace(generation, samples=generation.samples[:num_samples])
-        return await drawn_on(wanted, first, self._agree, draw)
 
     async def _agree(self, generation: Generation) -> bool:
         """All samples so far mean the same as the answer.
@@ -285,10 +252,8 @@ class Computation:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.thread, partial(work, *args, **named))
 
-    async def _true_false(self, question: GenerationRequest, answer: str) -> TrueFalse:
+    async def _true_false(self, question: GenerationRequest) -> TrueFalse:
         """The model's opinion of its own answer."""
-        if self.recorded is not None:
-            return self.recorded.true_false[answer]
         try:
             reply = await self.workers.generator.first_token_logprobs(question, (TRUE, FALSE))
         except PromptTooLong:

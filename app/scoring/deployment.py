@@ -1,12 +1,15 @@
 """The deployment as one record: models as they serve now, limits, and calibrator."""
 
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 from annotated_types import Ge
 
 from models.calibration import Calibrator
+from models.similarity import BY_MODEL
+from models.similarity.pairs import PairRules
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 
@@ -41,6 +44,10 @@ class AskLimits:
     max_relevance_characters: Annotated[int, Ge(1)] = 100_000_000
 
 
+# Of those who ask a machine of their own.
+UNBOUNDED = AskLimits(**{field.name: sys.maxsize for field in fields(AskLimits)})
+
+
 @dataclass(frozen=True, slots=True)
 class Models:
     """The models of a deployment as they serve now.
@@ -64,19 +71,29 @@ class Deployment:
     """All that decides, beside an ask, what may be asked and what its scores mean.
 
     Attributes:
-        limits: of asks; None bounds none, where they are one's own.
+        limits: of asks.
         calibrator: that fits these models; None where none does.
         has_second_model: to be asked where an answer does not pass.
     """
 
     models: Models
-    limits: AskLimits | None = None
+    limits: AskLimits = UNBOUNDED
     calibrator: Calibrator | None = None
     has_second_model: bool = False
 
 
 def models_of(workers: Workers) -> Models:
+    generator = workers.generator.info
     comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
+    if "p_true_logprob" in generator.statistics:  # it tells log-probs of first tokens
+        comparers[BY_MODEL] = ComparerInfo(
+            identity=f"{BY_MODEL} {generator.identity}",
+            model_id=generator.model_id,
+            revision=generator.revision,
+            labels=("similarity",),
+            max_pair_tokens=None,
+            rules=PairRules(),
+        )
     nli = None if workers.nli is None else workers.nli.info
     default, of_given = workers.default_similarity, workers.similarity_of_given
-    return Models(workers.generator.info, comparers, default, nli, of_given)
+    return Models(generator, comparers, default, nli, of_given)

@@ -53,31 +53,21 @@ _BY_TOKEN = supplied_by("answer", "samples")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Statistics by name, and what a result says about them.
+    """All that costs a model, which a cache remembers: statistics by name, and what they are of.
 
     Attributes:
         absent: statistic to the reason why it is not known.
         truncated: whether any compared pair was cut.
+        generation: None where no model was asked for an answer.
+        similarity_s: seconds between generation and scoring; 0 where they were remembered.
+        payload: of the entry that it was read from; None where it was computed.
     """
 
     subject: Subject
     statistics: dict[str, Any]
     absent: dict[str, str]
     truncated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """All that costs a model, which a cache remembers.
-
-    Attributes:
-        generation: None where no model was asked for an answer.
-        similarity_s: seconds between generation and scoring; 0 where they were remembered.
-        payload: of the entry that it was read from; None where it was computed.
-    """
-
-    generation: Generation | None
-    evidence: Evidence
+    generation: Generation | None = None
     similarity_s: float = 0.0
     payload: bytes | None = None
 
@@ -103,7 +93,7 @@ def derive(
     if (code := subject.answer.no_answer) is not None:
         reason = f"{code}: {NO_ANSWER[code]}"
         absent = dict.fromkeys(plan.statistics - statistics.keys(), reason)
-        return Evidence(subject, statistics, absent, truncated)
+        return Evidence(subject, statistics, absent, truncated, generation)
     absent = {}
     if subject.lacks_samples:
         for name in plan.statistics:
@@ -145,7 +135,7 @@ def derive(
             statistics["p_true_logprob"] = value
     if forgotten := plan.statistics - statistics.keys() - absent.keys():
         raise RuntimeError(f"planned and forgotten: {', '.join(sorted(forgotten))}")
-    return Evidence(subject, statistics, absent, truncated)
+    return Evidence(subject, statistics, absent, truncated, generation)
 
 
 def token_statistics(subject: Subject) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from app.scoring.deployment import Models
-from app.scoring.derive import Computed, Evidence, token_statistics
+from app.scoring.derive import Evidence, token_statistics
 from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, choose, subject_of
@@ -125,12 +125,12 @@ _entry = reader(_Entry)
 _pair_score = reader(tuple[tuple[Probability, ...], bool])
 
 
-def encode(computed: Computed) -> bytes:
+def encode(evidence: Evidence) -> bytes:
     """A complete result as bytes.
 
     How long it took is of the moment, and left out.
     """
-    evidence, generation = computed.evidence, computed.generation
+    generation = evidence.generation
     if generation is not None:
         generation = replace(generation, queue_s=0.0, generate_s=0.0)
     derived = {name: evidence.statistics[name] for name in evidence.statistics.keys() & _DERIVED}
@@ -138,7 +138,7 @@ def encode(computed: Computed) -> bytes:
     return to_json(_Entry(generation, index, derived, evidence.absent, evidence.truncated))
 
 
-def decode(payload: bytes, plan: Plan) -> Computed | None:
+def decode(payload: bytes, plan: Plan) -> Evidence | None:
     """Read an entry of `encode`, cut to the samples that this ask draws.
 
     None where there are too few samples, or where it lacks what is wanted returned.
@@ -168,11 +168,11 @@ def decode(payload: bytes, plan: Plan) -> Computed | None:
         raise ValueError("statistics are missing")
     if lacking:
         return None
-    evidence = Evidence(subject, statistics, entry.absent, entry.truncated)
-    computed = Computed(generation, evidence, payload=payload)
+    known = subject, statistics, entry.absent, entry.truncated
+    evidence = Evidence(*known, generation, payload=payload)
     if generation is None:
-        return computed
-    return _as_drawn(computed, generation, plan)
+        return evidence
+    return _as_drawn(evidence, generation, plan)
 
 
 def _check_generation(generation: Generation, plan: Plan) -> None:
@@ -183,8 +183,8 @@ def _check_generation(generation: Generation, plan: Plan) -> None:
         raise ValueError("hidden states are never stored")
 
 
-def _as_drawn(computed: Computed, generation: Generation, plan: Plan) -> Computed | None:
-    evidence, ask, request = computed.evidence, plan.ask, plan.request
+def _as_drawn(evidence: Evidence, generation: Generation, plan: Plan) -> Evidence | None:
+    ask, request = plan.ask, plan.request
 
     def agree(num_drawn: int) -> bool:
         num_samples = len(subject_of(ask, _first(generation, num_drawn)).samples)
@@ -196,7 +196,7 @@ def _as_drawn(computed: Computed, generation: Generation, plan: Plan) -> Compute
             return None
     num_samples = num_taken(request, generation, agree)
     if num_samples == len(generation.samples):
-        return computed
+        return evidence
     if plan.is_sampled:  # how many there are is part of its name
         raise ValueError("another number of samples")
     # Of a cut pair nobody knows which sample it was of.
@@ -211,11 +211,7 @@ def _as_drawn(computed: Computed, generation: Generation, plan: Plan) -> Compute
     statistics = token_statistics(subject)
     for name in evidence.statistics.keys() & _DERIVED:
         statistics[name] = _of_first(evidence.statistics[name], STATISTICS[name].shape, num_samples)
-    return replace(
-        computed,
-        generation=taken,
-        evidence=replace(evidence, subject=subject, statistics=statistics),
-    )
+    return replace(evidence, generation=taken, subject=subject, statistics=statistics)
 
 
 def _first(generation: Generation, num_samples: int) -> Generation:

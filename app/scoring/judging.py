@@ -11,7 +11,7 @@ from typing import Literal
 
 from app.scoring.ask import ESCALATE_BELOW, PARTS, Ask
 from app.scoring.derive import NO_ANSWER
-from app.scoring.plan import MAX_SHARE_CUT, Plan, calibration_of
+from app.scoring.plan import MAX_SHARE_CUT, Plan
 from app.scoring.units import Scored, ScoredUnit, ScoredUnits
 from models.calibration import Binding, Calibration, Calibrator, Threshold
 from models.errors import InvalidRequest
@@ -153,11 +153,11 @@ def _of_answer(
     *,
     is_foreign: bool,
 ) -> Judgement:
-    part, ask, calibrator = plan.part, plan.ask, plan.calibrator
-    calibration = calibration_of(plan, part, plan.primary)
-    if calibrator is None or calibration is None or isinstance(part, str):
-        return Judgement(decision=_none_calibrated(ask, str(part)), reason=str(part))
-    why_not = _why_unlike(answer, part.binding, warned)
+    calibrated, ask = plan.calibrated, plan.ask
+    if isinstance(calibrated, str):
+        return Judgement(decision=_none_calibrated(ask, calibrated), reason=calibrated)
+    calibrator, calibration = calibrated.calibrator, calibrated.calibration
+    why_not = _why_unlike(answer, calibrated.binding, warned)
     if why_not is None and is_foreign:
         why_not = _UNLIKE_TRAINING
     if why_not is None and uncertainty is None:
@@ -183,16 +183,17 @@ def _of_parts(
     units: ScoredUnits,
     warned: Collection[str],
 ) -> UnitsJudgement:
-    part, ask, calibrator, parts = plan.unit_part, plan.ask, plan.calibrator, units.units[1:]
+    calibrated, ask, parts = plan.unit_calibrated, plan.ask, units.units[1:]
     if parts and parts[0].unit.kind != PARTS[ask.units]:
-        part = "the answer was not split into claims"
-    calibration = calibration_of(plan, part, plan.unit_primary)
-    if calibrator is None or calibration is None or isinstance(part, str):
-        judged, decision = JudgedUnit(), _none_calibrated(ask, str(part))
+        calibrated = "the answer was not split into claims"
+    if isinstance(calibrated, str):
+        judged, decision = JudgedUnit(), _none_calibrated(ask, calibrated)
         if decision is not None:
-            judged = JudgedUnit(accept=False, reason=str(part))
-        return UnitsJudgement((judged,) * len(parts), str(part), decision)
-    unlike, threshold = _why_unlike(answer, part.binding, warned), _threshold(ask, calibration)
+            judged = JudgedUnit(accept=False, reason=calibrated)
+        return UnitsJudgement((judged,) * len(parts), calibrated, decision)
+    calibrator, calibration = calibrated.calibrator, calibrated.calibration
+    unlike = _why_unlike(answer, calibrated.binding, warned)
+    threshold = _threshold(ask, calibration)
     told = [_of_part(one, plan, calibration, threshold, unlike) for one in parts]
     if threshold is None:
         return UnitsJudgement(tuple(told), unlike)

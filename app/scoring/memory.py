@@ -129,18 +129,15 @@ class Memory:
         read: Callable[[bytes], Value | None],
         compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]],
     ) -> tuple[Value, Source]:
-        has_waited = False
-        while not await self.cache.claim(name):
-            has_waited = True
+        is_claimed = await self.cache.claim(name)
+        while not is_claimed:
             await asyncio.sleep(_POLL_S)
+            is_claimed = await self.cache.claim(name)
+            # Whoever computed it may have been done just before the claim was free.
             [found] = await self.get_many([name], read)
             if found is not None:
-                self._observer.observe_one("joined_requests")
-                return found, "joined"
-        if has_waited:  # who computed it may have been done just before the claim was free
-            [found] = await self.get_many([name], read)
-            if found is not None:
-                self.cache.release(name)
+                if is_claimed:
+                    self.cache.release(name)
                 self._observer.observe_one("joined_requests")
                 return found, "joined"
         try:

@@ -1,14 +1,14 @@
 """Scores of pairs for one ask: each asked of the comparer at most once, over a shared memory."""
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, filterfalse
 
 from app.scoring.ask import Ask
 from app.scoring.check import check_pairs
-from app.scoring.deployment import AskLimits
+from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.entries import decode_pair, digest, pair_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
@@ -33,16 +33,14 @@ class PairScores:
         memory: holds scores of earlier asks; None where none may serve.
         token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
             charges nothing.
-        known: scores by identity of the comparer, shared with other asks; new ones are put there.
     """
 
     comparer: Comparer
     ask: Ask
     memory: Memory | None
     observer: Observer
-    limits: AskLimits | None = None
+    limits: AskLimits = UNBOUNDED
     token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None
-    known: dict[str, dict[Pair, PairScore]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.info = self.comparer.info
@@ -51,8 +49,7 @@ class PairScores:
         self.num_tokens: dict[str, int] = {}
         if self.info.revision is None:
             self.memory = None  # a function without weights costs less than looking its scores up
-        self._known = self.known.setdefault(self.info.identity, {})
-        self._values: dict[Pair, tuple[float, ...]] = {}  # of the pairs of this ask
+        self._values: dict[Pair, tuple[float, ...]] = {}
         self._is_cut = False
         # A text is in many pairs, and hashed once.
         self._digest = cache(digest)
@@ -74,16 +71,18 @@ class PairScores:
             NotReady: the model has stopped.
         """
         self.check(pairs)
-        missing = self._take(dict.fromkeys(pairs))
+        missing = list(filterfalse(self._values.__contains__, dict.fromkeys(pairs)))
         names: dict[Pair, str] = {}
         if missing and self.memory is not None:
-            names = dict(zip(missing, map(self._name, missing), strict=True))
+            namespace, identity = self.ask.caller.namespace, self.info.identity
+            for pair in missing:
+                names[pair] = pair_name(namespace, identity, *map(self._digest, pair))
             decode = partial(decode_pair, num_labels=len(self.info.labels))
             found = await self.memory.get_many(list(names.values()), decode)
             for pair, score in zip(names, found, strict=True):
                 if score is not None:
-                    self._known[pair] = score
-            missing = self._take(list(names))
+                    self._keep(pair, score)
+            missing = list(filterfalse(self._values.__contains__, missing))
             self.observer.observe_one("pairs", "asked", by=len(names))
             self.observer.observe_one("pairs", "cached", by=len(names) - len(missing))
         if missing:
@@ -94,26 +93,16 @@ class PairScores:
                 if self._values:  # of other weights: scores of two models must not be mixed
                     message = "the similarity model was replaced; repeat the request"
                     raise SimilarityUnavailable(message)
-                self._known = {}  # a dictionary of its own
             elif self.memory is not None:
                 scores = reply.scores.items()
                 self.memory.put({names[pair]: to_json(score) for pair, score in scores})
-            self._known |= reply.scores
-            self._take(missing)
+            for pair in missing:
+                self._keep(pair, reply.scores[pair])
         return PairTable(self.info.labels, self._values, self.rules, self._is_cut)
 
-    def _take(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """Make those that are known part of this ask; the others."""
-        unknown = []
-        for pair in pairs:
-            if pair in self._values:
-                continue
-            if pair not in self._known:
-                unknown.append(pair)
-                continue
-            self._values[pair], was_cut = self._known[pair]
-            self._is_cut |= was_cut
-        return unknown
+    def _keep(self, pair: Pair, score: PairScore) -> None:
+        self._values[pair], was_cut = score
+        self._is_cut |= was_cut
 
     async def _charge(self, pairs: Sequence[Pair]) -> None:
         """Charge the caller what the comparer has read, where that is charged."""
@@ -126,7 +115,3 @@ class PairScores:
         most = self.info.max_pair_tokens or math.inf  # longer pairs are cut
         read = [min(most, self.num_tokens[a] + self.num_tokens[b]) for a, b in pairs]
         self.ask.caller.charge(int(sum(read)))
-
-    def _name(self, pair: Pair) -> str:
-        a, b = map(self._digest, pair)
-        return pair_name(self.ask.caller.namespace, self.info.identity, a, b)

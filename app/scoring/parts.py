@@ -33,14 +33,14 @@ class PartsOfAnswer:
         scores: of pairs, by what compares parts.
         nli: the model behind these, where statements are compared; None elsewhere.
         thread: where parts are made and compared: those of long answers take a second.
-        limits: of parts and pairs; None for the usual number of parts, and any of pairs.
+        limits: of parts and pairs.
     """
 
     plan: Plan
     scores: PairScores
     nli: NliComparer | None
     thread: ModelThread
-    limits: AskLimits | None
+    limits: AskLimits
     steps: Steps = field(default_factory=Steps)
     _made: Fields | Statements | None = None
 
@@ -96,7 +96,7 @@ class PartsOfAnswer:
         return await self.aside(unknown_pairs, made.pairs, rules)
 
     async def _make(self, subject: Subject, split: Split | None) -> Fields | Statements:
-        ask, most = self.plan.ask, (self.limits or AskLimits()).max_units
+        ask, most = self.plan.ask, self.limits.max_units
         if ask.units == "fields":
             return await self.aside(Fields, subject, ask.json_schema, most, ask.tools, self.steps)
         samples, claims = subject.other_texts, ask.claims

@@ -1,7 +1,7 @@
 """Pure: all that follows from an ask before any work, derived once; `app.scoring.check` refuses."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from app.scoring.defaults import (
     primary_of_reasoned,
 )
 from app.scoring.deployment import Deployment
-from models.calibration import ALL, Binding, Calibration, Calibrator, Part
+from models.calibration import ALL, Binding, Calibration, Calibrator
 from models.estimators import FOUND_MASS_NEEDS, needs
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
 from models.selection import Strategy
@@ -68,6 +68,15 @@ _COMPARED_BY: dict[Kind, Comparing] = {
 _GENERATED = supplied_by("answer", "samples", "probe")
 
 
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What the calibrator says of an estimator of an ask, and what it is good for."""
+
+    calibrator: Calibrator
+    binding: Binding
+    calibration: Calibration
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that follows from an ask: its computation, and the judge of its scores.
@@ -78,6 +87,7 @@ class Plan:
         read: all that estimators and the strategy read, be it known here or not; of `statistics`
             the others are for returned fields only.
         available: all that can be known of the answer or its parts.
+        absent: of what cannot be, the reasons that the generator has.
         degraded: the primary is a weaker one than would be reported if all could be known.
         is_reasoned: the answer has turned out to have a reasoning before it.
         unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
@@ -95,6 +105,7 @@ class Plan:
     statistics: frozenset[str]
     read: frozenset[str]
     available: frozenset[str] = frozenset()
+    absent: Mapping[str, str] = field(default_factory=dict)
     degraded: bool = False
     is_reasoned: bool = False
     unit_estimators: tuple[str, ...] = ()
@@ -107,14 +118,14 @@ class Plan:
         return self.strategy not in ("greedy", "given")
 
     @cached_property
-    def part(self) -> Part | str:
-        """Of the calibrator, that which speaks of the primary, or why none does."""
-        return _part_of(self, self.primary, "answer")
+    def calibrated(self) -> Calibrated | str:
+        """The calibration of the primary, or why there is none."""
+        return _calibrated(self, self.primary, "answer")
 
     @cached_property
-    def unit_part(self) -> Part | str:
-        """Of the calibrator, that which speaks of the parts of the answer, or why none does."""
-        return _part_of(self, self.unit_primary, PARTS[self.ask.units])
+    def unit_calibrated(self) -> Calibrated | str:
+        """The calibration of the parts of the answer, or why there is none."""
+        return _calibrated(self, self.unit_primary, PARTS[self.ask.units])
 
     @cached_property
     def generated(self) -> frozenset[str]:
@@ -137,12 +148,6 @@ class Plan:
         if not self.ask.has_prompt:
             return 1
         return 1 + self.request.num_samples
-
-    @property
-    def is_new_each_time(self) -> bool:
-        """Neither cached nor shared: hidden states, and an answer that is drawn without a seed."""
-        is_drawn = self.strategy == "sample" and self.ask.sampling.seed is None
-        return is_drawn or bool(self.ask.hidden_layers)
 
     def asks(self, source: Literal["similarity", "nli"]) -> bool:
         """These compare anything, be it parts."""
@@ -206,6 +211,7 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
         statistics=(read | shown) & available,
         read=read,
         available=of_anything,
+        absent=_absent(ask, models.generator),
         degraded=degraded,
         unit_estimators=unit_estimators,
         unit_primary=unit_primary,
@@ -241,7 +247,7 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     """
     sources: frozenset[str] = frozenset()
     if ask.has_prompt:
-        sources = deployment.models.generator.statistics - untold(ask, deployment.models.generator)
+        sources = deployment.models.generator.statistics - _untold(ask, deployment.models.generator)
     if ask.answer is not None:
         sources = sources - PROBE_STATISTICS
         if deployment.models.generator.no_given:
@@ -255,10 +261,20 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     return derivable(sources, has_nli=deployment.models.nli is not None)
 
 
-def untold(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
+def _untold(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
     """The statistics that a generator tells of other texts, and not of those under a grammar."""
     is_held = ask.grammar is not None and not ask.tools
     return _OF_LOGPROBS if is_held and generator.no_grammar_logprobs else frozenset()
+
+
+def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
+    if not ask.has_prompt or ask.answer_token_logprobs is not None:
+        return {}
+    absent: dict[str, str] = {}
+    if ask.answer is not None and generator.no_given:
+        absent |= dict.fromkeys(ANSWER_STATISTICS, generator.no_given)
+    absent |= dict.fromkeys(_untold(ask, generator), generator.no_grammar_logprobs)
+    return absent | dict(generator.absent)
 
 
 def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationRequest:
@@ -266,17 +282,18 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         statistics = statistics - SAMPLE_STATISTICS
     if ask.answer_token_logprobs is not None:
         statistics = statistics - ANSWER_STATISTICS
+    sampling = ask.sampling
+    if ask.requires_call:  # has no words that a stop string could end
+        sampling = replace(sampling, stop=())
     return GenerationRequest(
         prompt=ask.prompt,
         messages=ask.messages,
         tools=ask.tools,
         chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=ask.sampling,
+        sampling=sampling,
         statistics=statistics,
         grammar=ask.grammar,
         answer=ask.answer,
-        hidden_layers=ask.hidden_layers,
-        by_sentence=bool(ask.hidden_layers) and ask.units == "sentences",
         num_tops=ask.num_tops,
         tops_of=ask.shown,
     )
@@ -317,15 +334,8 @@ def _comparer_of_parts(ask: Ask, read: frozenset[str], *, has_nli: bool) -> Comp
     return "words" if comparing == "nli" and not has_nli else comparing
 
 
-def calibration_of(plan: Plan, part: Part | str, primary: str | None) -> Calibration | None:
-    """The calibration of an estimator in the group that an ask names; None without a part."""
-    if isinstance(part, str) or primary is None:
-        return None
-    return part.groups[plan.ask.calibration or ALL][primary]
-
-
-def _part_of(plan: Plan, primary: str | None, unit: Kind) -> Part | str:
-    """The part of the calibrator that speaks of an estimator of this ask, for units of one kind.
+def _calibrated(plan: Plan, primary: str | None, unit: Kind) -> Calibrated | str:
+    """The calibration of an estimator for such asks and units, in the group that the ask names.
 
     Where there is none, why, and what would have to be asked in place of it: the least that differs
     from what was calibrated.
@@ -342,12 +352,12 @@ def _part_of(plan: Plan, primary: str | None, unit: Kind) -> Part | str:
         return "answers behind a reasoning are not calibrated"
     nearest: dict[str, tuple[str, str]] | None = None
     for part in plan.calibrator.parts:
-        calibrated: Collection[str] = part.groups.get(plan.ask.calibration or ALL, {})
-        if part.binding.unit != unit or primary not in calibrated:
+        calibrations = part.groups.get(plan.ask.calibration or ALL, {})
+        if part.binding.unit != unit or primary not in calibrations:
             continue
         differing = _differing(plan, needs([primary]), part.binding)
         if not differing:
-            return part
+            return Calibrated(plan.calibrator, part.binding, calibrations[primary])
         if nearest is None or len(differing) < len(nearest):
             nearest = differing
     if nearest is None and unit != "answer":

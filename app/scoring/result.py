@@ -51,7 +51,6 @@ class Result:
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
         name: of its statistics in a cache; "" where none may serve.
-        payload: of the entry there that they were read from; None where they were computed.
     """
 
     plan: Plan
@@ -66,7 +65,6 @@ class Result:
     stage_s: Mapping[str, float]
     total_s: float
     name: str = ""
-    payload: bytes | None = None
     judgement: Judgement = field(default_factory=Judgement)
     escalation: Escalation | None = None
     units: ScoredUnits | None = None

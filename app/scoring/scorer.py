@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
-from app.scoring.computation import Computation, Recorded
-from app.scoring.deployment import AskLimits, Deployment, models_of
-from app.scoring.derive import Computed, Evidence
+from app.scoring.computation import Computation
+from app.scoring.deployment import UNBOUNDED, AskLimits, Deployment, models_of
+from app.scoring.derive import Evidence
 from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
-from app.scoring.plan import Plan, available_statistics, make_plan, untold
+from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.result import STAGES, Escalation, Result, Source
 from app.scoring.splitting import split
 from app.scoring.units import Parts, Scored, as_read, scored
@@ -34,9 +34,7 @@ from models.records import (
     Sequence,
     Token,
 )
-from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
-from models.units.unit import PREDICTED
 from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
@@ -44,16 +42,14 @@ from workers.protocol import Workers
 if TYPE_CHECKING:
     from workers.escalation import SecondModel
 
-# What a recording does not change.
-_AS_RECORDED: Mapping[str, Any] = {
-    **dict.fromkeys(("no_greedy", "no_given", "no_grammar_logprobs"), ""),
-    "parts_calls": False,
-}
-_NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
 _SLOW = {name for name, one in ESTIMATORS.items() if one.takes_long}
 _ESTIMATORS, _PARTS = "estimators", "parts"
+
+
+def _threads() -> dict[str, ModelThread]:
+    return {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class Policy:
             first user message.
     """
 
-    limits: AskLimits | None = None
+    limits: AskLimits = UNBOUNDED
     calibrator: Calibrator | None = None
     second_model: "SecondModel | None" = None
     rejects_foreign: bool = True
@@ -83,9 +79,9 @@ class Scorer:
     memory: Memory | None = None
     policy: Policy = field(default_factory=Policy)
     observer: Observer = field(default_factory=Observer)
+    threads: Mapping[str, ModelThread] = field(default_factory=_threads)
 
     def __post_init__(self) -> None:
-        self.threads = {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
         models, calibrator = models_of(self.workers), self.policy.calibrator
         self.calibrator = ServedCalibrator(calibrator, models, self.observer)
 
@@ -93,91 +89,62 @@ class Scorer:
     def num_waiting(self) -> int:
         return self.admission.num_waiting + self.workers.generator.num_waiting
 
-    def deployment(self, supplied: frozenset[str] | None = None) -> Deployment:
-        """All that decides, beside an ask, what may be asked and what its scores mean.
-
-        Statistics that were recorded take the place of those that the generator supplies.
-        """
+    def deployment(self) -> Deployment:
+        """All that decides, beside an ask, what may be asked and what its scores mean."""
         models, policy = models_of(self.workers), self.policy
         calibrator = self.calibrator.of(models)
-        if supplied is not None:
-            recorded = replace(models.generator, statistics=supplied, absent={}, **_AS_RECORDED)
-            models = replace(models, generator=recorded)
         return Deployment(models, policy.limits, calibrator, policy.second_model is not None)
 
-    def available_statistics(
-        self, ask: Ask, supplied: frozenset[str] | None = None
-    ) -> frozenset[str]:
-        """Statistics that can be known of an ask here; see `deployment` for `supplied`."""
-        return available_statistics(ask, self.deployment(supplied))
+    def available_statistics(self, ask: Ask) -> frozenset[str]:
+        """Statistics that can be known of an ask here."""
+        return available_statistics(ask, self.deployment())
 
-    def plan(self, ask: Ask, supplied: frozenset[str] | None = None) -> Plan:
-        """Plan and check an ask; see `deployment` for `supplied`.
-
-        Raises:
-            InvalidRequest: it cannot be done here, or exceeds a limit.
-            Forbidden: who asks may not ask for it.
-        """
-        deployment = self.deployment(supplied)
-        plan = make_plan(ask, deployment)
-        check(plan, deployment)
-        return plan
-
-    async def run(
-        self, ask: Ask, recorded: Recorded | None = None, on_token: OnToken | None = None
-    ) -> Result:
+    async def run(self, ask: Ask, on_token: OnToken | None = None) -> Result:
         """As `_run` says; again with system messages merged, if the template does not take them.
 
         Raises:
             CocoaError: see `models.errors`; every way in which an ask can end without a result.
         """
         try:
-            return await self._run(ask, recorded, on_token)
+            return await self._run(ask, on_token)
         except ChatTemplateError:
             merged = ask.with_system_merged()
             if merged is None or not self.policy.merges_system:
                 raise
             with suppress(ChatTemplateError):  # of no other message than it refused before
-                return await self._run(merged, recorded, on_token)
+                return await self._run(merged, on_token)
             raise
 
-    async def _run(self, ask: Ask, recorded: Recorded | None, on_token: OnToken | None) -> Result:
-        """Answer, or score a given answer, or what was recorded earlier.
+    async def _run(self, ask: Ask, on_token: OnToken | None) -> Result:
+        """Answer, or score a given answer.
 
         `on_token` is called on the event loop with each token of the answer as it is written; their
         texts join to the answer's. One that was not written for this ask alone comes whole.
         """
         began_at = time.monotonic()
-        deployment = self.deployment(recorded.statistics if recorded is not None else None)
+        deployment = self.deployment()
         plan = make_plan(ask, deployment)
         check(plan, deployment, is_streamed=on_token is not None)
         async with in_time(ask.timeout_s):
             memory = self.memory if ask.cache else None
-            work = Computation(
-                plan,
-                deployment,
-                self.workers,
-                self.threads[_PARTS],
-                memory,
-                self.observer,
-                recorded,
-            )
-            computed, source = await self._obtain(work, memory, on_token)
+            thread = self.threads[_PARTS]
+            work = Computation(plan, deployment, self.workers, thread, memory, self.observer)
+            evidence, source = await self._obtain(work, on_token)
             if on_token is not None and source != "computed":
-                _tell_whole(computed.evidence.subject.answer, on_token)
-            parts, parts_s = await self._parts(work, computed, memory)
-            if computed.evidence.subject.is_reasoned:
-                is_reasoned = computed.evidence.subject.answer.reasoning is not None
+                _tell_whole(evidence.subject.answer, on_token)
+            parts, parts_s = await self._parts(work, evidence)
+            if evidence.subject.is_reasoned:
+                is_reasoned = evidence.subject.answer.reasoning is not None
                 plan = plan.for_reasoned(answer=is_reasoned)
             scored_at = time.monotonic()
-            found = await self._score(plan, computed.evidence, parts)
-            judgement = await self._judge(plan, work, computed, found, source)
+            found = await self._score(plan, evidence, parts)
+            judgement = await self._judge(plan, work, evidence, found, source)
             score_s = time.monotonic() - scored_at
             escalation = await self._escalation(plan.ask, judgement, began_at)
         result = Result(
             plan=plan,
-            generation=computed.generation,
-            evidence=computed.evidence,
+            generation=evidence.generation,
+            evidence=evidence,
             scores=found.scores,
             reasons=found.reasons,
             units=found.units,
@@ -187,10 +154,9 @@ class Scorer:
             comparer=deployment.models.comparers[plan.similarity],
             nli=deployment.models.nli,
             probes=deployment.models.generator.probes,
-            stage_s=_stages(computed, parts_s, score_s),
+            stage_s=_stages(evidence, parts_s, score_s),
             total_s=time.monotonic() - began_at,
             name=work.name,
-            payload=computed.payload,
         )
         # Once whoever asked has it.
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
@@ -207,16 +173,15 @@ class Scorer:
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
         return result
 
-    async def _obtain(
-        self, work: Computation, memory: Memory | None, on_token: OnToken | None
-    ) -> tuple[Computed, Source]:
+    async def _obtain(self, work: Computation, on_token: OnToken | None) -> tuple[Evidence, Source]:
         """Take statistics from the cache or compute them; tells which of the two it was.
 
         Only what is complete is ever put into the cache.
         """
-        plan = work.plan
+        plan, memory = work.plan, work.memory
         turn = self._turn(plan.ask, plan.num_rows)
-        if memory is None or work.recorded is not None or plan.is_new_each_time:
+        is_new_each_time = plan.strategy == "sample" and plan.ask.sampling.seed is None
+        if memory is None or is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
         # An ask that returns more, or draws more, needs more computed.
         wanted = plan.statistics, plan.ask.sampling.num_samples, plan.ask.sampling.stop_mass
@@ -229,39 +194,30 @@ class Scorer:
             admit = self.admission.admit_item
         return partial(admit, ask.caller.name, num_rows)
 
-    async def _parts(
-        self, work: Computation, computed: Computed, memory: Memory | None
-    ) -> tuple[Parts, float]:
+    async def _parts(self, work: Computation, evidence: Evidence) -> tuple[Parts, float]:
         if work.parts is None:
             return Parts(), 0.0
-        ask, subject, claims = work.plan.ask, computed.evidence.subject, None
+        ask, subject, claims = work.plan.ask, evidence.subject, None
         if ask.splits_claims and not subject.answer.no_answer:
             generator, limits = self.workers.generator, self.policy.limits
             turn = self._turn(ask, 1)
-            claims = await split(ask, subject.answer.text, generator, memory, limits, turn)
+            claims = await split(ask, subject.answer.text, generator, work.memory, limits, turn)
         began_at = time.monotonic()
-        parts = as_read(await work.parts.compared(subject, claims), computed.generation)
+        parts = as_read(await work.parts.compared(subject, claims), evidence.generation)
         return parts, time.monotonic() - began_at
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
-        # Why statistics are missing: of all that the generator is asked, or of this ask.
-        ask, absent = plan.ask, dict(evidence.absent)
-        if ask.has_prompt and ask.answer_token_logprobs is None:
-            info = self.workers.generator.info
-            absent = {PREDICTED: _NO_PROBE, **info.absent, **absent}
-            absent = dict.fromkeys(untold(ask, info), info.no_grammar_logprobs) | absent
-            if ask.answer is not None and info.no_given:
-                absent = dict.fromkeys(ANSWER_STATISTICS, info.no_given) | absent
-        work = partial(scored, plan, evidence, absent, parts, self.observer.observe_failure)
+        work = partial(scored, plan, evidence, parts, self.observer.observe_failure)
+        ask = plan.ask
         if ask.units is None and _SLOW.isdisjoint(plan.estimators):
             return work()
         thread = self.threads[_ESTIMATORS if ask.units is None else _PARTS]
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     async def _judge(
-        self, plan: Plan, work: Computation, computed: Computed, found: Scored, source: Source
+        self, plan: Plan, work: Computation, evidence: Evidence, found: Scored, source: Source
     ) -> Judgement:
-        answer, generation = computed.evidence.subject.answer, computed.generation
+        answer, generation = evidence.subject.answer, evidence.generation
         readings: Mapping[str, ProbeReading] = {}
         warned: set[str] = set()
         if generation is not None:
@@ -269,7 +225,7 @@ class Scorer:
             warned.update(generation.warnings)
         if not self.policy.rejects_foreign:
             warned.discard(PROMPT_OUT_OF_DOMAIN)
-        if computed.evidence.subject.withheld:
+        if evidence.subject.withheld:
             warned.add(SAMPLES_LEFT_OUT)
         # Its models may have been replaced meanwhile.
         if self.calibrator.of(models_of(self.workers)) is None:
@@ -312,10 +268,10 @@ def _tell_whole(answer: Sequence, on_token: OnToken) -> None:
     on_token(Token(answer.text))
 
 
-def _stages(computed: Computed, parts_s: float, score_s: float) -> dict[str, float]:
+def _stages(evidence: Evidence, parts_s: float, score_s: float) -> dict[str, float]:
     """Seconds of each stage; 0 for one that was not taken."""
     queue_s = generate_s = 0.0
-    if computed.generation is not None:
-        queue_s, generate_s = computed.generation.queue_s, computed.generation.generate_s
-    spent_s = queue_s, generate_s, computed.similarity_s + parts_s, score_s
+    if evidence.generation is not None:
+        queue_s, generate_s = evidence.generation.queue_s, evidence.generation.generate_s
+    spent_s = queue_s, generate_s, evidence.similarity_s + parts_s, score_s
     return dict(zip(STAGES, spent_s, strict=True))

@@ -19,7 +19,7 @@ async def split(
     answer: str,
     generator: Generator,
     memory: Memory | None,
-    limits: AskLimits | None,
+    limits: AskLimits,
     turn: Turn,
 ) -> Split:
     """The claims of an answer, or why there are none; what was asked is charged to the caller.
@@ -33,8 +33,7 @@ async def split(
     if not (await asyncio.to_thread(spans_of, [answer], ask.tools))[answer]:
         return Split(())
     # Half of the context is the question's.
-    most_tokens = (limits or AskLimits()).max_claim_tokens
-    most_tokens = max(1, min(most_tokens, info.max_context_tokens // 2))
+    most_tokens = max(1, min(limits.max_claim_tokens, info.max_context_tokens // 2))
     request = split_request(ask, answer, most_tokens)
 
     async def compute() -> tuple[Split, bytes | None]:

@@ -30,6 +30,7 @@ from models.units.unit import PREDICTED, Unit, cut, summary
 
 # Why the statistics of tokens cannot be cut to a unit.
 TOKENS_UNKNOWN = "the texts of the answer's tokens are not known"
+_NO_PROBE = "no probe of whole answers is loaded for this model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +202,8 @@ def as_read(parts: Parts, generation: Generation | None) -> Parts:
     return replace(parts, units=tuple(units))
 
 
-def scored(
-    plan: Plan,
-    evidence: Evidence,
-    absent: Mapping[str, str],
-    parts: Parts,
-    on_failure: OnFailure,
-) -> Scored:
+def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) -> Scored:
+    absent = {PREDICTED: _NO_PROBE, **plan.absent, **evidence.absent}
     scores, reasons = score(plan.estimators, evidence.statistics, absent, on_failure)
     if plan.ask.units is None:
         return Scored(scores, reasons)

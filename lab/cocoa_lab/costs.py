@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.scoring.ask import Ask
-from app.scoring.computation import Recorded
 from app.scoring.scorer import Scorer
 from cocoa_lab.recordings import RecordingHeader
 from cocoa_lab.run import Cost, ScoredPrompt
-from cocoa_lab.scoring import ask_of, opinions, recorded_statistics
+from cocoa_lab.scoring import ask_of, opinions, replayed
 from models.estimators import needs
 from models.statistics import supplied_by
 
@@ -37,7 +36,6 @@ async def costs(
     for name in asked.estimators or ():
         groups.setdefault(needs([name]) & _ASKED, []).append(name)
     measured = prompts[:: max(1, len(prompts) // _NUM_MEASURED)][:_NUM_MEASURED]
-    statistics = recorded_statistics(header)
     found = []
     for reads, names in groups.items():
         began = time.process_time()
@@ -48,7 +46,7 @@ async def costs(
             alone = replace(asks_of(own)[0], estimators=tuple(names), cache=False)
             if "p_true_logprob" in reads:
                 await opinions(generation, own, scorer.workers.generator)
-            await scorer.run(alone, Recorded(generation, statistics, prompt.recording.true_false))
+            await replayed(prompt.recording, [own], header, scorer).run(alone)
         ms = 1000 * (time.process_time() - began) / len(measured)
         found.append(Cost(tuple(names), tuple(sorted(reads)), ms))
     return sorted(found, key=lambda cost: -cost.ms)

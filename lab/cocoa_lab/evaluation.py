@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.scoring.ask import Ask
+from app.scoring.deployment import models_of
 from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
 from app.settings import Settings
 from cocoa_lab.calibration.prompts import STATES, StatesFile
 from cocoa_lab.costs import costs
 from cocoa_lab.examples import Example
-from cocoa_lab.loading import RecordedGenerator, lab_scorer, support_of
+from cocoa_lab.loading import lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, Support, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
+from cocoa_lab.replaying import RecordedGenerator, checked_plan, replaying
 from cocoa_lab.run import AUTO, Cost, Draw, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
@@ -148,16 +150,17 @@ async def _run(
 ) -> Run:
     recordings = kept.recordings
     _check_prompts(examples, recordings)
-    statistics = recorded_statistics(header)
+    statistics = recorded_statistics(header, spec.similarities or ())
     empty = Ask(prompt="", sampling=SamplingParams(**header.sampling))
-    estimators = spec.estimators or _supplied_estimators(scorer, empty, statistics)
+    over_recordings = replaying(scorer, statistics)
+    estimators = spec.estimators or _supplied_estimators(over_recordings, empty)
     similarities = spec.similarities or [scorer.workers.default_similarity]
     draws = spec.draws or _default_draws(header.sampling["num_samples"], statistics)
 
     def asks_of(ask: Ask) -> list[Ask]:
         return variants(ask, estimators, spec.strategies, similarities, draws)
 
-    plans = [scorer.plan(ask, statistics) for ask in asks_of(empty)]
+    plans = [checked_plan(over_recordings, ask) for ask in asks_of(empty)]
     started_at = time.monotonic()
     scored = await _score_all(examples, kept, header, asks_of, scorer, on_scored)
     seconds = time.monotonic() - started_at
@@ -247,9 +250,9 @@ def _default_draws(num_samples: int, statistics: frozenset[str]) -> list[Draw]:
     return draws
 
 
-def _supplied_estimators(scorer: Scorer, ask: Ask, statistics: frozenset[str]) -> list[str]:
-    """All that can be scored of recordings with these statistics, sampled as an ask says."""
-    available = scorer.available_statistics(ask, statistics)
+def _supplied_estimators(scorer: Scorer, ask: Ask) -> list[str]:
+    """All that can be scored of recordings, sampled as an ask says."""
+    available = scorer.available_statistics(ask)
     return [name for name in ESTIMATORS if needs([name]) <= available]
 
 
@@ -292,9 +295,9 @@ def _check_prompts(examples: Sequence[Example], recordings: Mapping[str, Recordi
 
 def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     """Similarity functions, and NLI where it is read, by role."""
-    models = {}
+    models, comparers = {}, models_of(workers).comparers
     for plan in plans:
-        models[f"similarity {plan.similarity}"] = _named(workers.comparers[plan.similarity].info)
+        models[f"similarity {plan.similarity}"] = _named(comparers[plan.similarity])
     if workers.nli is not None and any(plan.reads("nli") for plan in plans):
         models["NLI"] = _named(workers.nli.info)
     return models
@@ -304,7 +307,7 @@ def _foreign(plans: Sequence[Plan], workers: Workers) -> list[str]:
     """Roles of pair models that were made for the answers of another language model."""
     found = []
     for plan in plans:
-        if workers.comparers[plan.similarity].info.is_out_of_domain:
+        if models_of(workers).comparers[plan.similarity].is_out_of_domain:
             found.append(f"similarity {plan.similarity}")
         if workers.nli is not None and plan.reads("nli") and workers.nli.info.is_out_of_domain:
             found.append("NLI")

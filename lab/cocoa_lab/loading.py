@@ -1,6 +1,5 @@
 """The scoring core for an offline command: over the models that serve, without probes."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,49 +12,15 @@ from app.scoring.scorer import Scorer
 from app.settings import Settings
 from cocoa_lab.quality import Support
 from cocoa_lab.running import MAX_IN_FLIGHT
-from models.errors import NotReady
 from models.probes.protocol import ProbeConfig
-from models.records import Generation, GenerationRequest, OnToken, Pair
+from models.records import Pair
 from workers.admission import Admission
 from workers.build import build_workers
-from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, Workers
+from workers.protocol import Generator, Workers
 from workers.supervision import running_workers
 
 # What samples show is stored; probes are compared with it by `cocoa probe evaluate`.
 _NO_PROBES = ProbeConfig("", "")
-
-
-class RecordedGenerator:
-    """A model whose generations are recorded: it says what it is, and generates nothing more."""
-
-    busy_since = None
-    num_waiting = 0
-
-    def __init__(self, info: GeneratorInfo) -> None:
-        self.info = info
-        self._closed = asyncio.Event()
-
-    async def run(self) -> None:
-        await self._closed.wait()
-
-    async def warm_up(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        self._closed.set()
-
-    async def generate(
-        self, request: GenerationRequest, on_token: OnToken | None = None
-    ) -> Generation:
-        raise NotReady(f"{self.info.model_id} is not loaded")
-
-    async def first_token_logprobs(
-        self, request: GenerationRequest, groups: Sequence[Sequence[str]]
-    ) -> FirstTokenReply:
-        raise NotReady(f"{self.info.model_id} is not loaded")
-
-
-_: type[Generator] = RecordedGenerator  # mypy holds the class to its protocol
 
 
 @asynccontextmanager

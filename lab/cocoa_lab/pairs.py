@@ -20,19 +20,21 @@ import typer
 
 from app.cli.environment import settings_or_exit
 from app.scoring.ask import Ask
-from app.scoring.computation import Recorded
 from app.scoring.scorer import Scorer
 from app.settings import Settings
-from cocoa_lab.loading import RecordedGenerator, lab_scorer
+from cocoa_lab.loading import lab_scorer
 from cocoa_lab.metrics import auroc, ece
 from cocoa_lab.rendering import markdown_table
+from cocoa_lab.replaying import RecordedGenerator, replaying
 from models.records import Generation, SamplingParams, Sequence
+from models.similarity import BY_MODEL
 from workers.protocol import GeneratorInfo
 
 _HALF = 40  # pairs of a kind that mean the same, and as many that do not
 _AT_ONCE = 32
 _ASKED = ("consistency",)
-_RECORDED = frozenset({"sample_texts"})
+# By the last one "llm" is there.
+_RECORDED = frozenset({"sample_texts", "p_true_logprob"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ async def similarities(
         sampling = SamplingParams(num_samples=1)
         ask = Ask(prompt=pair.question, sampling=sampling, estimators=_ASKED, similarity=name)
         drawn = Generation(_said(pair.first), (_said(pair.second),), 0, 0, "", "")
-        result = await scorer.run(ask, Recorded(drawn, _RECORDED, {}))
+        result = await replaying(scorer, _RECORDED, drawn).run(ask)
         unlike = result.scores["consistency"]
         if unlike is None:
             raise ValueError(f"{name} compares no {pair.kind}: {result.reasons}")
@@ -257,8 +259,10 @@ def main(
     pairs, names = labelled_pairs(), similarity.split(",")
     settings = settings_or_exit()
 
+    generator = None if BY_MODEL in names else _no_model(settings)
+
     async def compared() -> dict[str, list[float]]:
-        async with lab_scorer(settings, _no_model(settings)) as scorer:
+        async with lab_scorer(settings, generator) as scorer:
             return await similarities(pairs, names, scorer)
 
     said = asyncio.run(compared())

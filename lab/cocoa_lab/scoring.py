@@ -1,17 +1,17 @@
 """One prompt of a dataset through the core: its recording, and the scores of its answers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from app.scoring.ask import Ask
-from app.scoring.computation import Recorded
 from app.scoring.derive import TrueFalse
 from app.scoring.plan import generation_request
 from app.scoring.questions import FALSE, TRUE, question_about
 from app.scoring.scorer import Scorer
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
+from cocoa_lab.replaying import replaying, words_of
 from cocoa_lab.run import AnswerScores, Draw
 from cocoa_lab.running import seed_of
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
@@ -19,6 +19,7 @@ from models.estimators import needs
 from models.grammars import grammar_of
 from models.records import Generation, SamplingParams
 from models.selection import Strategy
+from models.similarity import BY_MODEL
 from models.statistics import reads_samples
 from workers.protocol import Generator
 
@@ -67,10 +68,12 @@ def variants(
     return asks
 
 
-def recorded_statistics(header: RecordingHeader) -> frozenset[str]:
-    """What a file of recordings supplies in a generator's place."""
-    p_true = {"p_true_logprob"} if header.asks_p_true else set()
-    return frozenset(header.statistics) | p_true
+def recorded_statistics(
+    header: RecordingHeader, similarities: Collection[str | None] = ()
+) -> frozenset[str]:
+    """What a file of recordings supplies in a generator's place; "llm" asks the model anew."""
+    is_asked = header.asks_p_true or BY_MODEL in similarities
+    return frozenset(header.statistics) | ({"p_true_logprob"} if is_asked else set())
 
 
 async def record(
@@ -100,17 +103,27 @@ async def opinions(generation: Generation, ask: Ask, generator: Generator) -> di
     return dict(zip(texts, pairs, strict=True))
 
 
+def replayed(
+    recording: Recording, asks: Sequence[Ask], header: RecordingHeader, scorer: Scorer
+) -> Scorer:
+    """The scorer for a recording: asks of its prompt are answered by what was written then."""
+    opinions = {}
+    for text, said in recording.true_false.items():
+        opinions[words_of(question_about(text, asks[0]))] = said
+    statistics = recorded_statistics(header, [ask.similarity for ask in asks])
+    return replaying(scorer, statistics, recording.generation, opinions)
+
+
 async def score_recording(
     recording: Recording, asks: Sequence[Ask], header: RecordingHeader, scorer: Scorer
 ) -> list[AnswerScores]:
     """Scores of one prompt under each of its asks; none where it has no generation."""
     if recording.generation is None:
         return []
-    statistics = recorded_statistics(header)
-    recorded = Recorded(recording.generation, statistics, recording.true_false)
+    scorer = replayed(recording, asks, header, scorer)
     results = []
     for ask in asks:  # one after another, so that each finds the pairs of those before
-        result = await scorer.run(ask, recorded)
+        result = await scorer.run(ask)
         subject = result.evidence.subject
         answer_scores = AnswerScores(
             id=recording.id,

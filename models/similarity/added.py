@@ -19,7 +19,8 @@ FUNCTION_WORDS = listed(
     a an the and or of in on at to from by with for as is are was were be been being am has have had
     do does did will would can could may might must shall should it its he she they them his her
     their this that these those there here i you we my your our me us who which what when where how
-    so also very just called known named situated located der die das den dem des ein eine einen
+    so also very just about approximately roughly around circa called known named situated located
+    etwa ungefähr rund environ unos aproximadamente der die das den dem des ein eine einen
     einem einer und oder von vom im auf zu zum zur aus bei mit für als ist sind war waren sein wird
     werden wurde hat haben es er sie ihr ihre dies dieser diese dieses dort hier ich du wir mein
     dein unser wer wann wo wie le la les un une de et ou à au aux dans sur en par avec pour est sont
@@ -54,7 +55,7 @@ _WANTS_YES_OR_NO = re.compile(
 )
 _LONGEST = 500
 _YES = listed("yes yeah yep ja oui sí sì sim")
-_NO = listed("no not nein nicht non pas não не нет")
+_NO = listed("no not nein nicht non pas não не нет nee niet nej inte nei ikke")
 # Endings of Korean nouns, and what Turkish and English nouns have behind an apostrophe.
 _ENDING = re.compile(
     "(?<=[\uac00-\ud7a3])(?:입니다|이다|예요|에서|으로|은|는|이|가|을|를|의|에|로|와|과)$"
@@ -65,6 +66,8 @@ _CONTRACTED = re.compile("'(?:s|m|d|re|ve|ll)$")
 PASSIVE = frozenset(("is", "are", "was", "were"))
 # Without its sign such a number is another one: "10 %" and "10".
 _UNIT_SIGN = re.compile("[%$€£¥₹°]")
+# "A) Lima"
+_CHOICE = re.compile(r"\W*A\s?[).:*\]]")
 # "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
@@ -125,6 +128,7 @@ def added(text: str, asked: Asked) -> str:
         elif not _says_nothing(item) or _is_telling(every, i, text):
             said[i] = item
     new, refused = dict[int, Item](), list[int]()  # "than", "not", which may go with the next word
+    not_chosen = set[str]()
     for i, item in said.items():
         keys = frozenset(_keys(item))
         if any(map(str.isdigit, item.text)) or asked.words.isdisjoint(keys):
@@ -132,10 +136,14 @@ def added(text: str, asked: Asked) -> str:
         elif not asked.offered.isdisjoint(keys):
             if refused and all(_says_nothing(one) for one in every[refused[-1] + 1 : i]):
                 new.pop(refused[-1], None)
+                not_chosen |= keys
             else:
                 new[i] = item
         if item.word in _REFUSES:
             refused.append(i)
+    chosen = {i: item for i, item in new.items() if not_chosen.isdisjoint(_keys(item))}
+    if any(not asked.offered.isdisjoint(_keys(item)) for item in chosen.values()):
+        new = chosen  # "Both are large, but Saturn is smaller than Jupiter."
     return _yes_or_no(every, said, asked) or _text(new) or _text(said) or text
 
 
@@ -181,7 +189,8 @@ def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
     if before.text in SIGNS or (behind and behind[0].text in SIGNS):
         return True
     if len(item.word) == 1 and item.word != "i":
-        return item.text.isupper() and f"{before.text} {item.text}" in text
+        is_choice = i == 0 and bool(_CHOICE.match(text))
+        return item.text.isupper() and (is_choice or f"{before.text} {item.text}" in text)
     if item.text == "I":
         is_behind_name = before.text[:1].isupper() and before.word not in FUNCTION_WORDS
         return is_behind_name or before.word in COUNTED
@@ -222,9 +231,10 @@ def _keys(item: Item) -> Iterator[str]:
     sign = item.frame[0] if item.frame[0] in PREFIXES else ""
     if set(item.frame) - {sign} == set(NUMBER):
         for number in item.numbers:
-            yield f"{sign}{number.values[0] * number.factor}{number.dimension}"
+            measured = number.in_base_unit()[0]
+            yield f"{sign}{measured}{number.dimension}"
             if number.dimension == "share":
-                yield f"{sign}{number.values[0] * number.factor}"
+                yield f"{sign}{measured}"
             if number.dimension == "clock":
                 yield f"{(number.values[0] - 1) % 12 + 1}"
             elif number.dimension not in ("", "month") and not _UNIT_SIGN.search(item.text):

@@ -5,8 +5,11 @@ else ("once", "due") is no number.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+
+# Digits of a rounded number that say which one it is.
+_LEAST_ROUNDED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +20,15 @@ class Number:
         values: 1,000 may be a thousand or one, a billion 1e9 or 1e12; the usual one is first.
         dimension: of its unit; "" for one without.
         factor: of the unit, in the base unit of its dimension.
+        zero: of the unit, in the base unit.
+        step: what its last written digit counts; 0 of a number in words.
     """
 
     values: tuple[Fraction, ...]
     dimension: str = ""
     factor: Fraction = Fraction(1)
+    zero: Fraction = Fraction()
+    step: Fraction = field(default=Fraction(), compare=False)
 
     def may_be(self, other: "Number") -> bool:
         """Whether both can mean one value; one without a unit may have that of the other."""
@@ -29,25 +36,49 @@ class Number:
         if self.dimension and other.dimension:
             if self.dimension != other.dimension:
                 return False
-            ours, theirs = self._in_base_unit(), other._in_base_unit()
+            ours, theirs = self.in_base_unit(), other.in_base_unit()
         elif "share" in (self.dimension, other.dimension):  # 75 and .75 may be 75 %
-            ours, theirs = ((*one.values, *one._in_base_unit()) for one in (self, other))
+            ours, theirs = ((*one.values, *one.in_base_unit()) for one in (self, other))
         elif "clock" in (self.dimension, other.dimension):  # "at 5" may be 5 pm
             ours, theirs = (tuple(hour % 12 for hour in one) for one in (ours, theirs))
-        return not set(ours).isdisjoint(theirs)
+        elif "decade" in (self.dimension, other.dimension):  # 1975 is in the 1970s
+            ours, theirs = (tuple(year - year % 10 for year in one) for one in (ours, theirs))
+        return not set(ours).isdisjoint(theirs) or self._is_rounded(other)
 
     def is_written(self, other: "Number") -> bool:
         """Whether both can mean one value in one unit, which one of them may leave out."""
-        is_one_unit = self.factor == other.factor or "" in (self.dimension, other.dimension)
-        return is_one_unit and self.may_be(other)
+        is_one_unit = (self.factor, self.zero) == (other.factor, other.zero)
+        return (is_one_unit or "" in (self.dimension, other.dimension)) and self.may_be(other)
 
     def is_same(self, other: "Number") -> bool:
         """Whether both mean one value, read in the usual way, in one dimension."""
-        ours, theirs = self._in_base_unit()[0], other._in_base_unit()[0]
-        return self.dimension == other.dimension and ours == theirs
+        ours, theirs = self.in_base_unit()[0], other.in_base_unit()[0]
+        if self.dimension != other.dimension:
+            return False
+        return ours == theirs or self._is_rounded(other)
 
-    def _in_base_unit(self) -> tuple[Fraction, ...]:
-        return tuple(self.factor * value for value in self.values)
+    def _is_rounded(self, other: "Number") -> bool:
+        """Whether one is the other, rounded to three digits or more: 8,848.86 and 8,849."""
+        if self.dimension != other.dimension:
+            return False
+        for one, exact in ((self, other), (other, self)):
+            written = one.values[0]
+            for value in exact.values if one.step else ():
+                if one.factor is not exact.factor:  # of another unit
+                    value = (exact.factor * value + exact.zero - one.zero) / one.factor
+                if _are_near(value, written) and abs(value - written) < one.step / 2:
+                    return len(str(abs(written) / one.step).rstrip("0")) >= _LEAST_ROUNDED
+        return False
+
+    def in_base_unit(self) -> tuple[Fraction, ...]:
+        """The values as they are compared with those in other units of the dimension."""
+        return tuple(self.factor * value + self.zero for value in self.values)
+
+
+def _are_near(value: Fraction, other: Fraction) -> bool:
+    """Within a hundredth, which few are; in integers, since sums of fractions take longer."""
+    scaled = value.numerator * other.denominator
+    return 100 * abs(scaled - other.numerator * value.denominator) <= abs(scaled)
 
 
 def listed(words: str) -> frozenset[str]:
@@ -94,6 +125,7 @@ _SCALED: tuple[
     tuple[tuple[int | Fraction, ...], str], ...
 ] = (  # factors in the usual order, how people write them
     ((10**3,), "thousand tausend mille mil mila k"),
+    ((10**3, 1), "K"),  # of kelvins it is the unit
     ((10**6,), "million millions millionen millón millones milione milioni milhão milhões"),
     ((10**9,), "milliarde milliarden milliard milliards miliardo miliardi"),
     *(((10**3,), w) for w in ("тысяча тысячи тысяч тыс", "bin nghìn ribu")),
@@ -188,9 +220,9 @@ def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
 
 def scales_of(word: str, number: Number) -> tuple[int | Fraction, ...]:
     """What a word behind a number multiplies it by, in the usual order; empty if by nothing."""
-    if word in _SINGULAR and number.values != (Fraction(1),):
+    if word.casefold() in _SINGULAR and number.values != (Fraction(1),):
         return ()
-    return _SCALES.get(word, ())
+    return _SCALES.get(word) or _SCALES.get(word.casefold(), ())
 
 
 def _is_scale(article: str, word: str) -> bool:

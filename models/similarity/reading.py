@@ -66,11 +66,14 @@ _STOP = Item("", ("",))
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
 _TERM = "[A-Za-z0-9\u0370-\u03ff\u221a+*/^.,!\u00b7\\s-]"
 _ARGUMENT = rf"(?:(?![A-Za-z]{{5}})(?:{_TERM}|\({_TERM}{{1,30}}\)))"
+_PROPER = "1/[2-9]|2/[3579]|3/[4578]|4/[579]|5/[6-9]|6/7|7/[89]|8/9"  # "24/7" is no part
 _TOKEN = re.compile(
     rf"""
     (?P<run>[{_NO_BLANKS}]+)
     | (?P<minus>(?<![\w)\]%°])[-\u2212](?=[\d$€£¥₹]|\.\d))?(?P<money>[$€£¥₹]\s?(?=\.?\d))?(?:
         (?P<iso>\d{{4}}-\d\d-\d\d(?!\d))
+      | (?P<decade>(?:1\d|20)\d0|\d0(?:(?<=\bthe\s\d0)|(?<=['\u2019]\d0)|(?=er)))
+            (?:s\b|er(?=\sJahre))
       | (?P<clock>\d{{1,2}}(?::\d\d(?::\d\d)?(?!\d)
           |(?=\s?(?:[ap]\.?m\b|[AP]M\b))(?!\s?am\s+[^\W\d])))
         (?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
@@ -79,16 +82,17 @@ _TOKEN = re.compile(
             \d{{3}}(?:(?P=comma)\d{{3}})*(?!\d))
         (?P<decimals>[.,]\d+)?
       | (?P<version>\d+(?:\.\d+){{2,}})
-      | (?P<fraction>(?<![\d/])(?:1/[234]|2/3|3/4)(?![\d/]))
+      | (?P<fraction>(?<![\d/])(?:{_PROPER})(?![\d/]))
       | 10\^\{{?(?P<power>{_EXPONENT})\}}?
       | (?P<plain>\d+(?:[.,]\d+)?|(?<![\w.)\]])\.\d+)
         (?:\s?[\u00d7x*\u00b7]\s?10\^\{{?(?P<tens>{_EXPONENT})\}}?|[eE](?P<e>{_EXPONENT})(?!\w))?
     )(?P<ordinal>(?:st|nd|rd|th|er|ère|ème|e)\b)?
     | (?P<call>(?<![\w.])(?![A-Z]{{2}})[A-Za-z\u0398\u03a9]{{1,3}}\((?!s\)){_ARGUMENT}{{1,60}}\))
-    | (?P<word>(?<![\w-])-[A-Za-z](?![\w-])|°\s?[CF]\b|(?:km|mi?)/[hs]\b
-        |{_LETTER}+(?:\d+(?:\.\d+)*[^\W_]*|(?:['\u2019.,:-]{_LETTER}+)*)
+    | (?P<word>(?:(?<![\w-])-[A-Za-z]|(?<=\w\s)-[A-Za-z]{{2,3}})(?![\w-])  # options of commands
+        |°\s?[CF]\b|(?:km|mi?)/[hs]\b
+        |{_LETTER}+(?:\d+(?:\.\d+)*[^\W_]*|(?:['\u2019.:-]{_LETTER}+)*)
          (?:[+#]+(?!\w)|(?<=[A-Z])[-\u2212](?!\w))?)
-    | (?P<mark>[%$€£¥₹]|&(?!&))
+    | (?P<mark>[%‰$€£¥₹]|&(?!&))
     | (?P<stop>[,;.?])(?!\w)
     | (?P<sign>[-+*/:^=<>|&!±\u00ac\u00d7\u00f7\u2013\u2190-\u22ff]+)
     """,
@@ -97,15 +101,21 @@ _TOKEN = re.compile(
 _MARKS = re.compile(
     r"\\(?:boxed|text|mathrm|mathbf)\{([^{}]*)\}|\\[()\[\],;! ]|\$(?=\S)([^$]*[^\s$])\$(?!\d)"
 )
-_HALVES = re.compile("1/[234]|2/3|3/4")
+_HALVES = re.compile(_PROPER)
 _INITIALS = re.compile(r"(?<![\w.])(?:[A-Z]\.(?: ?[A-Z]\.)+|[^\W\d_](?:\.[^\W\d_])+(?!\w)\.?)")
 _MIXED = re.compile(r"(?<=\d)(?=\\[dt]?frac)")
 _FRACTION = re.compile(r"\\[dt]?frac\{(\w+)\}\{(\w+)\}")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
-_LINE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_LINE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉", "0123456789-0123456789")
 _WRITTEN = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3"}
 _WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\pm": "±", r"\%": "%", r"\log": "log"}
-_ROOT = re.compile(r"\\sqrt(?:\{(\w+)\})?")
+_ROOT = re.compile(r"\\sqrt(?:\{(\w+)\})?|\bsqrt\((\w+)\)")
+_PI, _AT_PI = re.compile(r"(?<![^\W_])pi(?![^\W_])"), re.compile(r"(?<=[^\W_])(?=π)|(?<=π)(?=\w)")
+_AND_A_HALF = re.compile(
+    r"(\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)) and (?:a|one) half\b", re.I
+)
+_BY = re.compile(r"(?<=\d)\s?[x\u00d7]\s?(?=\d)")  # "10x20"
+_HYPHEN = re.compile(r"(?<=[a-z])-(?=(?:half|third|quarter|fifth|tenth)s?\b)")  # "two-thirds"
 _GREEK = re.compile(
     r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|pi|rho|sigma|tau|phi|omega)(?![a-z])", re.I
 )
@@ -147,10 +157,13 @@ _remembered = lru_cache(maxsize=128)(_read)
 def _plain(text: str) -> str:
     """The text without marks of LaTeX; raised digits behind ^, and fractions with a slash."""
     text = _FRACTION.sub(r"\1/\2", _MIXED.sub(" ", text))
-    text = _ROOT.sub(r"√\1", _GREEK.sub(_greek, _TUPLE.sub(_with_signs, text)))
+    text = _ROOT.sub(r"√\1\2", _GREEK.sub(_greek, _TUPLE.sub(_with_signs, text)))
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
-    text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_LINE)}", text)
+    text = _RAISED.sub(lambda raised: f"^{raised[0]}", text).translate(_LINE)
+    text = _AND_A_HALF.sub(r"\1 1/2", _BY.sub(" * ", _HYPHEN.sub(" ", _PI.sub("π", text))))
+    if "π" in text:
+        text = _AT_PI.sub(" ", text)
     return _MARKS.sub(r" \1\2 ", with_joined_initials(in_digits(text)))
 
 
@@ -267,6 +280,9 @@ def _in_digits(match: re.Match[str]) -> Item:
     if match["date"]:
         day, month, year = map(Fraction, match["date"].split("."))
         return Item(text, 3 * NUMBER, (Number((day,)), Number((month,), "month"), Number((year,))))
+    if match["decade"]:
+        year = Fraction(match["decade"])
+        return Item(text, NUMBER, (Number((year + 1900 * (year < 100),), "decade"),))
     if match["clock"]:
         parts = list(map(Fraction, match["clock"].split(":")))
         if match["half"]:
@@ -276,9 +292,13 @@ def _in_digits(match: re.Match[str]) -> Item:
     if match["version"]:
         numbers = tuple(Number((_exact(part),)) for part in match["version"].split("."))
         return Item(text, ("#", *(".", "#") * (len(numbers) - 1)), numbers)
-    unit = unit_of((match["money"] or "").strip()) or ("", Fraction(1))
-    scale = -1 if match["minus"] else 1
-    return Item(text, NUMBER, (Number(tuple(scale * value for value in _values(match)), *unit),))
+    sign, unit = -1 if match["minus"] else 1, unit_of((match["money"] or "").strip()) or ()
+    number = Number(tuple(sign * value for value in _values(match)), *unit)
+    if match["plain"] or match["grouped"]:
+        written = (match["decimals"] or match["plain"] or "").replace(",", ".")
+        exponent = int((match["tens"] or match["e"] or "0").replace("\u2212", "-"))
+        number = replace(number, step=Fraction(10) ** (exponent - len(written.partition(".")[2])))
+    return Item(text, NUMBER, (number,))
 
 
 def _exact(digits: str) -> Fraction:
@@ -310,16 +330,16 @@ def _joined(items: Sequence[Item]) -> Iterator[Item]:
             yield items[start]
             i = start + 1
             continue
-        while i < len(items) and (scales := scales_of(words[i], number)):
+        while i < len(items) and (scales := scales_of(items[i].text, number)):
             values = [value * scale for value in number.values for scale in scales]
             value, behind = in_words(words, i + 1)
             i += 1
             if value is not None and value < min(scales):
                 values, i = [one + value for one in values], behind
-            number = replace(number, values=tuple(values))
+            number = replace(number, values=tuple(values), step=number.step * scales[0])
         unit, behind = _unit_at(items, i + (words[i : i + 1] != [] and words[i] in DEGREES))
         if unit and not number.dimension:
-            number, i = Number(number.values, *unit), behind
+            number, i = Number(number.values, *unit, step=number.step), behind
         yield Item(" ".join(item.text for item in items[start:i]), NUMBER, (number,))
 
 
@@ -352,14 +372,17 @@ def _number_at(
         if words[start].split("-")[0] not in FIRST_WORDS:
             return None, start
         value, end = in_words(words, start)
-        return (None if value is None else Number((Fraction(value),))), end
-    if items[start].frame != NUMBER:
+        if value is None:
+            return None, end
+        number = Number((Fraction(value),))
+    elif items[start].frame == NUMBER:
+        [number], end = items[start].numbers, start + 1
+    else:
         return None, start
-    [number], behind = items[start].numbers, items[start + 1 : start + 2]
-    if behind and _HALVES.fullmatch(behind[0].text):  # 2 1/2
-        part = behind[0].numbers[0].values[0]
-        return replace(number, values=tuple(one + part for one in number.values)), start + 2
-    return number, start + 1
+    if end < len(items) and _HALVES.fullmatch(items[end].text):  # 2 1/2
+        part = items[end].numbers[0].values[0]
+        return Number(tuple(one + part for one in number.values)), end + 1
+    return number, end
 
 
 def _summed(items: Sequence[Item]) -> Iterator[Item]:
@@ -371,7 +394,8 @@ def _summed(items: Sequence[Item]) -> Iterator[Item]:
             rest = smaller.values[0] * smaller.factor / larger.factor
             is_measure = larger.dimension in ("length", "mass", "time")
             if is_measure and larger.dimension == smaller.dimension and 0 < rest < 1:
-                whole = replace(larger, values=(larger.values[0] + rest,))
+                step = smaller.step * smaller.factor / larger.factor
+                whole = replace(larger, values=(larger.values[0] + rest,), step=step)
                 before = Item(f"{before.text} {item.text}", NUMBER, (whole,))
                 continue
         if before:

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from typing import Literal
 
 from models.similarity.added import FUNCTION_WORDS, PASSIVE
-from models.similarity.numbers import JOINING, Number, listed
+from models.similarity.numbers import JOINING, MONTH_OF, Number, listed
 from models.similarity.reading import NUMBER, SIGNS, Item, read
 
 Relation = Literal["same", "different"]
@@ -54,9 +54,21 @@ _OPPOSITES = """
     nobody, everything nothing, all none, mehr weniger, über unter, vor nach, wahr falsch,
     norden süden, osten westen, größer kleiner, alle niemand, plus moins, avant après, nord sud,
     est ouest, vrai faux, más menos, antes después, norte sur, este oeste, mayor menor, più
-    meno, prima dopo, mais menos, depois antes
+    meno, prima dopo, mais menos, depois antes, yes no, ja nein, oui non, sí no, sì no, sim não,
+    да нет, monday tuesday wednesday thursday friday saturday sunday,
+    montag dienstag mittwoch donnerstag freitag samstag sonntag,
+    lundi mardi mercredi jeudi vendredi samedi dimanche,
+    lunes martes miércoles jueves viernes sábado domingo,
+    lunedì martedì mercoledì giovedì venerdì sabato domenica,
+    second minute hour day week month quarter year decade century,
+    seconds minutes hours days weeks months quarters years decades centuries,
+    spring summer autumn winter, morning afternoon evening night
 """
-_OPPOSED = frozenset(frozenset(pair.split()) for pair in _OPPOSITES.split(","))
+_OPPOSED = frozenset(
+    frozenset(two) for words in _OPPOSITES.split(",") for two in combinations(words.split(), 2)
+)
+# "No, it is safe." denies what was asked.
+_NO_AND_MORE = re.compile(r"\W*(?:no|nein|non|não|нет)(?:[,;!]|\.\s)\s*[^\W\d]", re.IGNORECASE)
 # Between two names that may change places: "Spain borders France", "Anna plays with Bert".
 _MUTUAL = listed(
     """
@@ -84,7 +96,7 @@ class Reading:
         frame: its words in lower case without articles; a sign in the place of each number.
         numbers: in the order of the frame, those of one list in ascending order.
         affirmed: the frame without words that negate or affirm.
-        is_negated: whether it has a word that negates.
+        is_negated: whether it has a word that negates, beside a "no" to what was asked.
         names: of a whole text, words behind an article, or with a capital that do not begin it.
     """
 
@@ -114,7 +126,8 @@ def reading(text: str, *, is_whole: bool = True) -> Reading:
         is_noun = before.word in _ARTICLES and len(before.word) > 1  # French "a" is "has"
         if is_whole and (is_noun or item.text[:1].isupper()):
             names |= {*_words(item, is_first=False, following=_END)}
-    return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(frame), frozenset(names))
+    denies = frame[bool(_NO_AND_MORE.match(text)) :]
+    return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(denies), frozenset(names))
 
 
 def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation | None:
@@ -154,7 +167,7 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
     if not ours.isdisjoint(theirs):
         return None if a.numbers else "same"
     if len(a.frame) == len(b.frame) and all(map(_are_same_or_opposed, a.frame, b.frame)):
-        return "different"
+        return _in_one_list(a.frame, b.frame)
     names = a.names | b.names
     if (ours, theirs) != ({a.frame}, {b.frame}):
         names |= {a.frame[0], b.frame[0]}
@@ -220,14 +233,26 @@ def _are_exchanged(frame: Sequence[str], other: Sequence[str], names: frozenset[
     return False
 
 
+def _in_one_list(frame: Sequence[str], other: Sequence[str]) -> Relation | None:
+    """How two frames are related that differ in opposed words: "A and B" is "B and A"."""
+    if sorted(frame) != sorted(other):
+        return "different"
+    differ = [i for i in range(len(frame)) if frame[i] != other[i]]
+    between = frozenset(frame[differ[0] : differ[-1]]) - {frame[i] for i in differ}
+    joining = between & JOINING
+    if not all(word.isupper() for word in between - joining):
+        return "different"
+    return "same" if joining else None  # whether order counts, a model has to say
+
+
 def _are_same_or_opposed(word: str, other: str) -> bool:
     if word == other or (word.isupper() and other.isupper()):  # labels
         return True
     if word in SIGNS and other in SIGNS:
         return not {word, other} <= _OF_SCORES
-    return (
-        {word, other} in _OPPOSED or word == _UN.sub("", other, 1) or other == _UN.sub("", word, 1)
-    )
+    if {word, other} in _OPPOSED or (word in MONTH_OF and other in MONTH_OF):
+        return MONTH_OF.get(word) != MONTH_OF.get(other) or word not in MONTH_OF
+    return word == _UN.sub("", other, 1) or other == _UN.sub("", word, 1)
 
 
 def _in_one_frame(ours: Sequence[Number], theirs: Sequence[Number]) -> Relation | None:
@@ -270,7 +295,8 @@ def _words(item: Item, *, is_first: bool, following: Item) -> Sequence[str]:
     word = item.word
     begins = is_first or following.text.islower()  # a sentence; "The Hague" is a name
     is_article = item.text.islower() or (begins and len(word) > 1)  # "O negative", "A minor"
-    if word in _ARTICLES and following is not _END and is_article:
+    is_term = following.frame[0] in SIGNS  # "a - b"
+    if word in _ARTICLES and following is not _END and is_article and not is_term:
         return []
     if word == "no" and (following.numbers or following.text[:1].isupper()):
         return ["no."]  # "No. 5"; in Portuguese "in the"
@@ -279,7 +305,7 @@ def _words(item: Item, *, is_first: bool, following: Item) -> Sequence[str]:
     if word.endswith("n't"):
         verb = word.removesuffix("n't")
         return [_BEFORE_NOT.get(verb, verb), "not"]
-    if _LABEL.fullmatch(item.text):
+    if _LABEL.fullmatch(item.text) and not is_term:
         return [item.text]
     if elided := _ELIDED.fullmatch(word):
         return [f"{elided[1]}e", elided[2]]
@@ -289,4 +315,4 @@ def _words(item: Item, *, is_first: bool, following: Item) -> Sequence[str]:
 
 
 def _order(number: Number) -> tuple[str, Fraction]:
-    return number.dimension, max(number.values) * number.factor
+    return number.dimension, max(number.in_base_unit())

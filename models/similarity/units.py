@@ -2,8 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from typing import NamedTuple
 
-Unit = tuple[str, Fraction]  # its dimension, and its factor in the base unit of that
+
+class Unit(NamedTuple):
+    """What a number measures.
+
+    Attributes:
+        dimension: what is measured.
+        factor: of the unit in the base unit of its dimension.
+        zero: of the unit, in the base unit; not 0 for temperatures.
+    """
+
+    dimension: str
+    factor: Fraction
+    zero: Fraction = Fraction()
+
 
 _PREFIXES = {
     "n": ("1e-9", "nano"),
@@ -61,16 +75,20 @@ _OTHERS = (
     *(("length^2", f, w) for f, w in ((1e4, "ha hectare hectares"), (4046.8564224, "acre acres"))),
     ("energy", 3.6e6, "kwh"),
     ("share", 0.01, "% percent prozent pct"),
+    ("share", 0.001, "‰ promille permille"),
     *(("year after Christ", f, w) for f, w in ((-1, "bc bce"), (1, "ad ce"))),
-    ("temperature C", 1, "°c celsius"),
-    ("temperature F", 1, "°f fahrenheit"),
     ("dollar", 1, "$ usd dollar dollars"),
     ("euro", 1, "€ eur euro euros"),
     ("yen", 1, "¥ yen jpy"),
     ("rupee", 1, "₹ inr rupee rupees"),
 )
 DEGREES = frozenset(("degree", "degrees", "grad", "degrés", "grados", "gradi", "graus"))
-_HOUR: Unit = ("time", Fraction(3600))
+_TEMPERATURES = (  # the unit in degrees Celsius, its zero, how people write it
+    (Fraction(1), Fraction(0), "°c celsius"),
+    (Fraction(5, 9), Fraction(-160, 9), "°f fahrenheit"),
+    (Fraction(1), Fraction("-273.15"), "kelvin kelvins"),
+)
+_HOUR = Unit("time", Fraction(3600))
 # In front of a unit, or behind it.
 POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2}
 POWERS |= {"carré": 2, "carrés": 2, "cuadrado": 2, "cuadrados": 2, "quadrati": 2, "quadrados": 2}
@@ -80,27 +98,29 @@ PER = frozenset(("per", "an", "a", "pro", "par", "por"))
 
 def raised(unit: Unit, power: int) -> Unit:
     """A unit to a power: square metres."""
-    dimension, factor = unit
-    return unit if power == 1 else (f"{dimension}^{power}", factor**power)
+    return unit if power == 1 else Unit(f"{unit.dimension}^{power}", unit.factor**power)
 
 
 def _metric() -> Iterator[tuple[str, Unit]]:
     for dimension, sign, prefixes, names in _METRIC:
         for name in names.split():
-            yield name, (dimension, Fraction(1))
-        yield sign, (dimension, Fraction(1))
+            yield name, Unit(dimension, Fraction(1))
+        yield sign, Unit(dimension, Fraction(1))
         for prefix in prefixes:
             factor, words = _PREFIXES[prefix]
-            yield prefix + sign, (dimension, Fraction(factor))
+            unit = Unit(dimension, Fraction(factor))
+            yield prefix + sign, unit
             for word in words.split():
-                yield from ((word + name, (dimension, Fraction(factor))) for name in names.split())
+                yield from ((word + name, unit) for name in names.split())
 
 
 def _units() -> dict[str, Unit]:
-    units = {word: (d, Fraction(str(f))) for d, f, words in _OTHERS for word in words.split()}
+    units = {word: Unit(d, Fraction(str(f))) for d, f, words in _OTHERS for word in words.split()}
+    for factor, zero, words in _TEMPERATURES:
+        units |= dict.fromkeys(words.split(), Unit("temperature", factor, zero))
     units |= _metric()
     for word, unit in list(units.items()):
-        if unit[0] == "length":
+        if unit.dimension == "length":
             units |= {f"{word}2": raised(unit, 2), f"quadrat{word}": raised(unit, 2)}
             units |= {f"{word}3": raised(unit, 3), f"kubik{word}": raised(unit, 3)}
         if len(word) > 1:  # of one letter, N is a unit, and n none
@@ -114,19 +134,21 @@ _UNITS: Mapping[str, Unit] = _units()
 def unit_of(text: str) -> Unit | None:
     """What a word or sign measures; None for none.
 
-    >>> unit_of("mW"), unit_of("KG")
-    (('power', Fraction(1, 1000)), ('mass', Fraction(1000, 1)))
+    >>> unit_of("KG")
+    Unit(dimension='mass', factor=Fraction(1000, 1), zero=Fraction(0, 1))
     """
     return _UNITS.get(text) or _UNITS.get(text.casefold())
 
 
 def speed_of(unit: Unit, time: Unit) -> Unit | None:
     """A length in an hour or a second; None where that is no speed."""
-    if unit[0] != "length" or time[0] != "time" or time[1] not in (1, 3600):
+    if unit.dimension != "length" or time.dimension != "time" or time.factor not in (1, 3600):
         return None
-    return "speed", unit[1] / time[1] * Fraction("3.6")
+    return Unit("speed", unit.factor / time.factor * Fraction("3.6"))
 
 
 def energy_of(unit: Unit, time: Unit | None) -> Unit | None:
     """A power over an hour; None where that is no energy."""
-    return ("energy", unit[1] * 3600) if unit[0] == "power" and time == _HOUR else None
+    if unit.dimension != "power" or time != _HOUR:
+        return None
+    return Unit("energy", unit.factor * 3600)

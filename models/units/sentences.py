@@ -12,7 +12,7 @@ from models.units.markdown import Block, blocks
 # Frequent words that tell languages apart whose abbreviations differ; the first is the default.
 _WORDS = {
     "en": "the of and is was to that it are for with on",
-    "de": "der die das und ist nicht ein eine wurde mit von dem den auf im am er kam war",
+    "de": "der die das und ist nicht ein eine wurde mit von dem den auf im am er kam war sie ihren",
     "es": "el la los las es una que por con del fue",
     "fr": "le la les et est une des que dans du pour au",
     "it": "il lo gli una che di della per con nel",
@@ -25,6 +25,12 @@ _MAX_WORDS_READ = 1000
 _WORD = re.compile(r"[^\W\d_]{2,}")  # a letter alone is often an initial
 # A number of a list that is written inline, which the splitter takes for a sentence.
 _NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
+# German: "im 19. Jahrhundert", "der 2. Weltkrieg"; what comes is a noun, and so has a capital.
+_GERMAN_ORDINAL = re.compile(
+    r"\b(?:d(?:er|ie|as|e[mns])|[ai]m|vo[mn]|zu[mr]|beim|ins|bis|seit|[msk]?ein\w{,2}|ihr\w{,2}"
+    r"|unser\w{,2})\s+\d{1,3}\.\s*$",
+    re.IGNORECASE,
+)
 # A line of a list without markers: "Capital: Lima".
 _LABELLED = re.compile(r"(?:^|(?<=\n))[^\W\d_a-z][^\n:.!?]{0,40}:[ \t]+\S")
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
@@ -32,7 +38,7 @@ _SAYS_SOMETHING = re.compile(r"[^\W_]")
 # letter or a Roman numeral.
 _GOES_ON = re.compile(
     r"(?:^|[^\w.])(?:approx|vs|v|cf|ca|incl|excl|esp|resp|viz|dept|eds?|[a-z]\.k\.a|mmes?|mlles?"
-    r"|(?-i:MM?|Mgr))\.$",
+    r"|(?-i:MM?|Mgr|EE))\.$",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(
@@ -147,7 +153,9 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
     for found in get_sentence_boundaries(language, plain):
         end = block.start + found["end_index"]
         if end < block.end and (
-            _NUMBER.match(text, begins_at, end) or _goes_on(text, begins_at, end, block.end)
+            _NUMBER.match(text, begins_at, end)
+            or (language == "de" and _GERMAN_ORDINAL.search(text, begins_at, end))
+            or _goes_on(text, begins_at, end, block.end)
         ):
             continue
         if _claims(text[begins_at:end]):

@@ -7,7 +7,7 @@ import pytest
 
 from app.scoring.ask import Ask
 from app.scoring.check import check
-from app.scoring.deployment import AskLimits
+from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.plan import make_plan
 from models.errors import InvalidRequest
 from tests.api.openai_calls import CHAT, answered, post, uncertainty_of
@@ -91,7 +91,7 @@ def test_as_many_images_are_fetched_as_the_deployment_lets_its_server_fetch():
         check(make_plan(replace(ask, estimators=("sp",)), deployment), deployment)
 
     allowed(AskLimits(max_image_urls=2))
-    allowed(None)
+    allowed(UNBOUNDED)
     with pytest.raises(InvalidRequest, match="at most 1 images are fetched") as caught:
         allowed(AskLimits(max_image_urls=1))
     assert caught.value.field == "messages.0.content.2.image_url.url"

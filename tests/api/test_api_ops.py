@@ -63,7 +63,13 @@ async def test_the_version_names_models_and_limits(service):
     assert result["model_self_test_tokens"] is None, "the fake is no model that could be tried"
     assert result["default_similarity"] == "fake"
     weightless = {name: {"id": name, "revision": None} for name in ("added", "rouge_l", "jaccard")}
-    assert result["similarity_models"] == {"fake": fake, "nli": fake, "align": fake, **weightless}
+    assert result["similarity_models"] == {
+        "fake": fake,
+        "nli": fake,
+        "align": fake,
+        "llm": fake,
+        **weightless,
+    }
     assert result["limits"] == {
         "max_body_bytes": 1_000_000,
         "max_concurrent_items": 2,

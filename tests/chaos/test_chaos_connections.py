@@ -257,6 +257,11 @@ def closed(service, reason):
     return registry.get_sample_value("cocoa_closed_connections_total", {"reason": reason})
 
 
+def counted(service, status):
+    labels = {"route": "none", "status": str(status)}
+    return service.telemetry.registry.get_sample_value("cocoa_requests_total", labels)
+
+
 async def test_where_too_many_are_open_the_oldest_that_is_idle_makes_room():
     async with listening(limits=Limits(max_connections=2)) as (service, port, _):  # noqa: SIM117
         async with connected(port) as first, connected(port) as second, connected(port) as third:
@@ -268,7 +273,7 @@ async def test_where_too_many_are_open_the_oldest_that_is_idle_makes_room():
 
 
 async def test_where_all_have_a_request_under_way_only_health_checks_get_in():
-    async with listening(limits=Limits(max_connections=3)) as (_, port, gate):
+    async with listening(limits=Limits(max_connections=3)) as (service, port, gate):
         async with connected(port) as a, connected(port) as b, connected(port) as c:
             for number, client in enumerate((a, b, c), start=1):
                 await client.send(REQUEST)
@@ -278,6 +283,8 @@ async def test_where_all_have_a_request_under_way_only_health_checks_get_in():
                 assert await health.answer() == (200, {"status": "alive"})
                 await fourth.send(REQUEST)
                 assert await fourth.error() == (429, "overloaded")
+                assert await fourth.closed() == b""
+            assert counted(service, 429) == 1
             gate.opened.set()
             for client in (a, b, c):
                 assert (await client.answer())[0] == 200

@@ -7,7 +7,6 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from app.scoring.ask import Caller
 from tests.chaos.listening import listening
 from tests.made_keys import key_of, keys_in
 
@@ -69,7 +68,7 @@ async def test_a_limit_of_the_key_is_a_rate_limit_error_which_says_when(tmp_path
 async def test_the_client_waits_as_long_as_a_limit_says_and_then_gets_in(tmp_path):
     limits = {"requests_per_minute": 30}
     async with client_of(tmp_path, max_retries=2, **limits) as (service, client):
-        service.core.access.charge_requests(Caller("one"), 30)
+        service.core.access.charge("one", requests=30)
         began = time.monotonic()
         answered = await client.chat.completions.create(**ASKED)
     assert answered.choices[0].uncertainty

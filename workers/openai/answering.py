@@ -1,6 +1,5 @@
 """One request at one server: its answer and its samples, side by side."""
 
-import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -10,27 +9,21 @@ from typing import Any
 from models import records
 from models.engines.protocol import fitted
 from models.errors import EngineError, InvalidRequest
-from models.records import (
-    DEFAULT_NEW_TOKENS,
-    AnswerForm,
-    Generation,
-    GenerationRequest,
-    ProbeReading,
-)
+from models.records import DEFAULT_NEW_TOKENS, AnswerForm, Generation, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, fields_of
-from models.units.tool_calls import Call, names_of, read
 from models.waves import num_further
 from workers.calling import Listener, together
-from workers.calls import Rejected
 from workers.client import Unreachable
-from workers.openai import replies, requests
+from workers.openai import logprobs, replies, requests
 from workers.openai.found import SCALED
+from workers.openai.grammars import check_followed, for_tokens, under_grammar
 from workers.openai.profiles import FILTERED, TOO_LONG
-from workers.openai.prompts import ModelCalls, for_tokens, render
+from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
-from workers.openai.replies import Choice
+from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt
 from workers.openai.streaming import Teller, behind_reasoning, is_reasoned, merged
+from workers.refusals import Rejected
 
 # Tokens of a reasoning's tags, at most.
 _TAGS = 8
@@ -51,13 +44,15 @@ class OpenAIRequest:
         self._can = calls.can
         self._request = request
         self._listener = listener
+        # Whether the server is told in its own way that a call has to come.
+        self._holds_calls = calls.can.holds_calls(request)
         self._prompt = Prompt()
-        self._seed = self._prompt_tokens = 0
+        self._seed = self._prompt_tokens = self._most = 0
         self._warnings: dict[str, None] = {}
         self._absent: dict[str, str] = {}
         # Why log-probs of the answer, and of samples, were not read.
         self._unread: dict[bool, str] = {}
-        self._readings: dict[str, ProbeReading] = {}
+        self._readings: dict[str, records.ProbeReading] = {}
         self._form: AnswerForm = "literal"
 
     async def run(self) -> Generation:
@@ -85,6 +80,7 @@ class OpenAIRequest:
         if not asked.num_drawn:
             forms = await forms_of(self._calls, self._prompt, asked.answer)
         self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
+        self._most = self._request.sampling.max_new_tokens or 0
         is_drawn = asked.answer is None and bool(can.no_greedy)
         num = num_further(asked, None, ())
         if num and is_drawn:  # the first draw is the answer
@@ -170,9 +166,11 @@ class OpenAIRequest:
     async def _greedy(self) -> records.Sequence:
         body = self._body(0)
         [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
-        if self._can.columns is not None:
-            replies.check_mark(choice, self._can)
-            self._readings = replies.readings_of(choice, self._can, self._request.statistics)
+        if (columns := self._can.columns) is not None:
+            columns.check_mark(choice.tops)
+            wanted = self._request.statistics & self._can.probes.keys()
+            probes = {name: self._can.probes[name] for name in wanted}
+            self._readings = columns.readings(choice.tops, probes)
         return await self._sequence(choice, 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
@@ -211,9 +209,8 @@ class OpenAIRequest:
             is_of_prompt = refusal.code in TOO_LONG | FILTERED
             if num == 1 or is_of_prompt or refusal.status not in (400, 413, 422):
                 raise
-            half = num // 2  # maybe they are too many for one call
-            found = await self._drawn(body, half, seed, place)
-            self._can.draws_at_most(half)
+            # Maybe they are too many for one call.
+            found = await self._drawn(body, num // 2, seed, place)
         if (num_found := len(found)) < num:
             self._can.draws_at_most(num_found)
             found += await self._drawn(body, num - num_found, seed + num_found, place - num_found)
@@ -224,9 +221,9 @@ class OpenAIRequest:
         can, request, wanted = self._can, self._request, self._wanted(index)
         num_tops = request.num_tops * any(bool(one) == bool(index) for one in request.tops_of)
         mode, num_columns = "", 0
-        if not index or "token_entropies" in wanted:
-            read = frozenset() if index else request.statistics
-            mode, num_columns = requests.mode_of(can, read)
+        if can.columns is not None and (not index or "token_entropies" in wanted):
+            reads_probes = not index and bool(request.statistics & can.probes.keys())
+            mode, num_columns = can.columns.mode(reads_probes=reads_probes)
         top: int | None = None
         # Where it parts no reasoning itself, texts of tokens alone tell where one ends.
         is_parted_here = can.profile.tokenizes and can.tags is not None
@@ -246,7 +243,7 @@ class OpenAIRequest:
             body[requests.BUDGET] = most
         if request.grammar is None or self._holds_calls:
             return body
-        return body | requests.under_grammar(can, self._prompt, request.grammar)
+        return body | under_grammar(can, self._prompt, request.grammar)
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
@@ -260,11 +257,11 @@ class OpenAIRequest:
             reply = merged(told[0], has_ended=told[1])
         else:
             reply = await self._calls.post(path, body, max_bytes)
-        choices = replies.read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
+        found = read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
         usage = reply.get("usage") or {}
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
-        return replies.counted(usage, choices, self._most)
+        return replies.counted(usage, found, self._most)
 
     async def _sequence(self, choice: Choice, index: int) -> records.Sequence:
         """The answer, 0, or a sample, of which the server tells this."""
@@ -314,12 +311,12 @@ class OpenAIRequest:
             return ""
         covered, num_untold = None, 0
         if choice.token_ids is None:  # else special tokens may not be shown in the text
-            covered = replies.are_of(texts, text, is_cut=choice.finish_reason == "length")
+            covered = logprobs.are_of(texts, text, is_cut=choice.finish_reason == "length")
             # Tokens that end a text, and that not every server tells.
             num_untold = 1 + sum(map(len, self._request.sampling.stop))
         if covered is None:
             covered = choice.num_missing <= num_untold
-        return "" if covered else replies.UNCOVERED
+        return "" if covered else logprobs.UNCOVERED
 
     def _other_law(self, index: int) -> str:
         """Why log-probs of the answer, 0, or of samples are not those that are wanted, or ""."""
@@ -333,30 +330,5 @@ class OpenAIRequest:
         """Fields of the answer, 0, or of samples, that hold what is wanted of their tokens."""
         return fields_of(self._request.statistics, "samples" if index else "answer")
 
-    @property
-    def _holds_calls(self) -> bool:
-        """Whether the server is told in its own way that a call has to come."""
-        return self._can.holds_calls(self._request)
-
-    @property
-    def _most(self) -> int:
-        return self._request.sampling.max_new_tokens or 0
-
     def _warn(self, code: str) -> None:
         self._warnings[code] = None
-
-
-def check_followed(request: GenerationRequest, text: records.Sequence, *, is_call: bool) -> None:
-    """Refuse a finished text that cannot have followed its schema, or has not called a tool."""
-    if request.grammar is None or text.is_withheld or text.finish_reason != "stop":
-        return
-    if is_call:
-        calls = read(text.text, names_of(request.tools))
-        if not any(isinstance(one, Call) for one in calls):
-            raise EngineError("the server of the model has not called the tool that it had to")
-    elif request.grammar.kind == "json_schema":
-        try:
-            json.loads(text.text)
-        except (ValueError, RecursionError):
-            message = "the server of the model has not held a text to its schema"
-            raise EngineError(message) from None

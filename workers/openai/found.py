@@ -3,7 +3,7 @@
 Other modules call it `can`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from models.locations import public_name
 from models.records import MAX_TOPS, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from models.units.reasoning import Tags
+from workers.openai.logprobs import Columns
 from workers.openai.profiles import Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
 
@@ -24,36 +25,10 @@ _LEAST_FIRST_TOKENS = 5
 UNKNOWN_CONTEXT = 1_048_576
 
 # By which other weights are noticed: the greedy answer to a fixed prompt, and the mean log-prob of
-# its tokens where they have any; None for what the same weights answer differently.
-Fingerprint = tuple[str, float | None] | None
+# its tokens where they have any.
+Fingerprint = tuple[str, float | None]
 # Nats between the means of two answers of the same weights, at most.
 _MEANS_APART = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """What the plugin `cocoa-vllm` tells with each token of a request that opts in.
-
-    Attributes:
-        mark: changes with weights and probes.
-        revision: of the weights, its first digits; "" where it knows none.
-        probes: first digits of their sha256, in the order of their columns.
-        no_light: why there are no probes' columns; "" where there are.
-    """
-
-    mark: int
-    revision: str
-    probes: tuple[str, ...]
-    no_light: str = ""
-
-    def places(self, known: Mapping[str, ProbeInfo]) -> dict[str, int]:
-        """Which of its probes each known one is, by the statistic that it predicts."""
-        found: dict[str, int] = {}
-        for name, probe in known.items():
-            for place, digits in enumerate(self.probes):
-                if probe.sha256.startswith(digits):
-                    found.setdefault(name, place)
-        return found
 
 
 @dataclass(slots=True)
@@ -76,7 +51,7 @@ class OpenAIServer:
         reasons: whether its model was seen to reason; None until it was tried.
         tags: around its reasonings, where its texts show them.
         no_images: why it reads no images in chats; "" where it does.
-        fingerprint: see `Fingerprint`.
+        fingerprint: None where the same weights answer now so, now otherwise.
         probes: by the statistic that each predicts, those that its plugin reads.
         revision: of its weights, as the deployment says; None where it leaves that to the server.
         is_routed: whether it is a router, behind which replicas come and go, and which may hide
@@ -98,7 +73,7 @@ class OpenAIServer:
     reasons: bool | None = None
     tags: Tags | None = None
     no_images: str = ""
-    fingerprint: Fingerprint = None
+    fingerprint: Fingerprint | None = None
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
     revision: str | None = None
     is_routed: bool = False
@@ -126,7 +101,8 @@ class OpenAIServer:
         """Why it heeds no `max_reasoning_tokens`; "" where it may."""
         if not self.reasons:
             return NO_REASONING
-        return "" if self.kind == "vllm" else "the server of the model takes no such bound"
+        none = "the server of the model takes no such bound"
+        return "" if self.profile.bounds_reasoning else none
 
     @property
     def no_greedy(self) -> str:
@@ -150,16 +126,6 @@ class OpenAIServer:
     def heeds_seed(self) -> bool | None:
         """Whether the same seed draws the same; None where nobody knows."""
         return self.profile.heeds_seed if self.profile.takes("seed") else False
-
-    def needs_schema(self, request: GenerationRequest) -> bool:
-        """Whether it is to be tried out under a schema before this request."""
-        grammar = request.grammar
-        if grammar is None or grammar.kind != "json_schema" or self.holds_calls(request):
-            return False
-        known = self.profile
-        if known.is_hosted and known.logprobs is None:  # a refusal tells as much
-            return False
-        return known.no_grammar is None or known.unmasked is None
 
     def holds_calls(self, request: GenerationRequest) -> bool:
         """Whether the answer has to be a call of a tool, which it is told in its own way."""
@@ -215,29 +181,32 @@ class OpenAIServer:
     @property
     def absent(self) -> dict[str, str]:
         """Each statistic that it cannot supply, and why."""
-        absent: dict[str, str] = {}
-        if none := self.no_logprobs():
-            absent = dict.fromkeys(_LOGPROBS, none)
-        elif not self.raw_samples:
-            absent["sample_token_logprobs"] = SCALED
-        num_tops = self.profile.logprobs or 0
-        is_blind = not self.profile.tokenizes and num_tops < _LEAST_FIRST_TOKENS
-        if self.tells_logprobs and is_blind:
-            absent["p_true_logprob"] = "the server tells too few likeliest tokens"
-        no_probes = ""
+        none, too_few, no_entropies = self.no_logprobs(), "", ""
+        if not self.profile.tokenizes and (self.profile.logprobs or 0) < _LEAST_FIRST_TOKENS:
+            too_few = "the server tells too few likeliest tokens"
         if self.columns is None:
-            entropies = ("answer_token_entropies", "sample_token_entropies")
-            absent |= dict.fromkeys(entropies, none or _NO_ENTROPIES)
-            no_probes = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_ASKED_BY_IDS}"
-        elif self.columns.no_light:
-            no_probes = f"{_NO_HIDDEN_STATES}: {self.columns.no_light}"
-        elif self.columns.probes and not self.probes:
-            no_probes = "the server's probes are not those that this deployment knows"
-        if no_probes:  # else it could, and may have no such probe
-            absent |= dict.fromkeys(PROBE_STATISTICS - self.probes.keys(), no_probes)
-        if not self.reasons:
-            absent |= dict.fromkeys(supplied_by("reasoning"), NO_REASONING)
-        return absent
+            no_entropies = none or _NO_ENTROPIES
+        # The last reason counts.
+        reasons: Sequence[tuple[Iterable[str], str]] = (
+            (["p_true_logprob"], too_few),
+            (["sample_token_logprobs"], self.no_logprobs(of_samples=True)),
+            (_LOGPROBS, none),
+            (["answer_token_entropies", "sample_token_entropies"], no_entropies),
+            (PROBE_STATISTICS - self.probes.keys(), self._no_probes),
+            (supplied_by("reasoning"), "" if self.reasons else NO_REASONING),
+        )
+        return {name: reason for names, reason in reasons if reason for name in names}
+
+    @property
+    def _no_probes(self) -> str:
+        """Why it has no reading of a probe; "" where it could, and may have no such probe."""
+        if self.columns is None:
+            return f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_ASKED_BY_IDS}"
+        if self.columns.no_light:
+            return f"{_NO_HIDDEN_STATES}: {self.columns.no_light}"
+        if self.columns.probes and not self.probes:
+            return "the server's probes are not those that this deployment knows"
+        return ""
 
     @property
     def told(self) -> dict[str, str | int | bool | None]:
@@ -272,13 +241,11 @@ class OpenAIServer:
         }
 
 
-def common(one: Fingerprint, other: Fingerprint) -> Fingerprint:
-    """The answer of two fingerprints that the same weights may have given both times."""
-    if one is None or other is None or one[0] != other[0]:
-        return None
+def agree(one: Fingerprint, other: Fingerprint) -> bool:
+    """Whether the same weights may have given both."""
     if one[1] is None or other[1] is None:
-        return one if one == other else None
-    return one if abs(one[1] - other[1]) <= _MEANS_APART else None
+        return one == other
+    return one[0] == other[0] and abs(one[1] - other[1]) <= _MEANS_APART
 
 
 NOT_READ = "the server of the model cannot read an answer that is given"

@@ -6,36 +6,27 @@ it may have become another one: after it was away, after a new connection, and e
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
-from models.embedded import PROBES_DIR
-from models.engines.protocol import check_grammar, check_hidden_layers
-from models.errors import (
-    ChatTemplateError,
-    CocoaError,
-    EngineError,
-    GenerationUnavailable,
-    InvalidRequest,
-    ModelNotLoaded,
-    PromptTooLong,
-)
+from models import errors
+from models.engines.protocol import check_hidden_layers
 from models.images import images_of
-from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
 from workers.calling import Listener, deadline_of, in_time
-from workers.calls import Failed, Rejected
-from workers.config import GeneratorConfig, api_keys, further_headers, probe_folders, variable
+from workers.config import GeneratorConfig, api_keys, further_headers
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
+from workers.openai.grammars import check_heeded, find_out
 from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
-from workers.openai.trial import GeneratorTrial, under_schema
+from workers.openai.trial import GeneratorTrial
+from workers.probe_reading import probe_infos
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
+from workers.refusals import Failed, Rejected
 from workers.standing import Server
 from workers.upstream import RemoteWorker, Resolve, Upstream, addresses, prompt_key, session_of
 from workers.wire import SESSION_HEADER
@@ -46,10 +37,6 @@ Ask = Callable[[ModelCalls], Awaitable[Reply]]
 # By which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on, know whose
 # calls share a queue.
 FAIRNESS = "x-llm-d-inference-fairness-id"
-_NO_LARK = (
-    "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
-    "--structured-outputs-config.backend guidance"
-)
 
 
 class OpenAIGenerator(RemoteWorker[OpenAIServer]):
@@ -126,12 +113,10 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                 known,
                 until=until,
                 # Answers that carry a mark of the weights show a change themselves.
-                on_open=server.doubt if known.columns is None else lambda: None,
+                doubt=server.doubt if known.columns is None else lambda: None,
                 headers=headers,
             )
-            if known.needs_schema(request):
-                async with self._learning:
-                    await under_schema(calls, request)
+            await find_out(calls, request, self._learning)
             return await ask(calls)
 
         try:
@@ -140,47 +125,36 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         except Rejected as error:
             raise self._refusal(request, error) from None
         except Failed as error:
-            raise EngineError(f"the server of the model failed: {error}") from None
+            raise errors.EngineError(f"the server of the model failed: {error}") from None
 
-    def _refusal(self, request: GenerationRequest, error: Rejected) -> CocoaError:
+    def _refusal(self, request: GenerationRequest, error: Rejected) -> errors.CocoaError:
         """What a server means that does not take a request; it is not quoted."""
         field = "messages" if request.prompt is None else "prompt"
         if error.code in TOO_LONG:
             message = "prompt and new tokens exceed the model's context"
             if (context := self.info.max_context_tokens) != UNKNOWN_CONTEXT:
                 message += f" of {context} tokens"
-            return PromptTooLong(message, field=field)
+            return errors.PromptTooLong(message, field=field)
         if error.code in FILTERED:
-            return InvalidRequest("is refused by a filter of the model's server", field=field)
+            message = "is refused by a filter of the model's server"
+            return errors.InvalidRequest(message, field=field)
         if BUDGET in error.named:
             message = f"the server of the model refuses {BUDGET}: vLLM needs --reasoning-parser"
-            return InvalidRequest(message, field="max_reasoning_tokens")
+            return errors.InvalidRequest(message, field="max_reasoning_tokens")
         refuses = "the server of the model refuses"
         if error.status not in (400, 422):
-            return GenerationUnavailable(f"{refuses} the request ({error})")
+            return errors.GenerationUnavailable(f"{refuses} the request ({error})")
         if (image := next(images_of(request.messages or ()), None)) is not None:
             message = f"the server of the model takes no images, or not these messages ({error})"
-            return InvalidRequest(message, field=image[0])
+            return errors.InvalidRequest(message, field=image[0])
         if EFFORT in request.chat_template_kwargs:
             message = f"{refuses} this {EFFORT}, or the messages ({error})"
-            return InvalidRequest(message, field=EFFORT)
+            return errors.InvalidRequest(message, field=EFFORT)
         if request.grammar is not None:
-            return InvalidRequest(f"{refuses} it, or the prompt ({error})", field="grammar")
+            return errors.InvalidRequest(f"{refuses} it, or the prompt ({error})", field="grammar")
         if field == "messages":
-            return ChatTemplateError(f"{refuses} the messages ({error})", field=field)
-        return GenerationUnavailable(f"{refuses} the request ({error})")
-
-
-def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
-    """Refuse what a server does not heed, by the name of the field."""
-    if request.grammar is not None and not can.holds_calls(request):
-        reason = can.profile.no_grammar or ""
-        if request.grammar.kind == "lark":
-            reason = "" if can.profile.tokenizes else _NO_LARK
-        check_grammar(reason)
-    for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
-        if getattr(request.sampling, field) is not None and can.no_reasoning_limit:
-            raise InvalidRequest(f"is not heeded here: {can.no_reasoning_limit}", field=field)
+            return errors.ChatTemplateError(f"{refuses} the messages ({error})", field=field)
+        return errors.GenerationUnavailable(f"{refuses} the request ({error})")
 
 
 async def connect_generator(
@@ -190,31 +164,6 @@ async def connect_generator(
     generator = OpenAIGenerator(servers, probes=probe_infos(probes), hooks=hooks)
     await generator.upstream.connect()
     return generator
-
-
-def probe_infos(config: ProbeConfig) -> Mapping[str, ProbeInfo]:
-    """The probes of a deployment by their cards, wherever they are evaluated.
-
-    By the statistic that each predicts; "auto" is the embedded one.
-
-    Raises:
-        ModelNotLoaded: a folder holds no card of such a probe.
-    """
-    probes = {}
-    for target, setting, folder in probe_folders(config):
-        if not folder:
-            continue
-        path = Path(folder)
-        if folder == "auto":
-            path = PROBES_DIR / target
-        try:
-            card = read_card(path / "card.json")
-        except ProbeMismatch as error:
-            raise ModelNotLoaded(f"{variable(setting)}: {error}") from None
-        if card.target != target:
-            raise ModelNotLoaded(f"{variable(setting)}: the probe predicts {card.target}")
-        probes[STATISTIC[target]] = ProbeInfo.of(card)
-    return probes
 
 
 _: type[Generator] = OpenAIGenerator  # mypy holds the class to its protocol

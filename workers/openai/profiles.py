@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from workers.calls import Rejected
+from workers.refusals import Rejected
 
 # The codes by which servers say that a prompt is too long; the second one is llama.cpp's.
 TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
@@ -36,7 +36,7 @@ UNMASKED = (
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _LAW = ("temperature", "top_p", "stop", "seed")
 _EXTRAS = ("top_k", *NEUTRAL)
-_LOGPROBS = ("logprobs", "top_logprobs")
+LOGPROBS = ("logprobs", "top_logprobs")
 # How many likeliest tokens to ask for where more are refused; None for no log-probs at all.
 _FEWER: Mapping[int, int | None] = {20: 10, 10: 5, 5: 1, 1: 0, 0: None}
 _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
@@ -66,6 +66,9 @@ class Profile:
         no_grammar: why it holds no text to a schema; "" where it does, None until it was tried.
         unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
             tokens that the schema allows, None until it was tried.
+        reasons: whether its models may, as far as its makers say.
+        bounds_reasoning, reads_hints: whether it heeds `max_reasoning_tokens`, and what llguidance
+            adds to schemas, which others refuse, or hold a text to nothing for.
         is_hosted: whether calls cost money: it is asked as little as can be.
         taken: parameters that it has taken.
     """
@@ -88,15 +91,16 @@ class Profile:
     schema_of_texts: str = ""
     no_grammar: str | None = None
     unmasked: str | None = None
+    reasons: bool = False
+    bounds_reasoning: bool = False
+    reads_hints: bool = False
     is_hosted: bool = False
     taken: frozenset[str] = frozenset()
 
     def showing(self, key: str) -> dict[str, str]:
         """The header that carries a key; none where there is no key."""
-        if not key:
-            return {}
-        is_usual = self.key_header == "Authorization"
-        return {self.key_header: f"Bearer {key}" if is_usual else key}
+        shown = f"Bearer {key}" if self.key_header == "Authorization" else key
+        return {self.key_header: shown} if key else {}
 
     def takes(self, name: str) -> bool:
         """Whether it may be sent this parameter."""
@@ -106,9 +110,9 @@ class Profile:
         """A body as the server takes it."""
         said: dict[str, Any] = {}
         for name, value in body.items():
-            if name in _LOGPROBS and self.logprobs is None:
+            if name in LOGPROBS and self.logprobs is None:
                 continue
-            if name in _LOGPROBS and value is not True and "vllm_xargs" not in body:
+            if name in LOGPROBS and value is not True and "vllm_xargs" not in body:
                 value = min(value, self.logprobs or 0)
             if (known := self.names.get(name, name)) and (name, value) != ("top_logprobs", 0):
                 said[known] = value
@@ -126,7 +130,7 @@ class Profile:
         """
         if "logprobs" not in self.taken or "logprobs" not in self.spoken(body):
             return False
-        return refusal.status == 403 or not refusal.named.isdisjoint(_LOGPROBS)
+        return refusal.status == 403 or not refusal.named.isdisjoint(LOGPROBS)
 
     def taught(self, refusal: Rejected, body: Mapping[str, Any]) -> "Profile | None":
         """What may go through instead; None where the refusal teaches nothing.
@@ -142,16 +146,16 @@ class Profile:
             return None
         if refusal.status == 403:
             return self._telling(None, body)
+        if not refusal.named:
+            return self._without_new(body)
         meant = {new or name: name for name, new in self.names.items()}
         named = {meant.get(name, name) for name in refusal.named} & body.keys()
-        for name in sorted(named):
-            if (learnt := self._without(name, refusal.code, body)) is not None:
-                return learnt
-        return None if refusal.named else self._without_new(body)
+        learnt = (self._without(name, refusal.code, body) for name in sorted(named))
+        return next(filter(None, learnt), None)
 
     def _without(self, name: str, code: str, body: Mapping[str, Any]) -> "Profile | None":
         """What takes no parameter of this name."""
-        if name in _LOGPROBS:
+        if name in LOGPROBS:
             fewer = self._fewer(body)
             if code in _UNSUPPORTED:
                 fewer = 0 if name == "top_logprobs" else None
@@ -169,7 +173,7 @@ class Profile:
         for unsure in (new.intersection(_EXTRAS), new.intersection({"seed"})):
             if unsure:
                 return replace(self, names={**self.names, **dict.fromkeys(unsure, "")})
-        return self._telling(self._fewer(body), body) if new.intersection(_LOGPROBS) else None
+        return self._telling(self._fewer(body), body) if new.intersection(LOGPROBS) else None
 
     def _telling(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
         """What tells so many likeliest tokens; None where the body asks for none."""
@@ -182,11 +186,6 @@ class Profile:
         if told is True:
             told = sent.get("top_logprobs", 0)
         return 20 if told > 20 else _FEWER.get(told)
-
-
-def without_logprobs(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A body that asks for no log-probs."""
-    return {name: value for name, value in body.items() if name not in _LOGPROBS}
 
 
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:
@@ -206,6 +205,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
     {
         "vllm": Profile(
             owners=("vllm",), look=("/version", "version"), tokenizes=True, neutral=_OF_VLLM,
+            bounds_reasoning=True, reads_hints=True,
         ),
         "sglang": Profile(
             owners=("sglang",), look=("/get_server_info", "version"), neutral=_OF_VLLM,
@@ -228,7 +228,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             "api.openai.com",
             refused=("top_k", "temperature", "top_p", "stop", "seed", *_PENALTIES),
             models=_REASONING_MODELS, names={"max_tokens": "max_completion_tokens"},
-            max_samples=8, logprobs=None,
+            max_samples=8, logprobs=None, reasons=True,
         ),
         "openai": _hosted("api.openai.com", max_samples=128),
         "azure": _hosted(

@@ -1,34 +1,34 @@
 """What a request asks of a server, in the server's own way."""
 
 import json
+import logging
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import httpx
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
-from models.call_grammars import MARKS, with_tokens
 from models.engines.protocol import check_no_images
 from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
-from models.records import EFFORT, NO_EFFORT, GenerationRequest, Grammar
+from models.records import EFFORT, NO_EFFORT, GenerationRequest
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
-from workers.calling import together
-from workers.calls import Calls, Denied, Failed, Rejected, read
+from workers.calls import Calls, Read, read
 from workers.client import Client
 from workers.openai.found import OpenAIServer
-from workers.openai.profiles import without_logprobs
+from workers.openai.profiles import LOGPROBS
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt, completion
+from workers.refusals import Denied, Failed, Rejected
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+Reply = TypeVar("Reply")
 
 # Variables of a template that the client must not set.
 _RESERVED = frozenset(
@@ -60,50 +60,56 @@ class ModelCalls(Calls):
     """
 
     def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
-        super().__init__(client, can.model_id, **options)
+        super().__init__(client, **options)
         self.can = can
 
     async def complete(
-        self, prompt: Prompt, num: int = 1, further: Mapping[str, Any] = _NOTHING, **asked: Any
+        self, prompt: Prompt, num: int = 1, further: Mapping[str, Any] | None = None, **asked: Any
     ) -> list[Choice]:
         """So many choices of a reply to what `completion` asks, and to `further` parameters."""
-        body = {**completion(self.can, prompt, **asked), **further}
+        body = {**completion(self.can, prompt, **asked), **(further or {})}
         return read_choices(await self.post(prompt.path, body), num)
 
     async def try_complete(
-        self, prompt: Prompt, further: Mapping[str, Any] = _NOTHING, **asked: Any
-    ) -> list[Choice]:
-        """The one choice of such a reply; none where the server takes no such body, or fails."""
-        with suppress(Rejected, Failed):
-            body = {**completion(self.can, prompt, **asked), **further}
-            return read_choices(await self.post(prompt.path, body, may_be_rejected=True), 1)
-        return []
+        self, prompt: Prompt, further: Mapping[str, Any] | None = None, **asked: Any
+    ) -> Choice | None:
+        """The choice of such a reply; None where the server takes no such body, or fails.
+
+        That it takes no such body is no news for the log.
+        """
+        quiet = copy(self)
+        quiet.level_of_rejections = logging.DEBUG
+        self.num_posts += 1
+        try:
+            [choice] = await quiet.complete(prompt, 1, further, **asked)
+        except (Rejected, Failed):
+            return None
+        return choice
 
     async def get(self, path: str) -> Any:
         return await super().get(self._at(path))
 
-    @asynccontextmanager
-    async def _posted(
-        self, path: str, body: Mapping[str, Any], *, may_be_rejected: bool = False
-    ) -> AsyncIterator[httpx.Response]:
-        """The response once the server is spoken to as it wants; raises its first refusal."""
+    async def _posted(self, path: str, body: Mapping[str, Any], read: Read[Reply]) -> Reply:
+        """What is read once the server is spoken to as it wants; raises its first refusal."""
         known = at_first = self.can.profile
         first: Exception | None = None
+
+        async def taken(response: httpx.Response) -> Reply:
+            newest = known
+            if known is at_first:
+                newest = self.can.profile  # others may have learnt something meanwhile
+            self.can.profile = newest.after(body)
+            return await read(response)
+
         while True:
-            spoken = known.spoken(body)
-            posted = super()._posted(self._at(path), spoken, may_be_rejected=may_be_rejected)
+            spoken = known.spoken({"model": self.can.model_id, **body})
             try:
-                async with posted as response:
-                    if known is at_first:
-                        known = self.can.profile  # others may have learnt something meanwhile
-                    self.can.profile = known.after(body)
-                    yield response
-                    return
-            except (Rejected, Denied) as refusal:  # of its head: what is read raises neither
+                return await super()._posted(self._at(path), spoken, taken)
+            except (Rejected, Denied) as refusal:
                 first = first or refusal
                 rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
                 if known.refuses_here(rejected, body):
-                    body = without_logprobs(body)
+                    body = {name: one for name, one in body.items() if name not in LOGPROBS}
                 elif (taught := known.taught(rejected, body)) is not None:
                     known = taught
                 else:
@@ -115,9 +121,9 @@ class ModelCalls(Calls):
         return path
 
 
-def token_ids(reply: Any) -> tuple[int, ...]:
+async def token_ids(calls: Calls, **asked: Any) -> tuple[int, ...]:
     """What `/tokenize` answers, if it is that."""
-    return tuple(read(_TOKENS, reply, "its token ids")["tokens"])
+    return tuple(read(_TOKENS, await calls.post("/tokenize", asked), "its token ids")["tokens"])
 
 
 async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
@@ -130,7 +136,7 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
     can, variables = calls.can, dict(request.chat_template_kwargs)
-    may_reason = can.reasons or can.kind == "openai-reasoning"
+    may_reason = can.reasons or can.profile.reasons
     if variables.get(EFFORT) == NO_EFFORT and not may_reason:
         del variables[EFFORT]
         request = replace(request, chat_template_kwargs=variables)
@@ -175,29 +181,16 @@ def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]
 
 async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
     """Token ids of a text as it continues another."""
-    if not text:
-        return ()
-    body = {"prompt": text, "add_special_tokens": False}
-    return token_ids(await calls.post("/tokenize", body))
-
-
-async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
-    """A grammar in which marks that are tokens of the server's are."""
-    if grammar.kind == "json_schema" or not calls.can.profile.tokenizes:
-        return grammar
-    pieces = await together(*(tokenize(calls, mark) for mark in MARKS))
-    ids = {mark: tokens[0] for mark, tokens in zip(MARKS, pieces, strict=True) if len(tokens) == 1}
-    return with_tokens(grammar, ids)
+    return await token_ids(calls, prompt=text, add_special_tokens=False) if text else ()
 
 
 async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     if request.prompt is not None:
-        ids = token_ids(await calls.post("/tokenize", {"prompt": request.prompt}))
+        ids = await token_ids(calls, prompt=request.prompt)
         # A prompt that spells out the BOS token would otherwise start with two.
         prefix = calls.can.special_prefix
-        size = len(prefix)
-        if size and len(ids) > size and ids[size : 2 * size] == prefix:
-            ids = ids[size:]
+        if ids[len(prefix) : 2 * len(prefix)] == prefix:
+            ids = ids[len(prefix) :]
         opened = _opens(request.prompt)
     else:
         if request.tools:
@@ -220,20 +213,18 @@ async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
     """Refuse tools where the template shows none, or writes calls so that nobody reads them."""
     name = f"f{secrets.token_hex(4)}"
     chat = tuple(example(name))
-    called = replace(request, messages=chat)
-    try:  # one after the other: a new connection would have the server tried out again
+    with suppress(ChatTemplateError):
+        # One after the other: a new connection would have the server tried out again.
         plain = await _render_chat(calls, replace(request, messages=chat[:1], tools=()))
         asked = await _render_chat(calls, replace(request, messages=chat[:1]))
+        called = replace(request, messages=chat)
         ids = await _render_chat(calls, called, add_generation_prompt=False)
-    except ChatTemplateError:
-        plain = asked = ids = ()
-    is_known = len(asked) > len(plain)
-    if is_known:
-        prompt = await detokenize(calls, asked)
-        is_known = reads_back(prompt, await detokenize(calls, ids), name)
-    if not is_known:
-        message = "the chat template of the model's server takes no tools, or writes calls in a"
-        raise InvalidRequest(f"{message} format that is not read here", field="tools")
+        if len(asked) > len(plain):
+            prompt, rendered = await detokenize(calls, asked), await detokenize(calls, ids)
+            if reads_back(prompt, rendered, name):
+                return
+    message = "the chat template of the model's server takes no tools, or writes calls in a format"
+    raise InvalidRequest(f"{message} that is not read here", field="tools")
 
 
 async def _check_shows_all(calls: Calls, request: GenerationRequest) -> None:
@@ -252,9 +243,7 @@ async def _check_template_reads_effort(
     calls: Calls, request: GenerationRequest, ids: tuple[int, ...]
 ) -> None:
     """Refuse an effort that changes nothing of the prompt: with another one it is the same."""
-    other = "low"
-    if request.chat_template_kwargs[EFFORT] == other:
-        other = "high"
+    other = "high" if request.chat_template_kwargs[EFFORT] == "low" else "low"
     variables = {**request.chat_template_kwargs, EFFORT: other}
     try:
         changed = await _render_chat(calls, replace(request, chat_template_kwargs=variables))
@@ -268,14 +257,14 @@ async def _check_template_reads_effort(
 async def _render_chat(
     calls: Calls, request: GenerationRequest, *, add_generation_prompt: bool = True
 ) -> tuple[int, ...]:
-    messages = [dict(message) for message in request.messages or ()]
-    body: dict[str, Any] = {"messages": messages, "add_generation_prompt": add_generation_prompt}
+    messages = list(map(dict, request.messages or ()))
+    further: dict[str, Any] = {"add_generation_prompt": add_generation_prompt}
     if request.tools:
-        body["tools"] = list(request.tools)
+        further["tools"] = list(request.tools)
     if request.chat_template_kwargs:
-        body["chat_template_kwargs"] = dict(request.chat_template_kwargs)
+        further["chat_template_kwargs"] = dict(request.chat_template_kwargs)
     try:
-        return token_ids(await calls.post("/tokenize", body))
+        return await token_ids(calls, messages=messages, **further)
     except Rejected:
         message = "the server's chat template refused the messages, or it has none"
         raise ChatTemplateError(message, field="messages") from None

@@ -12,10 +12,10 @@ from models.engines.texts import parted, unshared
 from models.records import AnswerForm, Array, GenerationRequest, GivenAnswer
 from workers.calling import together
 from workers.client import Unreachable
-from workers.openai import replies
 from workers.openai.found import NOT_READ
+from workers.openai.logprobs import ENTROPY, UNCOVERED, are_of, column, unsound
 from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
-from workers.openai.replies import Choice
+from workers.openai.replies import Choice, token_texts
 from workers.openai.requests import Prompt
 
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
@@ -57,9 +57,9 @@ async def score_given(
     likelihoods = [float(np.nan_to_num(one, nan=-np.inf).sum()) for one, _ in found]
     best = int(np.argmax(likelihoods))
     (form, ids), (logprobs, texts) = list(forms.items())[best], found[best]
-    reason = replies.unsound(logprobs)
-    if replies.are_of(texts, text, is_cut=False) is False:
-        reason = replies.UNCOVERED
+    reason = unsound(logprobs)
+    if are_of(texts, text, is_cut=False) is False:
+        reason = UNCOVERED
     if reason:
         return parted(sequence), form, dict.fromkeys(wanted, reason)
     absent, entropies = {}, None
@@ -86,7 +86,7 @@ async def texts_of(calls: ModelCalls, prompt: Prompt, choice: Choice) -> tuple[s
     if len(before) + len(ids) >= can.max_context_tokens:
         return None
     _, texts = await _read(calls, prompt, ids)
-    return replies.token_texts(replace(choice, tokens=texts))
+    return token_texts(replace(choice, tokens=texts))
 
 
 async def first_tokens(
@@ -108,9 +108,8 @@ async def first_tokens(
     if prompt.ids is not None:
         ids = [[(await tokenize(calls, text))[:1] for text in group] for group in groups]
         names = [[f"token_id:{one}" for found in group for one in found] for group in ids]
-        wanted = {one for group in ids for found in group for one in found}
-        further = {"logprobs": 1, "logprob_token_ids": sorted(wanted)}
-        further["return_tokens_as_token_ids"] = True
+        wanted = sorted({one for group in ids for found in group for one in found})
+        further = {"logprobs": 1, "logprob_token_ids": wanted, "return_tokens_as_token_ids": True}
     [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.profile.logprobs)
     if not choice.tops:
         raise Unreachable("it tells no log-probs of the next token")
@@ -143,19 +142,19 @@ async def _entropies(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) ->
 
     The prompts share their beginnings with each other, and so the server's cache.
     """
-    before = prompt.ids or ()
-    if calls.can.columns is None or len(ids) * (len(before) + len(ids)) > _MOST_PREFIX_TOKENS:
+    before, columns = prompt.ids or (), calls.can.columns
+    if columns is None or len(ids) * (len(before) + len(ids)) > _MOST_PREFIX_TOKENS:
         return None
     if not ids:
         return np.zeros(0)
     further = {"prompt": [[*before, *ids[:end]] for end in range(len(ids))]}
-    columns = []
+    entropies = []
     for choice in await calls.complete(
         prompt, len(ids), further, max_tokens=1, top=2, mode="entropy"
     ):
-        replies.check_mark(choice, calls.can)
-        column = choice.column(replies.ENTROPY_COLUMN)
-        if column is None:
+        columns.check_mark(choice.tops)
+        entropy = column(choice.tops, ENTROPY)
+        if entropy is None:
             return None
-        columns.append(max(float(column[0]), 0.0))
-    return np.array(columns)
+        entropies.append(max(float(entropy[0]), 0.0))
+    return np.array(entropies)

@@ -1,12 +1,13 @@
-"""From what a server says to sequences. Pure; whatever makes no sense is `Unreachable`.
+"""From what a server says to choices. Pure; whatever makes no sense is `Unreachable`.
 
 Completions and chat completions differ in where things are, and in nothing else.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from operator import itemgetter
 from typing import Annotated, Any, NotRequired
 
@@ -16,24 +17,14 @@ from typing_extensions import TypedDict
 
 from models import records
 from models.engines.texts import cut_at_stop
-from models.errors import InvalidLogits
-from models.probes.distance import DOMAIN_PERCENTILE
-from models.ranges import LOGPROBS
-from models.records import Array, FinishReason, ProbeReading
+from models.records import Array, FinishReason
 from models.units.tool_calls import Call
 from models.units.tool_calls import read as calls_in
 from workers.calls import read
 from workers.client import Unreachable
-from workers.openai.found import OpenAIServer
-from workers.probe_reading import is_sound
-from workers.standing import ChangedModel
+from workers.openai.logprobs import ENTROPY, MISSING, UNCOVERED, column, unsound, without_columns
 
-# The plugin's columns, and what they are called; see docker/vllm/README.md.
-MARK_COLUMN, ENTROPY_COLUMN, FIRST_PROBE_COLUMN = 0, 1, 2
-FIRST_SENTINEL = 2_000_000_000
 TOO_MANY = "it answers more tokens than were asked for"
-_TOKEN_ID = "token_id:"  # noqa: S105 - a prefix, no password
-_COLUMN = f"{_TOKEN_ID}{FIRST_SENTINEL // 1000}"
 # Other servers' words for ends that are known here; "given" is a word of ours.
 _FINISHED: Mapping[str, FinishReason] = {
     "eos": "stop",
@@ -47,33 +38,17 @@ _BROKEN_OFF = frozenset({"abort", "error"})
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 
-# What vLLM and OpenAI write in place of the log-prob of what they give no probability.
-_SENTINEL = -9999.0
-# By how much probabilities and log-probs may be off that were rounded to two bytes: at least so
-# much, and log-probs by so large a part of them.
-_ROUNDING, _PART = 0.02, 0.01
-# Pieces that are ids, bytes, halves of code points or a vocabulary's own spellings, not text.
-_NO_TEXT = re.compile(r"token_id:|bytes:|<0x[0-9A-F]{2}>|[\ufffd\u2581\u0120\u010a]")
-
-NO_NUMBER = "the server told a log-prob that is none"
-BEYOND_ONE = "the likeliest tokens that the server told have a probability above 1 together"
-ABOVE_LIKELIEST = "the server told a chosen token as likelier than the likeliest in its place"
-UNCOVERED = "the tokens that the server told log-probs of are not those of the text"
-ALL_ZERO = "the server told log-probs of 0 alone"
-
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
 
 
-class _Top(TypedDict):
+class _Token(TypedDict, total=False):
+    """Of a prompt with its text, of a chat with its name and the likeliest ones in its place."""
+
     token: str
     logprob: _Finite | None
-
-
-class _ChatToken(TypedDict, total=False):
-    token: str
-    logprob: _Finite | None
-    top_logprobs: list[_Top] | None
+    decoded_token: str | None
+    top_logprobs: "list[_Token] | None"
 
 
 class _Logprobs(TypedDict, total=False):
@@ -82,7 +57,7 @@ class _Logprobs(TypedDict, total=False):
     tokens: list[str] | None
     token_logprobs: list[_Finite | None] | None
     top_logprobs: list[dict[str, _Finite | None] | None] | None
-    content: list[_ChatToken] | None
+    content: list[_Token] | None
 
 
 class _Function(TypedDict):
@@ -108,11 +83,6 @@ class _Message(TypedDict, total=False):
     tool_calls: list[_ToolCall] | None
 
 
-class _PromptToken(TypedDict, total=False):
-    logprob: _Finite | None
-    decoded_token: str | None
-
-
 class _Choice(TypedDict, total=False):
     index: int | None
     text: str | None
@@ -122,7 +92,7 @@ class _Choice(TypedDict, total=False):
     logprobs: _Logprobs | None
     token_ids: _Ids | None
     # Of the first token of a prompt nothing is told.
-    prompt_logprobs: list[dict[str, _PromptToken] | None] | None
+    prompt_logprobs: list[dict[str, _Token] | None] | None
 
 
 class _Reply(TypedDict):
@@ -200,36 +170,6 @@ class Choice:
             raise Unreachable("its log-probs of a prompt make no sense") from None
         return np.array(logprobs, dtype=np.float64), tuple(texts)
 
-    def column(self, index: int) -> Array | None:
-        """The plugin's column (T,) of this index; None where a token lacks it."""
-        name = sentinel(index)
-        try:
-            return None if self.tops is None else np.array([top[name] for top in self.tops])
-        except KeyError:
-            return None
-
-
-def sentinel(index: int) -> str:
-    """What a column of the plugin is called."""
-    return f"{_TOKEN_ID}{FIRST_SENTINEL + index}"
-
-
-def read_choices(
-    reply: Any, num: int, stop: tuple[str, ...] = (), *, may_be_fewer: bool = False
-) -> list[Choice]:
-    """The choices of a reply in their order.
-
-    Raises:
-        Unreachable: there are not `num` of them, or at least one, or one makes no sense.
-    """
-    found = read(_REPLY, reply, "its answer")["choices"]
-    if len(found) != num and not (may_be_fewer and 0 < len(found) < num):
-        raise Unreachable(f"it answers {len(found)} choices in place of {num}")
-    try:
-        return [_choice(one, stop) for one in sorted(found, key=lambda one: one.get("index") or 0)]
-    except (LookupError, TypeError, ValueError):
-        raise Unreachable("its answer makes no sense") from None
-
 
 def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Choice]:
     """Each choice of a call, of at most `most` tokens, with its share of what `usage` counts."""
@@ -263,8 +203,8 @@ def to_sequence(choice: Choice, wanted: frozenset[str] = frozenset()) -> records
     logprobs = entropies = None
     if "token_logprobs" in wanted and not choice.unsound:
         logprobs = choice.logprobs
-    if "token_entropies" in wanted and (column := choice.column(ENTROPY_COLUMN)) is not None:
-        entropies = np.maximum(column, 0.0)
+    if "token_entropies" in wanted and (told := column(choice.tops, ENTROPY)) is not None:
+        entropies = np.maximum(told, 0.0)
     return records.Sequence(
         text=choice.text,
         compared_text=choice.text.strip(),
@@ -283,12 +223,10 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
     The token that ended it adds nothing, whatever the server calls it.
     """
     texts = choice.tokens
-    if texts is None or any(text.startswith(_TOKEN_ID) for text in texts):
+    if texts is None or any(text.startswith("token_id:") for text in texts):
         return None
-    if choice.finish_reason == "stop" and "".join(texts) != choice.text and texts:
-        without_end = (*texts[:-1], "")
-        if "".join(without_end) == choice.text:
-            return without_end
+    if choice.finish_reason == "stop" and "".join(texts[:-1]) == choice.text != "".join(texts):
+        return (*texts[:-1], "")
     return texts if "".join(texts).startswith(choice.text) else None
 
 
@@ -302,11 +240,28 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
     told = []
     together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
     for tops, token, logprob in together:
-        possible = {name: one for name, one in tops.items() if one > _SENTINEL}
+        possible = {name: one for name, one in tops.items() if one > MISSING}
         chosen = {token: logprob}  # before one as likely, which may be itself by another name
         ranked = sorted((chosen | possible | chosen).items(), key=itemgetter(1), reverse=True)
         told.append(tuple(ranked[:num]))
     return tuple(told)
+
+
+def read_choices(
+    reply: Any, num: int, stop: tuple[str, ...] = (), *, may_be_fewer: bool = False
+) -> list[Choice]:
+    """The choices of a reply in their order.
+
+    Raises:
+        Unreachable: there are not `num` of them, or at least one, or one makes no sense.
+    """
+    found = read(_REPLY, reply, "its answer")["choices"]
+    if len(found) != num and not (may_be_fewer and 0 < len(found) < num):
+        raise Unreachable(f"it answers {len(found)} choices in place of {num}")
+    try:
+        return [_choice(one, stop) for one in sorted(found, key=lambda one: one.get("index") or 0)]
+    except (LookupError, TypeError, ValueError):
+        raise Unreachable("its answer makes no sense") from None
 
 
 def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
@@ -326,11 +281,7 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     if why_unsound:
         tokens = logprobs = tops = None
     elif logprobs is not None:
-        likeliest_alone = []
-        for one in tops or ():
-            shown = {name: value for name, value in one.items() if not name.startswith(_COLUMN)}
-            likeliest_alone.append(shown)
-        why_unsound = unsound(logprobs, tokens or (), likeliest_alone)
+        why_unsound = unsound(logprobs, tokens or (), without_columns(tops))
     cut = cut_at_stop(text, stop)
     ended = finish_reason == "stop" and cut is None and told.get("stop_reason") is None
     return Choice(
@@ -395,15 +346,14 @@ def _with_calls(
     those of a model in this process (`models.units.tool_calls`). Where the same calls can be read
     in the texts of the tokens, these are the answer's.
     """
-    wanted = [_plain(*_named(one)) for one in calls]
-    names = [name for name, _ in wanted]
+    named = list(map(_named, calls))
+    names, wanted = [name for name, _ in named], list(starmap(_plain, named))
     for written in (tokens, tokens[:-1]):  # the last token may be what ended the answer
         found = [one for one in calls_in("".join(written), names) if isinstance(one, Call)]
         if found and [_plain(one.name, one.arguments) for one in found] == wanted:
             return "".join(written), (*written, *[""] * (len(tokens) - len(written)))
     blocks = [content.strip()] if content.strip() else []
-    for one in calls:  # arguments as they were written: those that were cut off are no call
-        name, arguments = _named(one)
+    for name, arguments in named:  # as they were written: those that were cut off are no call
         written_call = f'{{"name": {json.dumps(name)}, "arguments": {arguments or "{}"}}}'
         blocks.append(f"<tool_call>\n{written_call}\n</tool_call>")
     return "\n".join(blocks), None
@@ -419,96 +369,3 @@ def _plain(name: str, arguments: str) -> tuple[str, Any]:
         return name, json.loads(arguments or "{}")
     except ValueError:  # cut off at its limit
         return name, arguments
-
-
-def unsound(
-    logprobs: Array, tokens: Sequence[str] = (), tops: Iterable[Mapping[str, float]] = ()
-) -> str:
-    """Why these are no log-probs of a text's tokens; "" where they may be.
-
-    Args:
-        logprobs: (T,) of the chosen ones, NaN where there is none.
-        tokens: (T,) what they are called.
-        tops: T times those of the likeliest, by name; nothing where they are not told.
-    """
-    if not ((logprobs > _SENTINEL) & (logprobs <= LOGPROBS[1])).all():
-        return NO_NUMBER
-    for logprob, token, likeliest in zip(logprobs.tolist(), tokens, tops, strict=False):
-        values = np.array(list(likeliest.values()))
-        if not len(values):
-            continue
-        if (values > LOGPROBS[1]).any() or np.exp(values).sum() > 1.0 + _ROUNDING:
-            return BEYOND_ONE
-        most = values.max() * (1.0 - _PART) + _ROUNDING
-        if logprob > most and token not in likeliest:  # several tokens may have one name
-            return ABOVE_LIKELIEST
-    return ""
-
-
-def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | None:
-    """Whether tokens have these texts join to the text, blanks aside; None where nobody can tell.
-
-    What ended a text, a last token or stop string, is no part of it.
-
-    Args:
-        texts: (T,) of the tokens, as the server tells them; None where it does not.
-        text: that they should be of.
-        is_cut: whether it ended at its limit, so that nothing stands behind it.
-
-    >>> are_of([" is", " in", " India", "."], "It is in India.", is_cut=False)
-    False
-    >>> are_of(["It", " is", "</s>"], "It is", is_cut=False)
-    True
-    """
-    if texts is None or any(map(_NO_TEXT.search, texts)):
-        return None
-    shown, wanted = _without_blanks("".join(texts)), _without_blanks(text)
-    if is_cut:
-        return shown == wanted
-    return shown.startswith(wanted)
-
-
-def _without_blanks(text: str) -> str:
-    return "".join(text.split())
-
-
-def first_columns(choice: Choice) -> list[int]:
-    """The plugin's columns of the first token, as integers."""
-    tops = choice.tops[0] if choice.tops else {}
-    names = map(sentinel, range(len(tops)))
-    return [round(tops[name]) for name in names if name in tops]
-
-
-def check_mark(choice: Choice, can: OpenAIServer) -> None:
-    """Refuse an answer of other weights than those that were tried out.
-
-    Raises:
-        ChangedModel: it is.
-        InvalidLogits: an entropy is no number, so the model's logits were none.
-    """
-    marks = choice.column(MARK_COLUMN)
-    if can.columns is None or marks is None or not (marks.round() == can.columns.mark).all():
-        raise ChangedModel
-    entropies = choice.column(ENTROPY_COLUMN)
-    if entropies is not None and (entropies <= _SENTINEL).any():
-        raise InvalidLogits("the language model returned NaN or infinite logits")
-
-
-def readings_of(
-    choice: Choice, can: OpenAIServer, statistics: frozenset[str]
-) -> dict[str, ProbeReading]:
-    """What the last token says that each wanted probe reads of the whole answer.
-
-    A reading that is no number, or out of its range, is left out.
-    """
-    readings: dict[str, ProbeReading] = {}
-    places = can.columns.places(can.probes) if can.columns else {}
-    for statistic in statistics & places.keys():
-        first = FIRST_PROBE_COLUMN + 2 * places[statistic]
-        value, percentile = choice.column(first), choice.column(first + 1)
-        if value is None or percentile is None or not len(value):
-            continue
-        reading, far = float(value[-1]), float(percentile[-1])
-        if is_sound(reading, far):
-            readings[statistic] = ProbeReading(reading, far, out_of_domain=far > DOMAIN_PERCENTILE)
-    return readings

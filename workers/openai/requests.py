@@ -1,15 +1,13 @@
 """What a server is asked: prompts, and the bodies of calls. Pure."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.records import Grammar, SamplingParams
+from models.records import SamplingParams
 from workers.client import MAX_REPLY_BYTES
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
-from workers.openai.replies import FIRST_PROBE_COLUMN
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 # How vLLM calls `max_reasoning_tokens`.
@@ -18,8 +16,6 @@ BUDGET = "thinking_token_budget"
 _TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
 # Tokens that a chat template may add to messages.
 _TEMPLATE_TOKENS = 4096
-# Of llguidance, which others refuse, or hold a text to nothing for.
-_HINTS = "x-guidance"
 # Servers differ in how many bits a seed may have; all take 31, some of them for the last sample.
 # Samples of one request draw with seeds one after the other, so those of neighbouring seeds must
 # lie far apart.
@@ -76,7 +72,7 @@ def completion(
     It asks for the `top` likeliest tokens beside each chosen one, None for no log-probs, and for
     the columns of a `mode` of the plugin, which have ids for names; "" for none.
     """
-    body: dict[str, Any] = {"model": can.model_id, "max_tokens": max_tokens, "temperature": 0.0}
+    body: dict[str, Any] = {"max_tokens": max_tokens, "temperature": 0.0}
     if prompt.messages is not None:
         body |= {"messages": list(map(dict, prompt.messages)), **prompt.further}
         if top is not None:
@@ -85,8 +81,7 @@ def completion(
         body["prompt"] = prompt.text or list(prompt.ids or ())
         if top is not None:
             body["logprobs"] = top
-    for name in can.profile.neutral:
-        body[name] = NEUTRAL[name]
+    body |= {name: NEUTRAL[name] for name in can.profile.neutral}
     if stop:
         body["stop"] = list(stop)
     if can.profile.tokenizes:
@@ -96,31 +91,6 @@ def completion(
     if mode:
         body["vllm_xargs"] = {"cocoa": mode}
     return body
-
-
-def mode_of(can: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
-    """The plugin's mode for an answer of which these are wanted, and how many columns it has.
-
-    Every answer has at least its mark and entropies, by which other weights are noticed.
-    """
-    if can.columns is None:
-        return "", 0
-    if not statistics & can.probes.keys():
-        return "entropy", FIRST_PROBE_COLUMN
-    return "light", FIRST_PROBE_COLUMN + 2 * len(can.columns.probes)
-
-
-def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
-    """What a body says that asks for texts under a grammar."""
-    if grammar.kind != "json_schema":
-        return {"structured_outputs": {"grammar": grammar.source}}
-    schema = json.loads(grammar.source)
-    if can.kind != "vllm":
-        schema.pop(_HINTS, None)
-    if can.profile.schema_of_texts and prompt.path == COMPLETIONS:
-        return {can.profile.schema_of_texts: schema}
-    named = {"name": "answer", "schema": schema, "strict": True}
-    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def most_bytes(body: Mapping[str, Any], num: int) -> int:
@@ -137,11 +107,9 @@ def drawn(
 
     The seed is that of the first; the others' follow.
     """
-    law: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
-    law |= {"top_k": sampling.top_k, "seed": seed}
-    if num > 1:
-        law["n"] = num
-    return {**body, **law}
+    law = {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k")}
+    several = {"n": num} if num > 1 else {}
+    return {**body, **law, "seed": seed, **several}
 
 
 def first_seed(seed: int) -> int:

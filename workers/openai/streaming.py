@@ -15,17 +15,11 @@ from models.statistics import Source, fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.replies import (
-    TOO_MANY,
-    Choice,
-    likeliest,
-    read_choices,
-    said_in,
-    to_sequence,
-)
+from workers.openai.replies import TOO_MANY, Choice, likeliest, read_choices, said_in, to_sequence
 
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
 _LONGEST_END = max(map(len, _ENDS))
+_ENDINGS = ("finish_reason", "stop_reason")
 _NO_SENSE = "its answer makes no sense"
 
 
@@ -109,7 +103,7 @@ def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
     except (AttributeError, TypeError, ValueError):
         raise Unreachable(_NO_SENSE) from None
     ends = [choice.get("finish_reason") for choice in choices.values()]
-    if not has_ended and not (ends and all(ends)):
+    if not (has_ended or (ends and all(ends))):
         raise Unreachable("its stream broke off")
     return rest | {"choices": list(choices.values())}
 
@@ -123,8 +117,7 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
         for name, more in told.items():
             if more:
                 message[name] = message.get(name, "") + more
-        if calls := delta.get("tool_calls"):
-            message.setdefault("tool_calls", []).extend(calls)
+        message.setdefault("tool_calls", []).extend(delta.get("tool_calls") or ())
     choice["text"] = choice.get("text", "") + (piece.get("text") or "")
     if piece.get("token_ids") is not None:
         choice["token_ids"] = [*choice.get("token_ids", ()), *piece["token_ids"]]
@@ -132,9 +125,7 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
         if values:
             known = choice["logprobs"] or {}
             choice["logprobs"] = known | {name: [*known.get(name, ()), *values]}
-    for name in ("finish_reason", "stop_reason"):
-        if piece.get(name) is not None:
-            choice[name] = piece[name]
+    choice |= {name: piece[name] for name in _ENDINGS if piece.get(name) is not None}
 
 
 def _delta_of(piece: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -35,7 +35,7 @@ from app.http.requests.fields import (
     template_variables,
 )
 from app.http.requests.messages import ChatMessage, kind_of, messages_asked
-from app.http.requests.tools import ToolsWanted, tools_asked
+from app.http.requests.tools import ToolsWanted, format_asked, tools_asked
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from app.spelling import closest, did_you_mean
@@ -286,7 +286,10 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         own |= messages_asked(body.messages)
         variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
         own["chat_template_kwargs"] = variables
-        own |= tools_asked(body, wanted, strategy=strategy, light=light)
+        if body.response_format is not None:
+            own |= format_asked(body.response_format, wanted)
+        if body.tools:
+            own |= tools_asked(body, wanted, strategy=strategy, light=light)
     else:
         own["prompt"] = "".join(body.prompt)  # a list holds one
     drawing = wanted.drawing(body.n, of_tokens=own.get("of_tokens", False))

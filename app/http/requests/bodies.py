@@ -25,7 +25,7 @@ from app.http.requests.fields import (
     template_variables,
 )
 from app.http.requests.messages import ChatMessage, messages_asked
-from app.http.requests.tools import ToolsWanted, tools_asked
+from app.http.requests.tools import ToolsWanted, format_asked, tools_asked
 from app.scoring.ask import Ask, GivenClaim, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
@@ -221,7 +221,10 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
         if light:
             check_light(body)
         own |= {"strategy": body.strategy, "light": light}
-        own |= tools_asked(body, body, strategy=body.strategy, light=light)
+        if body.response_format is not None:
+            own |= format_asked(body.response_format, body)
+        if body.tools:
+            own |= tools_asked(body, body, strategy=body.strategy, light=light)
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:

@@ -15,7 +15,6 @@ from app.http.requests.fields import (
     named_in,
     refuse_if,
 )
-from app.scoring.ask import Units
 from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest
 from models.grammars import grammar_of
@@ -92,9 +91,7 @@ def schema_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:
     return _ANY_OBJECT
 
 
-def held_to(
-    wanted: ResponseFormat | None, json_schema: dict[str, Any] | None, units: Units | None
-) -> dict[str, Any]:
+def format_asked(response_format: ResponseFormat, wanted: ScoresWanted) -> dict[str, Any]:
     """What an `Ask` says of a format: its grammar, what its fields are compared by, its units.
 
     An answer with a schema has fields, unless the request says other units.
@@ -102,17 +99,18 @@ def held_to(
     Raises:
         InvalidRequest: the answer cannot be held to it, or two schemas are named.
     """
-    schema = schema_of(wanted)
+    schema = schema_of(response_format)
     if schema is None:
         return {}
     if schema is _ANY_OBJECT:
         return {"grammar": _grammar(schema)}
-    if json_schema is not None:
+    if wanted.json_schema is not None:
         message = (
             "must be left out where response_format has a schema, by which fields are compared"
         )
         raise InvalidRequest(message, field="json_schema")
-    return {"grammar": _grammar(schema), "json_schema": schema, "units": units or "fields"}
+    units = wanted.units or "fields"
+    return {"grammar": _grammar(schema), "json_schema": schema, "units": units}
 
 
 def _grammar(schema: dict[str, Any]) -> Grammar:
@@ -234,17 +232,16 @@ class ToolsWanted(NullIsDefault):
         if not self.tools_shown or self.tools_required:
             return bool(self.tools_required)
         is_strict = any(tool.function.strict for tool in self.tools)
-        return is_strict or not self.parallel_tool_calls or self._has_format
+        has_format = schema_of(self.response_format) is not None
+        return is_strict or not self.parallel_tool_calls or has_format
 
     @property
     def held_by(self) -> str:
-        if self.tools and (self.tools_required or (self.holds_calls and not self._has_format)):
+        """The field whose word the answer is held to."""
+        is_of_any_form = schema_of(self.response_format) is None
+        if self.tools and (self.tools_required or (self.holds_calls and is_of_any_form)):
             return "tools"
         return "response_format"
-
-    @property
-    def _has_format(self) -> bool:
-        return self.response_format is not None and self.response_format.type != "text"
 
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
@@ -260,17 +257,14 @@ class ToolsWanted(NullIsDefault):
 def tools_asked(
     body: ToolsWanted, wanted: ScoresWanted, *, strategy: Strategy, light: bool
 ) -> dict[str, Any]:
-    """What an `Ask` says of tools, of what answers are held to, and of their units.
+    """What an `Ask` says of tools, of the calls that answers are held to, and of their units.
 
     Without a word of samples the scores of an answer that may call tools read none.
 
     Raises:
-        InvalidRequest: answers cannot be held to the parameters of a tool, or to the format.
+        InvalidRequest: answers cannot be held to the parameters of a tool.
     """
-    own = held_to(body.response_format, wanted.json_schema, wanted.units)
-    if not body.tools:
-        return own
-    own["tools"] = body.tools_shown
+    own: dict[str, Any] = {"tools": body.tools_shown}
     if body.holds_calls:
         own["grammar"] = _grammar_with_calls(body)
     if body.tools_shown:

@@ -1,11 +1,11 @@
 """`POST /generate-with-uncertainty`."""
 
 from dataclasses import replace
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
-from app.http.errors import named
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.repeats import Repeats
 from app.http.requests.bodies import GenerateRequest, ask_of
@@ -13,8 +13,6 @@ from app.http.responses import renew, to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
-from app.scoring.result import Result
-from models.records import OnToken
 
 router = APIRouter(tags=["generation"])
 _BODY = TypeAdapter(GenerateRequest)
@@ -35,14 +33,10 @@ async def generate_with_uncertainty(request: Request) -> Response:
     service: Service = request.app.state.service
     request_id = request.state.request_id
     ask = replace(ask_of(body), in_background=is_in_background(request))
-
-    async def run(on_token: OnToken | None = None) -> Result:
-        with named({"grammar": body.held_by}):
-            return await service.run(ask, request_id, on_token)
-
+    request.state.names = {"grammar": body.held_by}
+    run = partial(service.run, ask, request_id)
     if body.stream:
         return EventStream(run, NamedEvents(request_id), service.telemetry)
-
     async with unless_gone(request):
         result = await run()
     return json_response(repeats.keep(seen, result, to_response(result, request_id), renew))

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 
-from app.http.errors import named
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.openai.chunks import Chunks
 from app.http.openai.errors import PARAMS
@@ -40,7 +39,6 @@ from app.scoring.ask import Ask
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
 from models.errors import StatisticUnavailable
-from models.records import OnToken
 from models.units.tool_calls import names_of
 
 router = APIRouter(tags=["OpenAI"])
@@ -121,15 +119,12 @@ async def _respond(request: Request, door: _Door) -> Response:
         said,
     )
 
-    async def run(on_token: OnToken | None = None) -> Result:
-        with named(names), named({**PARAMS, **body.params}):
-            ask = _ask_here(body, service.ready_scorer())
-            ask = replace(ask, in_background=is_in_background(request))
-            return await service.run(ask, wanted.id, on_token)
-
+    params = {**PARAMS, **body.params}.items()
+    request.state.names = names | {field: names.get(param, param) for field, param in params}
+    ask = _ask_here(body, service.ready_scorer())
+    run = partial(service.run, replace(ask, in_background=is_in_background(request)), wanted.id)
     if body.stream:
         return EventStream(run, door.events(wanted), service.telemetry)
-
     async with unless_gone(request):
         result = await run()
     return json_response(repeats.keep(seen, result, door.whole(result, wanted), door.renew))

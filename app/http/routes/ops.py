@@ -15,7 +15,7 @@ from app.scoring.ask import Ask
 from app.scoring.calibrators import compares_prompts
 from app.scoring.capabilities import unmet
 from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
-from app.scoring.deployment import Deployment
+from app.scoring.deployment import Deployment, models_of
 from app.settings import Settings
 from models.calibration import ALL, Calibration, Calibrator
 from models.errors import NotReady
@@ -62,16 +62,15 @@ async def get_version(request: Request) -> dict[str, Any]:
     workers = service.scorer.workers
     generator, default = workers.generator.info, workers.default_similarity
     limits["max_context_tokens"] = generator.max_context_tokens
-    limits["max_pair_tokens"] = workers.comparers[default].info.max_pair_tokens
+    comparers = models_of(workers).comparers
+    limits["max_pair_tokens"] = comparers[default].max_pair_tokens
     return {
         **ours,
         "model": weights_of(generator),
         "model_capabilities": dict(generator.capabilities),
         "model_takes_turns": generator.takes_turns,
         "model_self_test_tokens": generator.self_test_tokens,
-        "similarity_models": {
-            name: weights_of(comparer.info) for name, comparer in workers.comparers.items()
-        },
+        "similarity_models": {name: weights_of(info) for name, info in comparers.items()},
         "default_similarity": default,
         "nli_model": None if workers.nli is None else weights_of(workers.nli.info),
         "probes": {name: asdict(probe) for name, probe in generator.probes.items()},

@@ -2,12 +2,11 @@
 
 import functools
 import hashlib
-import importlib
 import inspect
 import logging
+import pkgutil
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +21,15 @@ logger = logging.getLogger("vllm.cocoa")
 # The hooks were read against, and run with, this release.
 TESTED = "0.32.0"
 _GATHERING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-_RUNNER = "vllm.v1.worker.gpu_model_runner"
+_RUNNER = "vllm.v1.worker.gpu_model_runner:GPUModelRunner"
 
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """A method that the plugin stands around.
-
-    Attributes:
-        module, owner, name: where it is; the owner is a class.
-        parameters: their names, the instance first; None where whatever comes is passed on.
-    """
-
-    module: str
-    owner: str
-    name: str
-    parameters: tuple[str, ...] | None = ("self",)
-
-    def __str__(self) -> str:
-        return f"{self.module}.{self.owner}.{self.name}"
-
-
-CHECKED = Method("vllm.sampling_params", "SamplingParams", "_verify_args")
-STARTED = Method("vllm.v1.worker.worker_base", "WorkerWrapperBase", "init_device", None)
-LOADED = Method(_RUNNER, "GPUModelRunner", "_setup_eagle3_aux_hidden_state_outputs")
-SCHEDULED = Method(_RUNNER, "GPUModelRunner", "_update_states", ("self", "scheduler_output"))
-COMPUTED = Method(_RUNNER, "GPUModelRunner", "sample_tokens", ("self", "grammar_output"))
-SAMPLED = Method(_RUNNER, "GPUModelRunner", "_sample", ("self", "logits", "spec_decode_metadata"))
+# The methods that the plugin stands around: module, class, name.
+CHECKED = "vllm.sampling_params:SamplingParams._verify_args"
+STARTED = "vllm.v1.worker.worker_base:WorkerWrapperBase.init_device"
+LOADED = f"{_RUNNER}._setup_eagle3_aux_hidden_state_outputs"
+SCHEDULED = f"{_RUNNER}._update_states"
+COMPUTED = f"{_RUNNER}.sample_tokens"
+SAMPLED = f"{_RUNNER}._sample"
 
 
 class Unfit(RuntimeError):
@@ -56,7 +37,10 @@ class Unfit(RuntimeError):
 
 
 def install() -> None:
-    """Check what requests say, and hook the model runner once a worker is made."""
+    """Check what requests say, and hook the model runner once a worker is made.
+
+    vLLM calls it in the API server, the engine core and each worker, perhaps twice.
+    """
     import vllm
 
     if not vllm.__version__.startswith(TESTED):
@@ -65,25 +49,28 @@ def install() -> None:
     hook(STARTED, _hook_runner)
 
 
-def hook(method: Method, instead: Callable[..., Any]) -> None:
+def hook(method: str, instead: Callable[..., Any]) -> None:
     """Have `instead` called, with a method of vLLM's and its arguments, in place of that method.
 
-    Once however often it is asked for.
+    Once however often it is asked for. The method has to have the parameters that `instead` has
+    behind its first; where that gathers `*args`, whatever comes is passed on.
 
     Raises:
         Unfit: it is not there, or has other parameters.
     """
+    path, _, name = method.rpartition(".")
     try:
-        owner = getattr(importlib.import_module(method.module), method.owner)
-        original = getattr(owner, method.name)
+        owner = pkgutil.resolve_name(path)
+        original = getattr(owner, name)
     except (ImportError, AttributeError) as error:
         raise Unfit(
             f"cocoa: this vLLM has no {method}, without which there is no plugin"
         ) from error
     parameters = inspect.signature(original).parameters.values()
     named = tuple(one.name for one in parameters if one.kind not in _GATHERING)
-    if method.parameters not in (None, named):
-        raise Unfit(f"cocoa: this vLLM's {method} takes {named}, not {method.parameters}")
+    known = tuple(inspect.signature(instead).parameters)[1:]
+    if "args" not in known and named != known:
+        raise Unfit(f"cocoa: this vLLM's {method} takes {named}, not {known}")
     if hasattr(original, "cocoa"):
         return
 
@@ -92,7 +79,7 @@ def hook(method: Method, instead: Callable[..., Any]) -> None:
         return instead(original, *args, **kwargs)
 
     wrapped.cocoa = True  # type: ignore[attr-defined]
-    setattr(owner, method.name, wrapped)
+    setattr(owner, name, wrapped)
 
 
 def _check_request(verify: Callable[..., None], self: Any) -> None:
@@ -144,7 +131,7 @@ def _sample(
     step = self.cocoa_step
     if step is None or logits is None or spec_decode_metadata is not None:
         return sample(self, logits, spec_decode_metadata)
-    entropy = self.cocoa.entropies(step, logits)
+    entropy = columns.entropies(logits, step.indices)
     output = sample(self, logits, spec_decode_metadata)
     if output.logprobs_tensors is not None:
         self.cocoa.write(step, entropy, output.logprobs_tensors)

@@ -69,10 +69,6 @@ class Sums:
         self._zeros = torch.zeros(num_layers, dimension, device=device), torch.zeros(2).to(device)
         self._lost = self._zeros[0] + math.nan, self._zeros[1] + math.nan
 
-    def __len__(self) -> int:
-        """How many requests are kept."""
-        return len(self._kept)
-
     def forget(self, requests: Iterable[str]) -> None:
         """Free what ended requests held."""
         for request in requests:

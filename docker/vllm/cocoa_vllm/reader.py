@@ -128,16 +128,12 @@ class Reader:
         states = torch.stack([layer.index_select(0, ends) for layer in layers], dim=1)
         return Step(rows, indices, states.float())
 
-    def entropies(self, step: Step, logits: Tensor) -> Tensor:
-        """(r,) of the step's rows; before the sampler, which scales the logits in place."""
-        return columns.entropies(logits, step.indices)
-
     def write(self, step: Step, entropy: Tensor, logprobs_tensors: Any) -> None:
         """Put each row's columns among its top log-probs, in place.
 
         Args:
             step: with these rows.
-            entropy: as `entropies` gave it.
+            entropy: (r,) of the step's rows, before the sampler, which scales the logits in place.
             logprobs_tensors: vLLM's, with the sampled token first.
         """
         first = 0

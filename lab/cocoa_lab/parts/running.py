@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.scoring.ask import PARTS, Ask, Units
-from app.scoring.computation import Recorded
 from app.scoring.scorer import Scorer
 from app.scoring.units import ScoredUnit
 from app.settings import Settings
@@ -22,6 +21,7 @@ from cocoa_lab.parts.examples import PartsExample
 from cocoa_lab.parts.labelling import LabelledParts, fields_labelled, judged, sentences_labelled
 from cocoa_lab.parts.model_judge import Judgements, ModelJudge
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
+from cocoa_lab.replaying import checked_plan, replaying
 from cocoa_lab.run import Draw, Origin, ScoredPrompt
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, drawing, record, recorded_statistics
@@ -134,7 +134,8 @@ async def _run(
     on_scored: Callable[[], None],
 ) -> PartsRun:
     statistics = recorded_statistics(log.header)
-    estimators = spec.estimators or _defined(scorer, statistics)
+    over_recordings = replaying(scorer, statistics)
+    estimators = spec.estimators or _defined(over_recordings, statistics)
     examples = spec.examples
     positions: dict[str, int] = {}
     for one in examples:
@@ -161,7 +162,7 @@ async def _run(
         )
 
     first = drawing(ask_for(examples[0]), spec.draws[0])
-    plan = scorer.plan(first, statistics)
+    plan = checked_plan(over_recordings, first)
     if plan.unit_primary is None:
         raise InvalidRequest("no estimator is defined for parts of answers", field="estimators")
 
@@ -174,8 +175,8 @@ async def _run(
         _check(one, recording)
         parts: AnswerParts | None = None
         if recording.generation is not None:
-            recorded = Recorded(recording.generation, statistics, {})
-            parts = await _scored(one, ask, recorded, spec, scorer, judge)
+            recorded = replaying(scorer, statistics, recording.generation)
+            parts = await _scored(one, ask, spec, recorded, judge)
         on_scored()
         return recording, parts
 
@@ -198,14 +199,13 @@ async def _run(
 async def _scored(
     one: PartsExample,
     ask: Ask,
-    recorded: Recorded,
     spec: PartsSpec,
     scorer: Scorer,
     judge: ModelJudge | None,
 ) -> AnswerParts:
     by_draw: dict[str, LabelledParts] = {}
     for draw in spec.draws:
-        result = await scorer.run(drawing(ask, draw), recorded)
+        result = await scorer.run(drawing(ask, draw))
         text = result.evidence.subject.answer.text
         parts: Sequence[ScoredUnit] = ()
         if result.units is not None:
@@ -252,7 +252,7 @@ def _texts(parts: Sequence[ScoredUnit]) -> list[str]:
 
 def _defined(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
     """All estimators that are defined for parts, and that such recordings supply."""
-    available = scorer.available_statistics(Ask(prompt=""), statistics) & UNIT_STATISTICS
+    available = scorer.available_statistics(Ask(prompt="")) & UNIT_STATISTICS
     if SENTENCES_READ in statistics:
         available |= {PREDICTED}
     return [name for name in ESTIMATORS if needs([name]) <= available]

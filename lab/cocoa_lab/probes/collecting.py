@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.scoring.ask import Ask, Units
+from app.scoring.deployment import models_of
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
 from app.scoring.units import ScoredUnit
@@ -23,6 +24,7 @@ from cocoa_lab.probes.collection import (
     only,
     read,
 )
+from cocoa_lab.probes.showing import showing
 from cocoa_lab.quality import Measure, score_by_task
 from cocoa_lab.running import each, sampling_of, seed_of
 from models.errors import InvalidLogits, InvalidRequest
@@ -141,6 +143,7 @@ async def collect_and_measure(
 
 async def _collect(spec: CollectionSpec, scorer: Scorer, on_done: Callable[[], None]) -> None:
     estimators, header = _estimators(scorer, spec.units), _header(spec, scorer.workers)
+    scorer = showing(scorer, header.layers, by_sentence=header.units == "sentences")
     with CollectionLog(spec.folder, header) as log:
         new = [example for example in spec.examples if example.id not in log.ids]
         for _ in range(len(spec.examples) - len(new)):
@@ -231,7 +234,6 @@ def _ask(example: Example, header: CollectionHeader, estimators: tuple[str, ...]
         messages=example.messages,
         sampling=sampling,
         estimators=estimators,
-        hidden_layers=header.layers,
         units=None if header.units == "answer" else header.units,
     )
 
@@ -269,7 +271,7 @@ def _check_probe(card: Card, workers: Workers) -> None:
 
 def _compared_by(workers: Workers) -> dict[str, str | bool | None]:
     """The models behind the targets, with the rules that change them."""
-    similarity = workers.comparers[workers.default_similarity].info
+    similarity = models_of(workers).comparers[workers.default_similarity]
     compared_by: dict[str, str | bool | None] = {
         "similarity": workers.default_similarity,
         "similarity_model": similarity.model_id,

@@ -13,9 +13,10 @@ from models.errors import Overloaded
 from tests.vanishing import vanishing
 from tests.worker_servers import listening
 from workers import client as client_module
-from workers.calls import Calls, Rejected
+from workers.calls import Calls
 from workers.client import Client, Unreachable, body_of, lines
 from workers.pair_apis import PairServer, TeiApi
+from workers.refusals import Rejected
 
 pytestmark = pytest.mark.anyio
 NUM_CLIENTS, NUM_CALLS = 4, 20

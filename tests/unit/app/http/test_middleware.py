@@ -27,8 +27,7 @@ GONE = {"type": "http.disconnect"}
 
 def around(app, telemetry, limits=LIMITS):
     """The application with all of the middleware around it."""
-    gate = Gate(BodyLimit(app, limits), None, has_ops_port=False)
-    return RequestLog(gate, telemetry)
+    return RequestLog(BodyLimit(app, limits), telemetry, Gate(None, has_ops_port=False))
 
 
 class Call:

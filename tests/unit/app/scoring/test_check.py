@@ -8,6 +8,7 @@ from app.scoring.ask import Ask
 from app.scoring.check import check
 from app.scoring.plan import make_plan
 from models.errors import InvalidRequest
+from models.grammars import grammar_of
 from models.images import PARTS
 from models.records import SamplingParams
 from models.statistics import supplied_by
@@ -78,3 +79,19 @@ def test_a_second_model_is_not_asked_what_it_would_not_see(wanted, binding, why)
         checked(ask, has_second_model=has_second_model, **here)
     assert refused.value.field == "on_reject"
     checked(replace(ask, on_reject="answer"), **here)
+
+
+TOOL = {"type": "function", "function": {"name": "now"}}
+
+
+@pytest.mark.parametrize("tools", [(), (TOOL,)], ids=["a format", "a call that is required"])
+def test_what_would_end_the_words_of_a_format_is_refused_and_a_required_call_has_none(tools):
+    ask = replace(
+        asked(stop=("Observation:",)), tools=tools, grammar=grammar_of({"type": "object"})
+    )
+    if not tools:
+        with pytest.raises(InvalidRequest, match="must be left out where an answer is held to"):
+            checked(ask, no_grammar="")
+        return
+    checked(ask, no_grammar="")
+    assert make_plan(ask, a_deployment(SUPPLIED)).request.sampling.stop == ()

@@ -8,13 +8,11 @@ import pytest
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
 from app.scoring.ask import Ask
-from app.scoring.computation import Recorded
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
-from models.errors import EngineError, InvalidRequest
+from models.errors import EngineError
 from models.records import Reasoning, SamplingParams
-from models.statistics import supplied_by
 from tests.fakes.engine import FakeEngine
 from workers.admission import Admission
 from workers.build import build_workers
@@ -186,22 +184,6 @@ async def test_what_reads_no_similarity_stops_alike_and_is_not_remembered():
 
         assert [of(one) for one in results] == [(2, "agreement")] * 2
         assert [one.source for one in results] == ["computed", "computed"]
-
-
-async def test_a_recorded_generation_is_cut_by_the_same_rule():
-    async with scoring(PARIS, "It is Paris", ROME) as (scorer, engine, _):
-        at_once = replace(ASK.sampling, stop_mass=None)
-        whole = await scorer.run(replace(ASK, cache=False, sampling=at_once))
-        fresh = await scorer.run(replace(ASK, cache=False))
-        calls = len(engine.asked)
-        recorded = Recorded(whole.generation, supplied_by("answer", "samples"))
-        again = await scorer.run(ASK, recorded)
-
-        assert len(engine.asked) == calls
-        assert (of(again), again.scores) == (of(fresh), fresh.scores)
-        few = replace(whole.generation, samples=whole.generation.samples[:4])
-        with pytest.raises(InvalidRequest, match="4 samples a prompt were recorded"):
-            await scorer.run(ASK, Recorded(few, supplied_by("answer", "samples")))
 
 
 async def test_samples_of_two_models_are_not_mixed():

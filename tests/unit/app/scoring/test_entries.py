@@ -13,7 +13,7 @@ from app.http.json_calls import json_of
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.derive import Computed, Evidence, token_statistics
+from app.scoring.derive import Evidence, token_statistics
 from app.scoring.entries import decode, encode
 from app.scoring.questions import Subject, subject_of
 from models.estimators import ESTIMATORS, score
@@ -55,7 +55,7 @@ DERIVED = {
 }
 EVIDENCE = Evidence(SUBJECT, token_statistics(SUBJECT) | DERIVED, {}, True)
 PLAN = a_plan(EVIDENCE.statistics, ask=ASK)
-COMPUTED = Computed(GENERATION, EVIDENCE, similarity_s=2.0)
+COMPUTED = replace(EVIDENCE, generation=GENERATION, similarity_s=2.0)
 NO_ENTRY = (ValueError, TypeError, LookupError, AttributeError)
 
 
@@ -63,15 +63,16 @@ def test_every_field_comes_back_but_times():
     back = decode(encode(COMPUTED), PLAN)
 
     timeless = replace(GENERATION, queue_s=0.0, generate_s=0.0)
-    assert_same(back, Computed(timeless, EVIDENCE, payload=encode(COMPUTED)))
+    assert_same(back, replace(EVIDENCE, generation=timeless, payload=encode(COMPUTED)))
 
 
 def test_what_is_absent_comes_back_with_its_reason():
     known = {name: one for name, one in EVIDENCE.statistics.items() if name != "p_true_logprob"}
-    evidence = replace(EVIDENCE, statistics=known, absent={"p_true_logprob": "too long"})
-    back = decode(encode(replace(COMPUTED, evidence=evidence)), PLAN)
+    evidence = replace(COMPUTED, statistics=known, absent={"p_true_logprob": "too long"})
+    back = decode(encode(evidence), PLAN)
 
-    assert_same(back.evidence, evidence)
+    assert_same(back.statistics, known)
+    assert back.absent == evidence.absent
 
 
 def test_what_an_ask_brings_is_not_stored_and_comes_back_with_the_ask():
@@ -79,12 +80,12 @@ def test_what_an_ask_brings_is_not_stored_and_comes_back_with_the_ask():
     ask = Ask(answer=GivenAnswer("Paris"), samples=brought)
     subject = subject_of(ask, None)
     known = token_statistics(subject) | {"similarity": np.array([0.5, 0.25])}
-    computed = Computed(None, Evidence(subject, known, {}, False))
-    entry = encode(computed)
+    evidence = Evidence(subject, known, {}, False)
+    entry = encode(evidence)
 
     assert b"zanzibar" not in entry
     back = decode(entry, a_plan({"similarity"}, strategy="given", ask=ask))
-    assert_same(back, replace(computed, payload=entry))
+    assert_same(back, replace(evidence, payload=entry))
     with pytest.raises(NO_ENTRY):
         decode(encode(COMPUTED), a_plan({"similarity"}, strategy="given", ask=ask))
 
@@ -95,8 +96,8 @@ def test_an_entry_serves_whoever_wants_no_more_returned_than_it_holds():
     missing = frozenset({"sample_token_texts"})
     without_texts = replace(GENERATION, samples=(sequence(" Rome"), sequence("\x00")))
     subject = Subject(GENERATION.answer, None, without_texts.samples)
-    evidence = Evidence(subject, token_statistics(subject) | DERIVED, {}, True)
-    poorer = encode(Computed(without_texts, evidence))
+    statistics = token_statistics(subject) | DERIVED
+    poorer = encode(Evidence(subject, statistics, {}, True, without_texts))
     wanted = replace(PLAN, statistics=PLAN.statistics - {"sample_token_entropies"})
 
     assert decode(entry, less) is not None
@@ -114,7 +115,7 @@ SHORTER = drawing(SamplingParams(num_samples=1))
 
 
 def test_a_longer_draw_serves_a_shorter_one_in_every_statistic():
-    entry = encode(replace(COMPUTED, evidence=replace(EVIDENCE, truncated=False)))
+    entry = encode(replace(COMPUTED, truncated=False))
     back = decode(entry, SHORTER)
 
     first = replace(GENERATION, samples=GENERATION.samples[:1], queue_s=0.0, generate_s=0.0)
@@ -124,11 +125,11 @@ def test_a_longer_draw_serves_a_shorter_one_in_every_statistic():
         sliced = {("M",): np.s_[:1], ("M", "M"): np.s_[:1, :1], ("M", "T_m"): np.s_[:1]}
         cut = sliced.get(STATISTICS[name].shape)
         statistics[name] = value if cut is None else value[cut]
-    assert_same(back, Computed(first, Evidence(subject, statistics, {}, False), payload=entry))
+    assert_same(back, Evidence(subject, statistics, {}, False, first, payload=entry))
 
 
 def test_waves_are_served_as_far_as_they_would_have_gone():
-    entry = encode(replace(COMPUTED, evidence=replace(EVIDENCE, truncated=False)))
+    entry = encode(replace(COMPUTED, truncated=False))
     # Each text here has the probability exp(-1).
     assert served(entry, SamplingParams(1, stop_mass=0.9)) == 1
     assert served(entry, SamplingParams(10, stop_mass=0.9)) == 2
@@ -138,8 +139,8 @@ def test_waves_are_served_as_far_as_they_would_have_gone():
 
 def served(entry, sampling):
     """With how many samples an entry serves this sampling."""
-    computed = decode(entry, drawing(sampling))
-    return None if computed is None else len(computed.generation.samples)
+    found = decode(entry, drawing(sampling))
+    return None if found is None else len(found.generation.samples)
 
 
 def poor():
@@ -148,8 +149,8 @@ def poor():
     answer = replace(GENERATION.answer, token_logprobs=rare)
     samples = tuple(replace(one, token_logprobs=rare) for one in GENERATION.samples)
     subject = Subject(answer, None, samples)
-    evidence = Evidence(subject, token_statistics(subject) | DERIVED, {}, False)
-    return Computed(replace(GENERATION, answer=answer, samples=samples), evidence)
+    generation = replace(GENERATION, answer=answer, samples=samples)
+    return Evidence(subject, token_statistics(subject) | DERIVED, {}, False, generation)
 
 
 def test_too_few_samples_and_cut_pairs_serve_no_other_number():
@@ -182,10 +183,10 @@ def test_a_sampled_answer_is_one_of_the_samples(index):
     subject = Subject(GENERATION.samples[0], 0, GENERATION.samples)
     known = token_statistics(subject) | DERIVED | {"similarity": np.array([0.5])}
     plan = replace(PLAN, strategy="mbr")
-    entry = encode(Computed(GENERATION, Evidence(subject, known, {}, False)))
+    entry = encode(Evidence(subject, known, {}, False, GENERATION))
     other = orjson.dumps(at("answer_sample", value=index)(orjson.loads(entry)))
 
-    assert decode(entry, plan).evidence.subject.answer_sample == 0
+    assert decode(entry, plan).subject.answer_sample == 0
     with pytest.raises(NO_ENTRY):
         decode(other, plan)
 
@@ -219,13 +220,13 @@ def test_what_is_taken_for_an_entry_is_always_scored_and_answered(changes):
         except (LookupError, TypeError):  # an earlier change has removed the place
             continue
     try:
-        computed = decode(orjson.dumps(values), PLAN)
+        evidence = decode(orjson.dumps(values), PLAN)
     except NO_ENTRY:
         return
-    scores, reasons = score(ESTIMATORS, computed.evidence.statistics, computed.evidence.absent)
+    scores, reasons = score(ESTIMATORS, evidence.statistics, evidence.absent)
     ask = replace(ASK, return_samples=True, return_tokens=True)
     plan = replace(PLAN, estimators=tuple(ESTIMATORS))
-    found = {"generation": computed.generation, "evidence": computed.evidence}
+    found = {"generation": evidence.generation, "evidence": evidence}
     result = a_result(ask=ask, plan=plan, scores=scores, reasons=reasons, **found)
     response = json_of(to_response(result, "an id"))
     assert GenerateResponse.model_validate_json(response).scores == scores

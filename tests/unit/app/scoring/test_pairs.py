@@ -74,7 +74,7 @@ async def test_what_is_read_is_charged_by_its_tokens_as_far_as_they_are_read():
 
     comparer, kept = Comparer(max_pair_tokens=9), Kept()
     ask = replace(ASK, caller=Caller(charge=charged.append))
-    pairs = PairScores(comparer, ask, kept.memory, kept.told, None, token_ends)
+    pairs = PairScores(comparer, ask, kept.memory, kept.told, token_ends=token_ends)
     pairs.num_tokens["known"] = 2
     await pairs.table([("abc", "known"), ("abc", "abcdefghij")])
     await pairs.table([("abc", "known"), ("known", "abc")])
@@ -100,11 +100,11 @@ async def test_what_an_earlier_request_asked_for_is_looked_up():
 
 
 async def test_scores_of_other_weights_are_not_shared():
-    comparer, known = Comparer(), {}
+    comparer, kept = Comparer(), Kept()
     comparer.speaks_as = "other weights"
-    await PairScores(comparer, ASK, None, Observer(), known=known).table(PAIRS)
+    await scores_of(comparer, kept).table(PAIRS)
 
-    assert not any(known.values())
+    assert kept.cache.num_bytes == 0
 
 
 async def test_a_function_without_weights_is_asked_and_not_looked_up():

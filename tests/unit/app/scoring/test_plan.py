@@ -106,7 +106,6 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
         chat_template_kwargs={"thinking": False},
         sampling=SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11),
         answer=GivenAnswer("Paris", append_eos=False),
-        hidden_layers=(2,),
     )
     wanted = frozenset({LOGPROBS})
     assert generation_request(ask, wanted) == GenerationRequest(
@@ -115,7 +114,6 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
         sampling=ask.sampling,
         statistics=wanted,
         answer=ask.answer,
-        hidden_layers=(2,),
     )
     assert generation_request(Ask(prompt="a"), wanted).prompt == "a"
 

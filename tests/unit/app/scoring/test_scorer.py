@@ -10,14 +10,11 @@ import pytest
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.computation import Recorded
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
-from models.errors import StatisticUnavailable
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig
-from models.statistics import supplied_by
 from tests.made_calibrators import calibrator
 from tests.observers import Told
 from tests.results import generation, sequence
@@ -114,25 +111,6 @@ async def test_a_question_answered_by_other_weights_is_not_stored_either():
     assert sources == ["computed", "computed"]
 
 
-async def test_what_was_recorded_is_scored_without_asking_the_generator():
-    everything = ("cocoa_ppl", "p_true", "semantic_entropy", "sar")
-    async with scoring() as scorer:
-        ask = replace(ASK, estimators=everything)
-        first = await scorer.run(ask)
-        calls = num_calls(scorer)
-        text = first.evidence.subject.answer.compared_text
-        true = first.evidence.statistics["p_true_logprob"]
-        true_false = true, math.log1p(-math.exp(true))
-        recorded = Recorded(first.generation, first.plan.generated, {text: true_false})
-        with pytest.raises(StatisticUnavailable, match="p_true_logprob"):
-            await scorer.run(ask, recorded)
-        supplied = first.plan.generated | {"p_true_logprob"}
-        again = await scorer.run(ask, replace(recorded, statistics=supplied))
-
-    assert num_calls(scorer) == calls
-    assert again.scores == pytest.approx(first.scores)
-
-
 RAO_BLACKWELL = tuple(name for name, row in ESTIMATORS.items() if row.family == "rao_blackwell")
 
 
@@ -183,11 +161,15 @@ async def test_an_answer_that_is_not_the_first_sample_of_its_text_shifts_no_simi
     samples = []
     for text, logprob in (*drawn, ("Oslo", -0.5)):
         samples.append(sequence(text, token_logprobs=np.full(2, logprob / 2)))
-    recorded = Recorded(generation("Bonn", samples), supplied_by("answer", "samples"))
+
+    async def written(request, on_token=None):
+        return generation("Bonn", samples)
+
     sampling = SamplingParams(len(samples))
     ask = Ask(prompt="Where?", strategy=strategy, estimators=("rb_consistency",), sampling=sampling)
     async with scoring() as scorer:
-        result = await scorer.run(ask, recorded)
+        scorer.workers.generator.generate = written
+        result = await scorer.run(ask)
 
     weighed, mass = rao_blackwell_by_definition(result)
     assert result.evidence.subject.answer_sample == chosen
@@ -195,15 +177,6 @@ async def test_an_answer_that_is_not_the_first_sample_of_its_text_shifts_no_simi
     assert result.found_mass == pytest.approx(mass)
     sums = [-3.0 if chosen == 0 else -0.5, -2.0, -2.5, -1.5]
     assert mass == pytest.approx(min(1.0, sum(map(math.exp, sums))))
-
-
-async def test_hidden_states_come_with_the_result_and_are_never_cached():
-    async with scoring() as scorer:
-        ask = replace(ASK, estimators=("sp",), hidden_layers=(2, 1))
-        results = [await scorer.run(ask) for _ in range(2)]
-
-    assert {result.source for result in results} == {"computed"}
-    assert results[0].generation.answer_hidden_mean.shape == (2, 8)
 
 
 async def test_a_timeout_that_is_not_the_deadline_is_no_deadline():

@@ -69,7 +69,7 @@ def scored(answer, parts):
         unit_estimators=NAMES,
         unit_primary=NAMES[4],
     )
-    return scored_by(plan, evidence, {}, parts, failed).units
+    return scored_by(plan, evidence, parts, failed).units
 
 
 @pytest.mark.parametrize("case", GOLDEN["sentences"], ids=lambda case: case["name"])

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.computation import Recorded
-from app.scoring.deployment import AskLimits
+from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.questions import Subject
 from app.scoring.scorer import Policy, Scorer
@@ -20,7 +19,6 @@ from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairRules, PairTable
-from models.statistics import supplied_by
 from models.units.characters import token_spans
 from models.units.steps import Steps
 from tests.results import a_plan, generation, sequence
@@ -64,8 +62,8 @@ def scored(given_subject, parts, on_failure=failed, **absent):
     plan = a_plan(
         statistics, ask=FIELDS, estimators=NAMES, unit_estimators=NAMES, unit_primary="cocoa_sp"
     )
-    evidence = Evidence(given_subject, statistics, {}, truncated=False)
-    return scored_by(plan, evidence, absent, parts, on_failure).units
+    evidence = Evidence(given_subject, statistics, absent, truncated=False)
+    return scored_by(plan, evidence, parts, on_failure).units
 
 
 def test_fields_are_told_with_what_the_samples_say_of_them():
@@ -205,17 +203,21 @@ async def test_units_are_scored_and_asked_in_one_batch_with_the_rest():
 @pytest.mark.anyio
 async def test_an_unfinished_reasoning_has_no_parts():
     answer = replace(sequence(""), reasoning=Reasoning("hm", 3, is_finished=False))
-    recorded = Recorded(generation(answer, SAMPLES), supplied_by("answer", "samples"))
+
+    async def written(request, on_token=None):
+        return generation(answer, SAMPLES)
+
     ask = Ask(prompt="?", sampling=SamplingParams(3), units="fields")
     async with scoring() as scorer:
-        result = await scorer.run(ask, recorded)
+        scorer.workers.generator.generate = written
+        result = await scorer.run(ask)
 
     [answer] = result.units.units
     assert set(answer.scores.values()) == {None}
     assert "answer_not_json" not in result.warnings
 
 
-async def refused(ask, limits=None):
+async def refused(ask, limits=UNBOUNDED):
     async with scoring() as scorer:
         bounded = Scorer(scorer.workers, scorer.admission, policy=Policy(limits))
         calls = num_calls(scorer)

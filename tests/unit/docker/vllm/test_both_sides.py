@@ -13,18 +13,12 @@ from models.probes.card import STATISTIC, read_card
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import D, V, reader, sampled
 from workers.config import GeneratorConfig
-from workers.openai import trial
+from workers.openai import logprobs, trial
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import PROFILES
 from workers.openai.prompts import ModelCalls
-from workers.openai.replies import (
-    ENTROPY_COLUMN,
-    FIRST_SENTINEL,
-    check_mark,
-    read_choices,
-    readings_of,
-)
-from workers.openai.requests import Prompt, mode_of
+from workers.openai.replies import read_choices
+from workers.openai.requests import Prompt
 from workers.protocol import ProbeInfo
 from workers.standing import ChangedModel
 
@@ -51,7 +45,7 @@ class Worker(ModelCalls):
         tensors = sampled(self.logits, TOP)
         states = [torch.ones(1, D)] * len(self.of.layers)
         step = self.of.step([Row(0, "a", mode, 0, 0)], states)
-        self.of.write(step, self.of.entropies(step, self.logits), tensors)
+        self.of.write(step, written.entropies(self.logits, step.indices), tensors)
         ids = tensors.logprob_token_ids[0, : top + 1].tolist()
         values = tensors.logprobs[0, : top + 1].tolist()
         keys = [f"token_id:{token}" for token in ids]
@@ -85,10 +79,10 @@ async def bound(worker, folders):
 
 
 def test_constants_are_the_same():
-    assert FIRST_SENTINEL == written.FIRST_ID
-    assert trial._FORMAT == written.FORMAT
+    assert logprobs.FIRST_ID == written.FIRST_ID
+    assert logprobs.FORMAT == written.FORMAT
     obstacles = (written.NO_PROBE, written.NO_SUPPORT, written.SPECULATIVE)
-    assert set(trial._NO_LIGHT) == {
+    assert set(logprobs.NO_LIGHT) == {
         *(written.READY, *obstacles),
         *(written.PARALLEL, written.OTHER_LOGPROBS),
     }
@@ -106,7 +100,7 @@ async def test_the_adapter_reads_the_identity_that_the_plugin_writes(folders):
 @pytest.mark.parametrize("obstacle", range(1, 6))
 async def test_the_adapter_understands_why_there_is_no_light(obstacle, folders):
     server = await bound(Worker(reader(*folders, obstacle=obstacle)), folders)
-    assert server.columns.no_light == trial._NO_LIGHT[obstacle]
+    assert server.columns.no_light == logprobs.NO_LIGHT[obstacle]
     assert (server.columns.revision, server.probes) == ("100000000000", {})
 
 
@@ -114,15 +108,16 @@ async def test_the_adapter_understands_why_there_is_no_light(obstacle, folders):
 async def test_the_adapter_asks_for_as_many_columns_as_it_reads(folders, statistics):
     worker = Worker(reader(*folders, revision=REVISION))
     server = await bound(worker, folders)
-    mode, top = mode_of(server, frozenset(statistics))
+    probes = {name: server.probes[name] for name in statistics}
+    mode, top = server.columns.mode(reads_probes=bool(probes))
     assert written.complaint({written.ARGUMENT: mode}, top) is None
     (choice,) = read_choices(worker.reply(mode, top), 1)
-    check_mark(choice, server)
+    server.columns.check_mark(choice.tops)
     with pytest.raises(ChangedModel):
-        check_mark(choice, replace(server, columns=replace(server.columns, mark=1)))
+        replace(server.columns, mark=1).check_mark(choice.tops)
     exact = entropies(worker.logits.log_softmax(-1)).tolist()
-    assert choice.column(ENTROPY_COLUMN).tolist() == pytest.approx(exact, abs=1e-5)
-    readings = readings_of(choice, server, frozenset(statistics))
+    assert logprobs.column(choice.tops, logprobs.ENTROPY).tolist() == pytest.approx(exact, abs=1e-5)
+    readings = server.columns.readings(choice.tops, probes)
     assert readings.keys() == statistics
     for reading in readings.values():
         assert 0 <= reading.value <= 1

@@ -17,7 +17,7 @@ from cocoa_vllm.columns import (
     READY,
     SPECULATIVE,
 )
-from cocoa_vllm.hooks import Method, Unfit, hook, make_reader
+from cocoa_vllm.hooks import Unfit, hook, make_reader
 from cocoa_vllm.probe import ProbeRefused
 
 from tests.tiny_probes import saved
@@ -109,9 +109,8 @@ def test_the_runners_columns_are_those_of_the_logits_before_the_sampler(tmp_path
         self.execute_model_state = None
         return hooks._sample(_sample, self, logits, None)
 
-    expected = runner.cocoa.entropies(
-        hooks._step(runner, runner.execute_model_state), logits
-    ).tolist()
+    step = hooks._step(runner, runner.execute_model_state)
+    expected = hooks.columns.entropies(logits, step.indices).tolist()
     output = hooks._compute(sample_tokens, runner, None)
     assert marked(output) == [True, True, False, False, True]
     assert tensors.logprobs[1, 2].item() == pytest.approx(expected[0], abs=1e-6)
@@ -196,7 +195,7 @@ def test_a_method_is_hooked_once(monkeypatch):
     module.Owner = Owner
     monkeypatch.setitem(sys.modules, "there", module)
     for _ in range(2):
-        hook(Method("there", "Owner", "name"), lambda name, self: name(self) + 1)
+        hook("there:Owner.name", lambda name, self: name(self) + 1)
     assert Owner().name() == 2
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import cocoa_vllm.columns as plugin
 import pytest
 import torch
 from cocoa_vllm.columns import FIRST_ID, MISSING, MODES, NO_PROBE, NO_SUPPORT
@@ -31,7 +32,7 @@ def written(of, rows, logits, states=None, num_logprobs=6):
     """What a step leaves of these rows, whose states are `states[:, :, place]`, a layer each."""
     tensors = sampled(logits, num_logprobs)
     step = of.step(rows, states)
-    of.write(step, of.entropies(step, logits), tensors)
+    of.write(step, plugin.entropies(logits, step.indices), tensors)
     return tensors
 
 
@@ -120,9 +121,9 @@ def test_ended_requests_are_forgotten(folders):
     new = [SimpleNamespace(req_id=name, sampling_params=asking("light")) for name in "ac"]
     of.learn(new)
     written(of, [Row(0, "a", "light", 0, 0)], torch.randn(1, V), torch.randn(2, 1, D))
-    assert len(of._sums) == 1
+    assert len(of._sums._kept) == 1
     of.forget({"a", "b"})
-    assert len(of._sums) == 0
+    assert len(of._sums._kept) == 0
     assert of.modes == {"c": "light"}
 
 
@@ -137,6 +138,6 @@ def test_no_step_waits_for_what_the_device_computes(folders):
             logprobs=torch.empty(5, 21, device=device),
         )
         step = of.step([Row(i, mode, mode, number, i) for i, mode in enumerate(MODES)], states)
-        of.write(step, of.entropies(step, logits), tensors)
+        of.write(step, plugin.entropies(logits, step.indices), tensors)
     with pytest.raises(RuntimeError, match="meta"):
         tensors.logprobs.max().item()

@@ -48,6 +48,12 @@ def test_sentences_of_markdown_are_those_that_say_something():
     ("text", "sentences"),
     [
         (
+            "Sie feierte ihren 50. Geburtstag im 20. Jahrhundert. Der 2. Weltkrieg war aus.",
+            ["Sie feierte ihren 50. Geburtstag im 20. Jahrhundert.", "Der 2. Weltkrieg war aus."],
+        ),
+        ("Es waren 12. Danach kam keiner.", ["Es waren 12.", "Danach kam keiner."]),
+        ("Vive en EE. UU. Trabaja allí.", ["Vive en EE. UU.", "Trabaja allí."]),
+        (
             "Er kam am 3. Mai 2020 z. B. nach Berlin. Dr. Müller blieb ca. 2,5 Std. dort.",
             ["Er kam am 3. Mai 2020 z. B. nach Berlin.", "Dr. Müller blieb ca. 2,5 Std. dort."],
         ),
@@ -74,6 +80,9 @@ def test_sentences_of_markdown_are_those_that_say_something():
         ("Code is.\n~~~\nnever ends. So.", ["Code is."]),
     ],
     ids=[
+        "German ordinals",
+        "German number",
+        "Spanish",
         "German",
         "Chinese",
         "Arabic",

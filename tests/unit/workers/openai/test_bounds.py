@@ -12,7 +12,7 @@ from models.records import GenerationRequest, SamplingParams
 from tests.conftest import until
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
-from workers import calls
+from workers import standing
 
 pytestmark = pytest.mark.anyio
 REQUEST = GenerationRequest(
@@ -90,24 +90,24 @@ async def test_what_a_server_says_it_read_and_wrote_is_bounded_by_what_was_asked
 
 
 async def test_a_trial_call_that_hangs_keeps_nobody_from_what_is_known(monkeypatch):
-    monkeypatch.setattr(calls, "TRIAL_S", 0.3)
+    monkeypatch.setattr(standing, "TRIAL_S", 0.3)
     async with openai_server() as server, over(server) as generator:
         known = generator.info.identity
-        [standing] = generator.upstream.servers
+        [watched] = generator.upstream.servers
         server.delay_s = 60.0
-        standing.doubt()
-        await asyncio.wait_for(standing.settled(), 5)
+        watched.doubt()
+        await asyncio.wait_for(watched.settled(), 5)
         server.delay_s = 0.0
         generation = await asyncio.wait_for(generator.generate(REQUEST), 5)
         assert generation.identity == known
-        assert standing._hangs
-        await standing.check()
-        await until(lambda: not standing._hangs)
+        assert watched._hangs
+        await watched.check()
+        await until(lambda: not watched._hangs)
         assert (await generator.generate(REQUEST)).identity == known
 
 
 async def test_a_server_that_hangs_before_it_is_known_is_waited_for(monkeypatch):
-    monkeypatch.setattr(calls, "TRIAL_S", 0.3)
+    monkeypatch.setattr(standing, "TRIAL_S", 0.3)
     async with openai_server(delay_s=0.7) as server:
         async with asyncio.timeout(60), over(server) as generator:
             assert generator.info.statistics

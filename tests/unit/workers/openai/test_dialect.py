@@ -2,8 +2,8 @@
 
 import pytest
 
-from workers.calls import Rejected
 from workers.openai.profiles import PROFILES
+from workers.refusals import Rejected
 
 NEW = PROFILES["generic"]
 

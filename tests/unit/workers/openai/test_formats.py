@@ -14,10 +14,9 @@ from models.records import Grammar, Sequence
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_limiting import REQUEST, over
 from tests.unit.workers.openai.test_tools import TOOL
-from workers.openai.answering import check_followed
 from workers.openai.found import OpenAIServer
+from workers.openai.grammars import check_followed, for_tokens
 from workers.openai.profiles import PROFILES, UNMASKED
-from workers.openai.prompts import for_tokens
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,8 @@ from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from tests.conftest import until
 from tests.openai_server import openai_server
 from workers.config import GeneratorConfig
-from workers.openai.generator import OpenAIGenerator, probe_infos
+from workers.openai.generator import OpenAIGenerator
+from workers.probe_reading import probe_infos
 from workers.upstream import session_of
 
 pytestmark = pytest.mark.anyio

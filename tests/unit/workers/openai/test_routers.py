@@ -20,8 +20,9 @@ from tests.unit.workers.openai.test_generator import REQUEST, UNSEEDED, over
 from tests.worker_servers import listening
 from workers.config import GeneratorConfig
 from workers.hooks import Hooks
-from workers.openai.generator import FAIRNESS, OpenAIGenerator, probe_infos
+from workers.openai.generator import FAIRNESS, OpenAIGenerator
 from workers.openai.requests import COMPLETIONS
+from workers.probe_reading import probe_infos
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ from models.errors import CocoaError
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
-from workers.openai import replies as soundness
-from workers.openai.replies import are_of, unsound
+from workers.openai import logprobs as soundness
+from workers.openai.logprobs import are_of, unsound
 
 pytestmark = pytest.mark.anyio
 

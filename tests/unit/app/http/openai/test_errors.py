@@ -1,20 +1,9 @@
-"""Errors in OpenAI's words; who shares the work shares the error, which keeps its own words."""
+"""Errors in OpenAI's words."""
 
 import pytest
 
-from app.http.errors import named
-from app.http.openai.errors import PARAMS, openai_error
+from app.http.openai.errors import openai_error
 from app.http.schemas import ErrorBody
-from models.errors import Overloaded
-
-NAMES = {"num_tops": "logprobs"}
-
-
-def test_an_error_of_no_field_stays_as_it_is():
-    raised = Overloaded("full", retry_after_s=3)
-    with pytest.raises(Overloaded) as same, named({**PARAMS, **NAMES}):
-        raise raised
-    assert same.value is raised
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""The similarity function "llm": the language model itself says whether two answers say the same.
+
+It is asked about each ordered pair by one prefill, and the share of yes against no is the score.
+"""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from app.scoring.ask import Ask
+from app.scoring.questions import own_question, question_of
+from models.digests import digest_of
+from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
+from models.records import Pair
+from models.similarity import BY_MODEL
+from models.similarity.protocol import ContextAndText
+from workers.calling import together
+from workers.protocol import Comparer, ComparerInfo, Generator, PairReply, PairScore
+
+_YES = ("Yes", " Yes", "yes", " yes", "YES")
+_NO = ("No", " No", "no", " no", "NO")
+# Questions of one ask that are put at once: the others of a batch want their turn, too.
+_ABREAST = 4
+# Of a question, whose end says what is asked.
+_MAX_CHARACTERS = 2_000
+# What is charged: nobody counts the tokens of such a question.
+_CHARACTERS_A_TOKEN = 4
+
+
+class ModelComparer:
+    """A `Comparer` of the answers to one ask; asked in a chat where the ask is one.
+
+    Args:
+        info: of `Models`; what its scores are remembered by has the question as well.
+    """
+
+    busy_since: float | None = None
+
+    def __init__(self, generator: Generator, info: ComparerInfo, ask: Ask) -> None:
+        self._generator, self._ask = generator, ask
+        self._question = question_of(ask)[-_MAX_CHARACTERS:]
+        self.info = replace(info, identity=self._identity(info.identity))
+
+    async def compare(self, pairs: Sequence[Pair]) -> PairReply:
+        """Scores of the distinct pairs, charged to the caller by their characters.
+
+        Raises:
+            InvalidRequest: the question and two answers exceed the model's context.
+            SimilarityUnavailable: the model says neither yes nor no.
+            CocoaError: see `Generator.first_token_logprobs`.
+        """
+        turns, weights = asyncio.Semaphore(_ABREAST), set[str]()
+
+        async def one(pair: Pair) -> PairScore:
+            async with turns:
+                return await self._score(pair, weights)
+
+        scores = await together(*map(one, pairs))
+        identity = self._identity(*(f"{BY_MODEL} {one}" for one in sorted(weights)))
+        return PairReply(dict(zip(pairs, scores, strict=True)), identity)
+
+    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """`check` refuses what would ask for it."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """It lives for one ask, and its generator is watched."""
+
+    async def warm_up(self) -> None:
+        """Its generator has its own."""
+
+    async def close(self) -> None:
+        """Its generator outlives it."""
+
+    def _identity(self, *weights: str) -> str:
+        return digest_of(*weights, self._question, self._ask.messages is None)
+
+    async def _score(self, pair: Pair, weights: set[str]) -> PairScore:
+        first, second = pair
+        question = (
+            f"Question: {self._question}\nFirst answer: {first}\nSecond answer: {second}\n"
+            "Do both answers say the same? Reply with yes or no.\nReply:"
+        )
+        self._ask.caller.charge(len(question) // _CHARACTERS_A_TOKEN)
+        request = own_question(self._ask, question, max_tokens=1)
+        try:
+            reply = await self._generator.first_token_logprobs(request, (_YES, _NO))
+        except PromptTooLong:
+            message = "is llm, and two answers with their question exceed the model's context"
+            raise InvalidRequest(message, field="similarity") from None
+        weights.add(reply.identity)
+        # A word without log-probs is none of the likeliest tokens that a server tells.
+        yes, no = (-math.inf if one is None else one for one in reply.logprobs)
+        if yes == no == -math.inf:
+            raise SimilarityUnavailable("the language model says neither yes nor no")
+        return (float(np.exp(yes - np.logaddexp(yes, no))),), False
+
+
+_: type[Comparer] = ModelComparer  # mypy holds the class to its protocol

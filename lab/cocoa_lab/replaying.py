@@ -1,0 +1,130 @@
+"""What a model has written in the place of the model: scored as if it were written anew."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from app.scoring.ask import Ask
+from app.scoring.check import check
+from app.scoring.derive import TrueFalse
+from app.scoring.plan import Plan, make_plan
+from app.scoring.scorer import Scorer
+from models.errors import InvalidRequest, NotReady, PromptTooLong
+from models.records import Generation, GenerationRequest, OnToken
+from models.waves import num_taken, wave_end
+from workers.protocol import FirstTokenReply, Generator, GeneratorInfo
+
+
+class RecordedGenerator:
+    """A model that repeats what it wrote for one prompt, and generates nothing more.
+
+    Args:
+        info: of the model.
+        generation: with all its samples; None where nothing was recorded.
+        opinions: by the words of each question about an answer, what the model said.
+        model: that is asked any other question; None where it is not loaded.
+    """
+
+    busy_since = None
+    num_waiting = 0
+
+    def __init__(
+        self,
+        info: GeneratorInfo,
+        generation: Generation | None = None,
+        opinions: Mapping[str, TrueFalse] | None = None,
+        model: Generator | None = None,
+    ) -> None:
+        self.info = info
+        self._model = model
+        self._generation = generation
+        self._opinions = opinions or {}
+        self._closed = asyncio.Event()
+
+    async def run(self) -> None:
+        await self._closed.wait()
+
+    async def warm_up(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        self._closed.set()
+
+    async def generate(
+        self, request: GenerationRequest, on_token: OnToken | None = None
+    ) -> Generation:
+        """As many of the samples as the request would have drawn, read or not."""
+        if self._generation is None:
+            raise NotReady(f"{self.info.model_id} is not loaded")
+        samples = self._generation.samples
+        wanted = replace(request, statistics=request.statistics | {"sample_texts"})
+        end = num_taken(wanted, self._generation)
+        if request.num_drawn:
+            end = wave_end(request.num_drawn, wanted.num_samples)
+        if end is None or end > len(samples):
+            message = f"{len(samples)} samples a prompt were recorded, and more are asked for"
+            raise InvalidRequest(message, field="num_samples")
+        return replace(self._generation, samples=samples[request.num_drawn : end])
+
+    async def first_token_logprobs(
+        self, request: GenerationRequest, groups: Sequence[Sequence[str]]
+    ) -> FirstTokenReply:
+        """What was said of an answer of its own; other questions are asked now."""
+        words = words_of(request)
+        if words not in self._opinions:
+            if self._model is None:
+                raise NotReady(f"{self.info.model_id} is not loaded")
+            reply = await self._model.first_token_logprobs(request, groups)
+            return replace(reply, identity=self.info.identity)
+        if (opinion := self._opinions[words]) is None:
+            raise PromptTooLong("the question about the answer exceeded the context")
+        return FirstTokenReply(opinion, self.info.identity)
+
+
+_: type[Generator] = RecordedGenerator  # mypy holds the class to its protocol
+
+
+def words_of(question: GenerationRequest) -> str:
+    """The text of a question about an answer."""
+    if question.messages is None:
+        return question.prompt or ""
+    return str(question.messages[0]["content"])
+
+
+def replaying(
+    scorer: Scorer,
+    statistics: frozenset[str],
+    generation: Generation | None = None,
+    opinions: Mapping[str, TrueFalse] | None = None,
+) -> Scorer:
+    """The scorer with a recording in its generator's place; `RecordedGenerator` has the last two.
+
+    What the model could do no longer matters, but which statistics it was asked for. Each recording
+    has an identity of its own, as what is computed of it stands for no other.
+    """
+    model = scorer.workers.generator
+    info = replace(
+        model.info,
+        identity=uuid.uuid4().hex,
+        statistics=statistics,
+        absent={},
+        no_greedy="",
+        no_given="",
+        no_grammar_logprobs="",
+        parts_calls=False,
+    )
+    recorded = RecordedGenerator(info, generation, opinions, model)
+    return replace(scorer, workers=replace(scorer.workers, generator=recorded))
+
+
+def checked_plan(scorer: Scorer, ask: Ask) -> Plan:
+    """The plan of an ask.
+
+    Raises:
+        InvalidRequest: it cannot be done by these models.
+    """
+    deployment = scorer.deployment()
+    plan = make_plan(ask, deployment)
+    check(plan, deployment)
+    return plan

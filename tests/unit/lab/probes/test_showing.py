@@ -1,0 +1,54 @@
+"""Hidden states beside what is scored: they come with the result, and are never cached."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.cache.memory import MemoryCache
+from app.cache.protocol import CacheConfig
+from app.scoring.ask import Ask
+from app.scoring.memory import Memory
+from app.scoring.observer import Observer
+from app.scoring.scorer import Scorer
+from cocoa_lab.probes.showing import showing
+from models.records import SamplingParams
+from workers.admission import Admission
+from workers.build import build_workers
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.supervision import running_workers
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = WorkerConfig(
+    generation=GeneratorConfig(engine="fake"), similarity=ComparerConfig(name="fake")
+)
+ASK = Ask(prompt="Where?", sampling=SamplingParams(4, 16, seed=1), estimators=("sp",))
+
+
+async def test_hidden_states_come_with_the_result_and_are_never_cached():
+    async with running_workers(build_workers(CONFIG)) as workers:
+        memory = Memory(MemoryCache(CacheConfig()), Observer())
+        scorer = Scorer(workers, Admission(4), memory)
+        shown = showing(scorer, (2, 1), by_sentence=False)
+        results = [await shown.run(ASK) for _ in range(2)]
+        without = [await scorer.run(ASK) for _ in range(2)]
+
+    assert {result.source for result in results} == {"computed"}
+    assert results[0].generation.answer_hidden_mean.shape == (2, 8)
+    assert [result.source for result in without] == ["computed", "cache"]
+    assert without[0].generation.answer_hidden_mean is None
+    assert without[0].scores == results[0].scores
+
+
+async def test_what_the_language_model_says_of_pairs_is_remembered_beside_states():
+    ask = replace(ASK, estimators=("consistency",), similarity="llm")
+    async with running_workers(build_workers(CONFIG)) as workers:
+        memory = Memory(MemoryCache(CacheConfig()), Observer())
+        shown = showing(Scorer(workers, Admission(4), memory), (2, 1), by_sentence=False)
+        engine, calls = workers.generator._engine, []
+        for _ in range(2):
+            before = engine.num_calls
+            await shown.run(ask)
+            calls.append(engine.num_calls - before)
+
+    assert calls[0] > calls[1] == 1

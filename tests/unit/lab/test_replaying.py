@@ -1,0 +1,138 @@
+"""A recording in a generator's place: nothing is asked, and the same is scored as was written."""
+
+import math
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from app.cache.memory import MemoryCache
+from app.cache.protocol import CacheConfig
+from app.scoring.ask import Ask
+from app.scoring.memory import Memory
+from app.scoring.observer import Observer
+from app.scoring.scorer import Scorer
+from cocoa_lab.replaying import checked_plan, replaying
+from models.errors import InvalidRequest, NotReady, StatisticUnavailable
+from models.records import Reasoning, SamplingParams
+from models.similarity.protocol import NliConfig
+from models.statistics import supplied_by
+from tests.results import generation, sequence
+from workers.admission import Admission
+from workers.build import build_workers
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.supervision import running_workers
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = WorkerConfig(
+    generation=GeneratorConfig(engine="fake"),
+    similarity=ComparerConfig(name="fake"),
+    nli=NliConfig(name="fake_nli", model="fake"),
+)
+ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(4, 16, seed=1))
+RECORDED = supplied_by("answer", "samples")
+PARIS, ROME = "Paris", "Rome"
+
+
+@asynccontextmanager
+async def scoring():
+    async with running_workers(build_workers(CONFIG)) as workers:
+        yield Scorer(workers, Admission(8), Memory(MemoryCache(CacheConfig()), Observer()))
+
+
+async def test_what_was_recorded_is_scored_without_asking_the_generator():
+    ask = replace(ASK, estimators=("cocoa_ppl", "p_true", "semantic_entropy", "sar"))
+    async with scoring() as scorer:
+        first = await scorer.run(ask)
+        engine = scorer.workers.generator._engine
+        calls = engine.num_calls
+        true = first.evidence.statistics["p_true_logprob"]
+        questions = Questions((true, math.log1p(-math.exp(true))))
+        without = replaying(scorer, first.plan.generated, first.generation)
+        with pytest.raises(StatisticUnavailable, match="p_true_logprob"):
+            await without.run(ask)
+        supplied = first.plan.generated | {"p_true_logprob"}
+        again = await replaying(scorer, supplied, first.generation, questions).run(ask)
+
+    assert engine.num_calls == calls
+    assert again.scores == pytest.approx(first.scores)
+    [question] = questions.asked
+    assert first.evidence.subject.answer.compared_text in question
+
+
+class Questions(dict):
+    """The same opinion of every answer, and what was asked."""
+
+    def __init__(self, opinion):
+        super().__init__()
+        self.opinion, self.asked = opinion, []
+
+    def __bool__(self):
+        return True
+
+    def __contains__(self, question):
+        return True
+
+    def __getitem__(self, question):
+        self.asked.append(question)
+        return self.opinion
+
+
+async def test_a_question_that_was_too_long_when_it_was_recorded_is_too_long_again():
+    ask = replace(ASK, estimators=("p_true",))
+    async with scoring() as scorer:
+        recorded = (await scorer.run(ASK)).generation
+        supplied = RECORDED | {"p_true_logprob"}
+        result = await replaying(scorer, supplied, recorded, Questions(None)).run(ask)
+
+    assert result.reasons["p_true"] == "the question about the answer exceeds the context"
+
+
+async def test_recordings_of_one_prompt_are_scored_each_by_itself():
+    ask = replace(ASK, sampling=SamplingParams(1), estimators=("consistency",))
+    scores = []
+    async with scoring() as scorer:
+        for text in (PARIS, ROME, PARIS):
+            recorded = generation(PARIS, [sequence(text)])
+            result = await replaying(scorer, RECORDED, recorded).run(ask)
+            scores.append(result.scores["consistency"])
+
+    assert scores[0] == scores[2] == 0.0 < scores[1]
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [([PARIS] * 10, (2, "agreement")), ([PARIS, ROME, *[PARIS] * 8], (10, "max_samples"))],
+    ids=["the same", "one other"],
+)
+async def test_waves_end_as_if_they_were_drawn(samples, expected):
+    sampling = SamplingParams(10, 16, seed=1, stop_mass=0.7)
+    ask = replace(ASK, sampling=sampling, estimators=("cocoa_sp", "consistency"))
+    answer, *reasoned = [
+        replace(sequence(text), reasoning=Reasoning("hm", 3, True)) for text in (PARIS, *samples)
+    ]
+    async with scoring() as scorer:
+        result = await replaying(scorer, RECORDED, generation(answer, reasoned)).run(ask)
+        assert (len(result.evidence.subject.samples), result.stopped_by) == expected
+        few = generation(answer, reasoned[:4])
+        if expected[0] > 4:
+            with pytest.raises(InvalidRequest, match="4 samples a prompt were recorded"):
+                await replaying(scorer, RECORDED, few).run(ask)
+
+
+async def test_without_a_recording_nothing_is_said():
+    async with scoring() as scorer:
+        over_recordings = replaying(scorer, RECORDED)
+        assert checked_plan(over_recordings, ASK).statistics
+        with pytest.raises(NotReady, match="not loaded"):
+            await over_recordings.run(ASK)
+
+
+async def test_what_was_not_recorded_is_asked_of_the_model_as_it_is_now():
+    ask = replace(ASK, sampling=SamplingParams(1), estimators=("consistency",), similarity="llm")
+    async with scoring() as scorer:
+        recorded = generation(PARIS, [sequence(ROME)])
+        result = await replaying(scorer, RECORDED | {"p_true_logprob"}, recorded).run(ask)
+
+    assert 0 < result.scores["consistency"] < 1

@@ -1,0 +1,152 @@
+"""Schemas and grammars at a server: how they are asked for, and what they are there."""
+
+import json
+from asyncio import Lock
+from typing import Any
+
+from models.call_grammars import MARKS, with_tokens
+from models.engines.protocol import check_grammar
+from models.errors import EngineError, InvalidRequest
+from models.grammars import grammar_of
+from models.records import GenerationRequest, Grammar, Sequence
+from models.units.tool_calls import Call, names_of, read
+from workers.calling import together
+from workers.openai.found import OpenAIServer
+from workers.openai.profiles import NO_FORMAT, UNMASKED
+from workers.openai.prompts import ModelCalls, tokenize
+from workers.openai.replies import Choice
+from workers.openai.requests import COMPLETIONS, Prompt
+from workers.openai.trial import HOUSE, closed, question
+
+_HINTS = "x-guidance"  # of llguidance
+_NO_LARK = (
+    "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
+    "--structured-outputs-config.backend guidance"
+)
+# What the server is held to while a schema is tried out: nobody answers the question so by chance.
+_VALUE = '{"word":"cocoa"}'
+_SCHEMA = {
+    "type": "object",
+    "properties": {"word": {"const": "cocoa"}},
+    "required": ["word"],
+    "additionalProperties": False,
+}
+# Tokens for it, and for the thoughts before it; and the log-prob of what has to come, at least.
+_NUM_TOKENS, _FORCED = 96, -3.0
+_NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
+_IGNORED = "the server of the model takes a response_format, and answers otherwise"
+
+
+def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
+    """Refuse what a server does not heed, by the name of the field."""
+    if request.grammar is not None and not can.holds_calls(request):
+        reason = can.profile.no_grammar or ""
+        if request.grammar.kind == "lark":
+            reason = "" if can.profile.tokenizes else _NO_LARK
+        check_grammar(reason)
+    reason = can.no_reasoning_limit
+    for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
+        if reason and getattr(request.sampling, field) is not None:
+            raise InvalidRequest(f"is not heeded here: {reason}", field=field)
+
+
+def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
+    """What a body says that asks for texts under a grammar."""
+    if grammar.kind != "json_schema":
+        return {"structured_outputs": {"grammar": grammar.source}}
+    schema = json.loads(grammar.source)
+    if not can.profile.reads_hints:
+        schema.pop(_HINTS, None)
+    if can.profile.schema_of_texts and prompt.path == COMPLETIONS:
+        return {can.profile.schema_of_texts: schema}
+    named = {"name": "answer", "schema": schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
+    """A grammar in which marks that are tokens of the server's are."""
+    if grammar.kind == "json_schema" or not calls.can.profile.tokenizes:
+        return grammar
+    pieces = await together(*(tokenize(calls, mark) for mark in MARKS))
+    ids = {mark: tokens[0] for mark, tokens in zip(MARKS, pieces, strict=True) if len(tokens) == 1}
+    return with_tokens(grammar, ids)
+
+
+def check_followed(request: GenerationRequest, text: Sequence, *, is_call: bool) -> None:
+    """Refuse a finished text that cannot have followed its schema, or has not called a tool."""
+    if request.grammar is None or text.is_withheld or text.finish_reason != "stop":
+        return
+    if is_call:
+        calls = read(text.text, names_of(request.tools))
+        if not any(isinstance(one, Call) for one in calls):
+            raise EngineError("the server of the model has not called the tool that it had to")
+    elif request.grammar.kind == "json_schema":
+        try:
+            json.loads(text.text)
+        except (ValueError, RecursionError):
+            message = "the server of the model has not held a text to its schema"
+            raise EngineError(message) from None
+
+
+async def find_out(calls: ModelCalls, request: GenerationRequest, one_by_one: Lock) -> None:
+    """Find out what a schema is to a server, once a request needs that and nobody knows it yet."""
+    can = calls.can
+    if not _is_unknown(can, request):
+        return
+    async with one_by_one:
+        if not _is_unknown(can, request):  # another request has found it out
+            return
+        top = min(can.profile.logprobs or 0, 1) if can.tells_logprobs else None
+        reason, choice = await _held(calls, top)
+        if choice is None and top is not None:  # maybe it takes one of the two alone
+            reason, _ = await _held(calls, None)
+        can.learn(no_grammar=reason, unmasked="" if top is None else _unmasked(choice))
+
+
+def _is_unknown(can: OpenAIServer, request: GenerationRequest) -> bool:
+    """Whether a request is of a schema, and it has not been tried out what that is there."""
+    grammar, known = request.grammar, can.profile
+    if grammar is None or grammar.kind != "json_schema" or can.holds_calls(request):
+        return False
+    is_refused = known.is_hosted and known.logprobs is None  # which tells as much
+    return not is_refused and (known.no_grammar is None or known.unmasked is None)
+
+
+def _unmasked(choice: Choice | None) -> str:
+    """Why log-probs of the text that had to come are not those among what was allowed, or ""."""
+    if choice is None or (choice.logprobs is None and not choice.unsound):
+        return _NO_LOGPROBS
+    tokens, logprobs = choice.tokens or (), choice.logprobs
+    braces = [i for i, token in enumerate(tokens) if "{" in token]
+    if choice.unsound or logprobs is None or not braces:
+        return UNMASKED
+    return "" if (logprobs[braces[-1] :] > _FORCED).all() else UNMASKED
+
+
+async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]:
+    """Why it does not follow a schema that has one text, "" where it does; and its last answer.
+
+    `top` is how many likeliest tokens are asked for with it; None for no log-probs.
+    """
+    reason, choice = NO_FORMAT, None
+    prompt = await question(calls, HOUSE)
+    # Some begin behind a reasoning, which is closed at once where that is possible.
+    for one in (prompt, *await closed(calls, prompt)):
+        held = under_grammar(calls.can, one, grammar_of(_SCHEMA))
+        told = await calls.try_complete(one, held, max_tokens=_NUM_TOKENS, top=top)
+        if told is None:
+            break
+        reason, choice = _IGNORED, told
+        if _is_held(told.text):
+            return "", told
+    return reason, choice
+
+
+def _is_held(text: str) -> bool:
+    """Whether an answer is the one valid value, as far as it came; a reasoning aside.
+
+    A model may fill its tokens with the blanks that JSON leaves open.
+    """
+    _, begin, rest = text.rpartition("{")
+    written = "".join((begin + rest).split())
+    return bool(begin) and _VALUE.startswith(written)

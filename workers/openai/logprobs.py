@@ -1,0 +1,199 @@
+"""Numbers that a server tells with its tokens: log-probs, if they can be any, and columns. Pure.
+
+Columns are those of the plugin `cocoa-vllm` (docker/vllm/README.md), among the likeliest tokens, by
+the names of ids that no vocabulary has.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.errors import InvalidLogits
+from models.probes.distance import DOMAIN_PERCENTILE
+from models.ranges import LOGPROBS
+from models.records import Array, ProbeReading
+from workers.probe_reading import is_sound
+from workers.protocol import ProbeInfo
+from workers.standing import ChangedModel
+
+# T times the likeliest tokens of a place, by name; None where a server tells none.
+Tops = Sequence[Mapping[str, float]] | None
+
+FORMAT, FIRST_ID = 2, 2_000_000_000
+_MARK, ENTROPY, _FIRST_PROBE = 0, 1, 2
+# Of an `identity`: columns beside those of probes, and hexadecimal digits of one.
+LEAST_IDENTITY, _DIGITS = 6, 6
+# What begins the name of a column, and of no token.
+_COLUMN = f"token_id:{FIRST_ID // 1000}"
+# In place of a number that is not finite; vLLM and OpenAI write it in place of the log-prob of what
+# has no probability.
+MISSING = -9999.0
+# By how much probabilities and log-probs may be off that were rounded to two bytes: at least so
+# much, and log-probs by so large a part of them.
+_ROUNDING, _PART = 0.02, 0.01
+# Pieces that are ids, bytes, halves of code points or a vocabulary's own spellings, not text.
+_NO_TEXT = re.compile(r"token_id:|bytes:|<0x[0-9A-F]{2}>|[\ufffd\u2581\u0120\u010a]")
+
+NO_NUMBER = "the server told a log-prob that is none"
+BEYOND_ONE = "the likeliest tokens that the server told have a probability above 1 together"
+ABOVE_LIKELIEST = "the server told a chosen token as likelier than the likeliest in its place"
+UNCOVERED = "the tokens that the server told log-probs of are not those of the text"
+ALL_ZERO = "the server told log-probs of 0 alone"
+NO_LIGHT = {
+    0: "",
+    1: "its plugin has no probes",
+    2: "vLLM does not show those of this model",
+    3: "not with speculative decoding",
+    4: "not with pipeline or context parallelism",
+    5: "not with its --logprobs-mode",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the plugin is where a server has it.
+
+    Attributes:
+        mark: changes with weights and probes.
+        revision: of the weights, its first digits; "" where it knows none.
+        probes: first digits of their sha256, in the order of their columns.
+        no_light: why there are no probes' columns; "" where there are.
+    """
+
+    mark: int
+    revision: str
+    probes: tuple[str, ...]
+    no_light: str = ""
+
+    def places(self, known: Mapping[str, ProbeInfo]) -> dict[str, int]:
+        """Which of its probes each known one is, by the statistic that it predicts."""
+        found: dict[str, int] = {}
+        for name, probe in known.items():
+            for place, digits in enumerate(self.probes):
+                if probe.sha256.startswith(digits):
+                    found.setdefault(name, place)
+        return found
+
+    def mode(self, *, reads_probes: bool) -> tuple[str, int]:
+        """What a request opts into, and how many columns it has.
+
+        Each has at least the mark and entropies, by which other weights are noticed.
+        """
+        if not reads_probes:
+            return "entropy", _FIRST_PROBE
+        return "light", _FIRST_PROBE + 2 * len(self.probes)
+
+    def check_mark(self, tops: Tops) -> None:
+        """Refuse an answer of other weights than those that were tried out.
+
+        Raises:
+            ChangedModel: it is.
+            InvalidLogits: an entropy is no number, so the model's logits were none.
+        """
+        marks, entropies = column(tops, _MARK), column(tops, ENTROPY)
+        if marks is None or not (marks.round() == self.mark).all():
+            raise ChangedModel
+        if entropies is not None and (entropies <= MISSING).any():
+            raise InvalidLogits("the language model returned NaN or infinite logits")
+
+    def readings(self, tops: Tops, known: Mapping[str, ProbeInfo]) -> dict[str, ProbeReading]:
+        """What the last token says that each known probe reads of the whole answer.
+
+        A reading that is no number, or out of its range, is left out.
+        """
+        readings: dict[str, ProbeReading] = {}
+        for statistic, place in self.places(known).items():
+            first = _FIRST_PROBE + 2 * place
+            value, percentile = column(tops, first), column(tops, first + 1)
+            if value is None or percentile is None or not len(value):
+                continue
+            reading, far = float(value[-1]), float(percentile[-1])
+            if is_sound(reading, far):
+                is_far = far > DOMAIN_PERCENTILE
+                readings[statistic] = ProbeReading(reading, far, out_of_domain=is_far)
+        return readings
+
+
+def identity_in(tops: Tops) -> Columns | None:
+    """What the reply to mode "identity" says; None where it says nothing, or in another format."""
+    first = tops[0] if tops else {}
+    told = [round(first[name]) for name in map(_name, range(len(first))) if name in first]
+    if len(told) < LEAST_IDENTITY or told[1] != FORMAT:
+        return None
+    mark, _, light, _, *digits = told
+    words = "".join(f"{one:0{_DIGITS}x}" for one in digits)
+    revision, *probes = [words[i : i + 2 * _DIGITS] for i in range(0, len(words), 2 * _DIGITS)]
+    if not revision.strip("0"):
+        revision = ""
+    no_light = NO_LIGHT.get(light, "for a reason that its plugin does not tell")
+    return Columns(mark, revision, tuple(probes), no_light)
+
+
+def column(tops: Tops, index: int) -> Array | None:
+    """The column (T,) of this index; None where a token lacks it."""
+    name = _name(index)
+    if tops is None or any(name not in top for top in tops):
+        return None
+    return np.array([top[name] for top in tops])
+
+
+def without_columns(tops: Tops) -> list[dict[str, float]]:
+    """The likeliest tokens alone."""
+    return [{n: one for n, one in top.items() if not n.startswith(_COLUMN)} for top in tops or ()]
+
+
+def _name(index: int) -> str:
+    return f"token_id:{FIRST_ID + index}"
+
+
+def unsound(
+    logprobs: Array, tokens: Sequence[str] = (), tops: Iterable[Mapping[str, float]] = ()
+) -> str:
+    """Why these are no log-probs of a text's tokens; "" where they may be.
+
+    Args:
+        logprobs: (T,) of the chosen ones, NaN where there is none.
+        tokens: (T,) what they are called.
+        tops: T times those of the likeliest, by name; nothing where they are not told.
+    """
+    if not ((logprobs > MISSING) & (logprobs <= LOGPROBS[1])).all():
+        return NO_NUMBER
+    for logprob, token, likeliest in zip(logprobs.tolist(), tokens, tops, strict=False):
+        values = np.array(list(likeliest.values()))
+        if not len(values):
+            continue
+        if (values > LOGPROBS[1]).any() or np.exp(values).sum() > 1.0 + _ROUNDING:
+            return BEYOND_ONE
+        most = values.max() * (1.0 - _PART) + _ROUNDING
+        if logprob > most and token not in likeliest:  # several tokens may have one name
+            return ABOVE_LIKELIEST
+    return ""
+
+
+def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | None:
+    """Whether tokens have these texts join to the text, blanks aside; None where nobody can tell.
+
+    What ended a text, a last token or stop string, is no part of it.
+
+    Args:
+        texts: (T,) of the tokens, as the server tells them; None where it does not.
+        text: that they should be of.
+        is_cut: whether it ended at its limit, so that nothing stands behind it.
+
+    >>> are_of([" is", " in", " India", "."], "It is in India.", is_cut=False)
+    False
+    >>> are_of(["It", " is", "</s>"], "It is", is_cut=False)
+    True
+    """
+    if texts is None or any(map(_NO_TEXT.search, texts)):
+        return None
+    shown, wanted = _without_blanks("".join(texts)), _without_blanks(text)
+    if is_cut:
+        return shown == wanted
+    return shown.startswith(wanted)
+
+
+def _without_blanks(text: str) -> str:
+    return "".join(text.split())

@@ -1,0 +1,143 @@
+"""Calls that are made once more. From the inside out, each layer around the one before:
+
+1. `patiently`: of the same server, which asks for patience, or has failed once;
+2. `of_one_model`: of the model that has taken the place of the one that was asked;
+3. `of_some_server`: of another server that holds the same model.
+
+Between the first and the second a server is asked in other words, where its refusal teaches them
+(`workers.openai.prompts`).
+"""
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+import httpx
+
+from models.errors import Overloaded
+from workers.client import Refused, Unreachable, reason_of
+from workers.hooks import Outcome
+from workers.refusals import NoSuccess
+from workers.standing import ChangedModel, Known, Server
+
+Reply = TypeVar("Reply")
+# Told of each try its server, what came of it, its seconds, and why it was lost; "" where not.
+OnTry = Callable[[Server[Known], Outcome, float, str], None]
+
+_FIRST_WAIT_S, _MOST_WAIT_S = 0.5, 8.0
+_MOST_PATIENCE_S = 60.0
+# Statuses that may pass: of the server, and of what stands in front of a hosted one.
+_PASSING = frozenset({408, 429, 500, 502, 503, *range(520, 530)})
+
+
+class Identified(Protocol):
+    """What a server was found to be."""
+
+    @property
+    def identity(self) -> str:
+        """Digest of all that decides its answers, as far as it can be known from outside."""
+
+
+Tried = TypeVar("Tried", bound=Identified)
+
+
+async def patiently(send: Callable[[], Awaitable[Reply]], until: float | None) -> Reply:
+    """What a server answers once it has room.
+
+    A reply that asks for patience (429, or a failure with Retry-After) is heeded until the
+    monotonic second of the deadline, or for a minute; one that says no more than that the server
+    failed is followed by one more try.
+
+    Raises:
+        NoSuccess: as `send` raised it.
+        Overloaded: it asks for more patience than there is time.
+    """
+    if until is None:
+        until = time.monotonic() + _MOST_PATIENCE_S
+    next_s, has_failed = _FIRST_WAIT_S, False
+    while True:
+        try:
+            return await send()
+        except NoSuccess as told:
+            if told.status not in _PASSING or isinstance(told.error, Refused):
+                raise
+            wait_s = next_s if told.asked_s is None else max(told.asked_s, 0.05)
+            has_time = time.monotonic() + wait_s < until
+            is_failure = told.status != 429 and told.asked_s is None
+            if is_failure and (has_failed or not has_time):
+                raise
+            if not has_time:
+                message = "the server of the model has no room, and asks to be left alone for"
+                message += " longer than there is time"
+                raise Overloaded(message, retry_after_s=math.ceil(wait_s)) from None
+            has_failed = has_failed or is_failure
+        next_s = min(2.0 * next_s, _MOST_WAIT_S)
+        await asyncio.sleep(wait_s)
+
+
+async def of_one_model(
+    ask: Callable[[Server[Tried], Tried], Awaitable[Reply]],
+    may_repeat: Callable[[], bool],
+    server: Server[Tried],
+) -> Reply:
+    """What a server answers that is the same from beginning to end; else it is asked once more.
+
+    `ask` is told the server and what it was found to be.
+
+    Raises:
+        ChangedModel: it has changed again, or it may not be asked again.
+    """
+    for _ in range(2):
+        known = await server.settled()
+        try:
+            reply = await ask(server, known)
+            if (await server.settled()).identity == known.identity:
+                return reply
+        except ChangedModel:
+            server.doubt()
+        if not may_repeat():
+            break
+    raise ChangedModel
+
+
+async def of_some_server(
+    servers: Sequence[Server[Known]],
+    send: Callable[[Server[Known]], Awaitable[Reply]],
+    may_repeat: Callable[[], bool],
+    on_try: OnTry[Known],
+) -> Reply:
+    """What one of them answers, asked in their order.
+
+    One to which no connection can be made is passed over. A call that fails later is repeated once,
+    by the next one, if it may be. `Unreachable` and transport errors of httpx are no answers.
+
+    Raises:
+        Unreachable: none answered.
+        Exception: whatever else `send` raises, which is an answer.
+    """
+    # Once more the first: it may have closed a connection that it kept for too long.
+    tries, num_lost = deque([*servers, *servers[:1]]), 0
+    while tries:
+        server, began_at = tries.popleft(), time.monotonic()
+        server.num_calls += 1
+        outcome: Outcome | None = "answered"  # an error that is none of those below is an answer
+        lost = ""
+        try:
+            return await send(server)
+        except (Unreachable, httpx.TransportError) as error:
+            num_lost += not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            outcome, lost = "repeated", reason_of(error)
+            if not tries or num_lost > 1 or not may_repeat():
+                outcome = "failed"
+                raise Unreachable(lost) from error
+        except asyncio.CancelledError:
+            outcome = None
+            raise
+        finally:
+            server.num_calls -= 1
+            if outcome is not None:
+                on_try(server, outcome, time.monotonic() - began_at, lost)
+    raise Unreachable("its name has no address")
