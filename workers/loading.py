@@ -176,17 +176,19 @@ def check_settings(
         _check_name("nli.name", nli.name, NLI_MODELS)
     if "generation" in roles and generation.engine == "transformers":
         _check_checkpoint("generation.model", generation.model, generation.revision, "causal")
+    if "similarity" not in roles:
+        return
     named = default_similarity(similarity, language_model)
-    if "similarity" in roles and named == "embedding" and similarity.model == "embedded":
+    if named == "embedding" and similarity.model == "embedded":
         message = "must name an embedding model: the one that ships with the project is none"
         raise ModelNotLoaded(f"{variable('similarity.model')} {message}")
-    if "similarity" in roles and named not in LEARNED and similarity.compare != "auto":
+    if named not in LEARNED and similarity.compare != "auto":
         reason = f"is heeded by {' and '.join(LEARNED)} alone, and answers are compared by {named}"
         raise ModelNotLoaded(f"{variable('similarity.compare')} {reason}")
-    if "similarity" in roles and named in LEARNED and not similarity.urls:
+    if named in LEARNED and not similarity.urls:
         head = "embedding" if named == "embedding" else "classifier"
         _check_checkpoint("similarity.model", similarity.model, similarity.revision, head)
-    if "similarity" in roles and nli.name == "nli":
+    if nli.name == "nli":
         _check_checkpoint("nli.model", nli_model, nli.revision, "classifier")
 
 

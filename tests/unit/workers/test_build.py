@@ -25,7 +25,7 @@ from tests.made_calibrators import calibrator, with_prompts
 from tests.tiny_models import tiny_encoder
 from tests.tiny_probes import saved
 from workers import loading
-from workers.build import build_workers
+from workers.build import build_workers, load_served
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
 from workers.hooks import Hooks
 from workers.loading import nli_checkpoint
@@ -450,3 +450,13 @@ def test_prompts_that_are_not_the_calibrators_or_of_another_model_are_refused(tm
     with_prompts(calibrator(), path, generator="other")
     with pytest.raises(ModelNotLoaded, match="another language model's"):
         with_calibrator(path)
+
+
+def test_a_worker_of_generation_looks_at_no_similarity_model(tmp_path):
+    nowhere = ComparerConfig(model=str(tmp_path / "nowhere"))
+    config = WorkerConfig(FAKE[0], nowhere, NO_NLI, ProbeConfig("", ""))
+    served = load_served("generation", config, Hooks())
+    assert served.generator is not None
+    with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__MODEL=nowhere"):
+        load_served("similarity", config, Hooks())
+    asyncio.run(served.generator.close())
