@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 
-from models.similarity.added import without_accents
+from models.similarity.added import FUNCTION_WORDS, without_accents
 from models.similarity.reading import with_joined_initials
 from models.similarity.units import unit_of
 
@@ -31,6 +31,7 @@ _SPELLED = {"percent": "%", "dollar": "$", "dollars": "$", "euro": "\u20ac", "eu
 _ARTICLES = frozenset({"a", "an", "the"})
 # Behind an article comes a noun phrase: a word, in quotation marks perhaps, and none of these.
 _ARTICLE_OF = re.compile(r"""\s+["'(\[*_\u201c\u2018]*(?!(?:and|as|because|is|or|since|was)\b)\w""")
+_CAPITALS = re.compile(r"(?<![A-Z] )\b[A-Z]{2,4}\b(?! [A-Z]{2})")  # of a text in capitals none
 _IN_SENTENCE = re.compile(r"[\w,;)]\s+$")
 _CAPITAL_NEXT = re.compile(r"\W*[^\Wa-z_]")
 
@@ -88,8 +89,13 @@ def says(reference: str, output: str) -> bool:
     """Whether a reference occurs in a text as whole words.
 
     Case, punctuation and the articles a, an, the do not count; signs that belong to a word do. The
-    unit of a number (10%, $5) counts where the reference has one.
+    unit of a number (10%, $5) counts where the reference has one. What is spelled as a function
+    word in capitals, "US", is one in capitals.
     """
+    written = with_joined_initials(output)
+    for capitals in _CAPITALS.findall(with_joined_initials(reference)):
+        if capitals.lower() in FUNCTION_WORDS and not re.search(rf"\b{capitals}\b", written):
+            return False
     for wanted_reading, said_reading in product((True, False), repeat=2):
         wanted = words(reference, capital_is_article=wanted_reading)
         said = words(output, capital_is_article=said_reading)
