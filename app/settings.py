@@ -49,7 +49,7 @@ _LINK_SUFFIX = re.compile(
 def _separated(given: Any) -> Any:
     if not isinstance(given, str):
         return given
-    return tuple(one.strip() for one in given.split(",") if one.strip())
+    return tuple(part.strip() for part in given.split(",") if part.strip())
 
 
 # As browsers spell them in `Origin`: without a path, and without the port that is the default.
@@ -153,8 +153,8 @@ class Settings(BaseSettings):
         """Arguments, then the environment without what Kubernetes put there."""
         environment = EnvSettingsSource(settings_cls)
         links = service_links(os.environ)
-        found = environment.env_vars.items()
-        environment.env_vars = {name: text for name, text in found if name.upper() not in links}
+        values = environment.env_vars.items()
+        environment.env_vars = {name: text for name, text in values if name.upper() not in links}
         return init_settings, environment
 
     @field_validator("mcp")
@@ -172,12 +172,12 @@ class Settings(BaseSettings):
 
 
 def traces_wanted() -> bool:
-    """Whether OpenTelemetry's own variables name a place for traces."""
+    """True where OpenTelemetry's variables name an endpoint for traces."""
     return bool(os.environ.keys() & _TRACES)
 
 
 def contents_wanted() -> bool:
-    """Whether traces may have prompts and answers, by the variable that all of its tools read."""
+    """True where OpenTelemetry's variables let traces have prompts and answers."""
     return os.environ.get(_TRACED_CONTENTS, "").lower() == "true"
 
 
@@ -195,7 +195,7 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        raise ValueError("\n".join(map(_told, error.errors()))) from None
+        raise ValueError("\n".join(map(_line_of, error.errors()))) from None
 
 
 def variables() -> Iterator[str]:
@@ -203,11 +203,11 @@ def variables() -> Iterator[str]:
     for name, field in Settings.model_fields.items():
         yield f"{_PREFIX}{name}".upper()
         if is_dataclass(field.annotation):
-            for one in fields(field.annotation):
-                yield f"{_PREFIX}{name}__{one.name}".upper()
+            for nested in fields(field.annotation):
+                yield f"{_PREFIX}{name}__{nested.name}".upper()
 
 
-def _told(fault: Mapping[str, Any]) -> str:
+def _line_of(fault: Mapping[str, Any]) -> str:
     """One of pydantic's errors, by the name of its variable; a value may be a key."""
     name = _PREFIX + "__".join(map(str, fault["loc"])).upper()
     return f"{name}: {fault['msg']}"
@@ -230,8 +230,8 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 def service_links(environment: Mapping[str, str]) -> frozenset[str]:
     """Names, in capitals, that Kubernetes sets for Services whose names begin with "cocoa".
 
-    They look like settings, `COCOA_PORT` is even spelt like one, and say nothing to us. A value
-    such as tcp://10.0.0.1:8000 gives them away.
+    They look like settings, `COCOA_PORT` is even spelt like a setting, and are none. Values such as
+    tcp://10.0.0.1:8000 give them away.
     """
     names = {name.upper() for name in environment}
     links: set[str] = set()

@@ -1,4 +1,4 @@
-"""Whether a Redis is asked: given up at its first fault, probed until it is well."""
+"""The circuit breaker of a Redis: open from its first fault on, probed until it is well."""
 
 import asyncio
 import logging
@@ -29,8 +29,8 @@ class Breaker:
         probe: an exchange within so many seconds; raises while Redis is not well.
         parts: lanes and connections, which are closed before a probe and at the end.
         lost: what it means that it opens, for the log.
-        found: what it means that it closes again.
-        state: only "closed" lets anything be asked. "suspect", also at the start, is decided by a
+        recovered: what it means that it closes again.
+        state: only "closed" lets exchanges pass. "suspect", also at the start, is decided by a
             probe at once; "open" is known to be a fault, logged, and probed every second.
     """
 
@@ -39,7 +39,7 @@ class Breaker:
     timeout_s: float
     on_state: Callable[[State], None]
     lost: str
-    found: str
+    recovered: str
     clock: Callable[[], float] = time.monotonic
     state: State = "suspect"
     _failed_at: float = -math.inf
@@ -53,20 +53,20 @@ class Breaker:
         """An exchange, whose faults open the breaker.
 
         Raises:
-            Dropped: Redis is not asked, or the exchange failed.
+            Dropped: the breaker is not closed, or the exchange failed.
         """
         if self.state != "closed":
             raise Dropped("Redis is not asked")
         try:
             yield
         except Exception as error:
-            # Of several exchanges that end by one fault the first tells it.
+            # Of several exchanges that one fault ends, the first reports it.
             if self.state == "closed":
                 self._fail(error)
             raise Dropped(f"Redis: {kind_of_fault(error)}") from None
 
     async def run(self) -> None:
-        """Probe whenever Redis is not asked, until cancelled; then disconnect, and ask nothing."""
+        """Probe while the breaker is not closed, until cancelled; then disconnect for good."""
         try:
             while True:
                 await self._has_failed.wait()
@@ -93,7 +93,7 @@ class Breaker:
                 self._fail(error)
             else:
                 self._has_failed.clear()
-                self._set("closed", self.found)
+                self._set("closed", self.recovered)
 
     def _fail(self, error: Exception) -> None:
         now = self.clock()

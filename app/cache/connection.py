@@ -30,7 +30,7 @@ Command: TypeAlias = Sequence[bytes | str | int | float]
 # In which a time limit passes: a late turn of the event loop, in which a reply may have arrived
 # unseen, takes one of them at most.
 _NUM_SLICES = 5
-# For what nobody waits for: to connect, with TLS and password, or to store.
+# Limit of exchanges that no request waits for: to connect, with TLS and password, or to store.
 PATIENCE_S = 1.0
 
 # The first that fits: several are subclasses of later ones.
@@ -70,7 +70,7 @@ class Connection:
 
         Raises:
             TimeoutError: the limit has passed.
-            RedisError: whatever else went wrong. Some commands may have been executed.
+            RedisError: any other fault. Some commands may have been executed.
         """
         return await within(limit_s, self._execute(commands))
 
@@ -96,14 +96,14 @@ class Connection:
 
 
 def tls_options(url: str, ca_file: Path | None) -> dict[str, Any]:
-    """What a client of this URL is told of its authority."""
+    """The options by which a client of this URL trusts its authority."""
     if ca_file and url.startswith("rediss:"):
         return {"ssl_ca_certs": ca_file}
     return {}
 
 
 async def within(limit_s: float, exchange: Awaitable[T]) -> T:
-    """What the exchange returns.
+    """The result of the exchange.
 
     The limit passes while the event loop is on time: while the loop is late, a reply may lie there
     unread. However late it is, an exchange may take `PATIENCE_S` or its limit, if that is longer.
@@ -136,7 +136,7 @@ async def within(limit_s: float, exchange: Awaitable[T]) -> T:
 
 
 def kind_of_fault(error: Exception) -> str:
-    """The kind of a fault of Redis in fixed words, since its own may quote a key or the URL."""
+    """The kind of a fault of Redis in fixed words, since its text may quote a key or the URL."""
     if isinstance(error.__context__, ssl.SSLError):
         return "TLS failed"
     for kind, words in _KINDS:

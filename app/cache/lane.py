@@ -1,4 +1,4 @@
-"""A queue before what serves one batch at a time: a connection to Redis, or a disk."""
+"""A queue before a resource that serves one batch at a time: a connection to Redis, or a disk."""
 
 import asyncio
 from collections import deque
@@ -11,19 +11,19 @@ Reply = TypeVar("Reply")
 
 
 class Dropped(Exception):
-    """What was sent has no reply, and nobody can say what became of it.
+    """An item has no reply; it may have been handled or not.
 
-    The text says why, and quotes nothing of it.
+    The text says why, and quotes nothing of the item.
     """
 
 
 @dataclass(eq=False)
 class Lane(Generic[Item, Reply]):
-    """Calls of `handle`, one after another, each with all that came in during the one before.
+    """Calls of `handle`, one after another, each with all items that came in during the last call.
 
     Attributes:
-        handle: returns a reply for each item, in order; what it raises, all of the batch raise.
-        max_batch: sizes of the items of one batch together; the last one may exceed it.
+        handle: returns a reply for each item, in order; its exception is that of all its items.
+        max_batch: sizes of the items of one batch together; the last item may exceed it.
         max_waiting: sizes of all items without a reply together.
     """
 
@@ -53,7 +53,7 @@ class Lane(Generic[Item, Reply]):
         return future
 
     async def close(self) -> None:
-        """Stop; whoever waits raises `Dropped`. What is sent later begins anew."""
+        """Stop; items without a reply raise `Dropped`. Later items start the lane anew."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -74,7 +74,7 @@ class Lane(Generic[Item, Reply]):
         self._task = None
 
     def _next_batch(self) -> int:
-        """Take what is next, without those who have left; the size of all that was taken."""
+        """Take the next items, without cancelled ones; return the size of all that were taken."""
         size = 0
         while self._waiting and size < self.max_batch:
             item = self._waiting.popleft()

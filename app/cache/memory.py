@@ -15,7 +15,7 @@ class MemoryCache:
     """A `Cache` that is lost with its process and shared with no other.
 
     Attributes:
-        num_bytes: what the entries hold, at most `memory_bytes`.
+        num_bytes: size of the entries, at most `memory_bytes`.
     """
 
     def __init__(self, config: CacheConfig, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,7 +26,7 @@ class MemoryCache:
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         now = self._clock()
-        found: list[bytes | None] = []
+        values: list[bytes | None] = []
         for key in keys:
             value, expires_at = self._entries.get(key, (None, now))
             if value is not None and expires_at <= now:
@@ -34,8 +34,8 @@ class MemoryCache:
                 value = None
             if value is not None:
                 self._entries.move_to_end(key)
-            found.append(value)
-        return found
+            values.append(value)
+        return values
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         expires_at = self._clock() + self._config.ttl_s
@@ -68,7 +68,7 @@ class MemoryCache:
 
 
 def make_cache(config: CacheConfig, on_state: Callable[[State], None]) -> Cache | None:
-    """The cache that is configured, in Redis or in this process; None where none is wanted."""
+    """The cache that is configured, in Redis or in this process; None where it is off."""
     if not config.enabled:
         return None
     if url := config.whole_url():

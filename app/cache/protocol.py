@@ -48,11 +48,11 @@ Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 @dataclass(frozen=True)  # without slots, so that a config can have some
 class RedisServer:
-    """Where a Redis is, and how one gets in there.
+    """The address of a Redis, and its credentials.
 
     Attributes:
-        url: with user and password where it wants them.
-        password: as it is, in place of one in the url, where `/`, `#`, `@` and `%` are escaped.
+        url: with user and password where it needs them.
+        password: as it is, in place of that in the url, where `/`, `#`, `@` and `%` are escaped.
         password_file: that holds it, in place of `password`.
         ca_file: PEM file of the authority that signed a rediss:// server's certificate; None trusts
             the system's.
@@ -70,7 +70,7 @@ class RedisServer:
         """The url with the password; "" where there is none.
 
         Raises:
-            ValueError: the password is told twice, without a url, or by a file that has none.
+            ValueError: the password is given twice, without a url, or by a file that has none.
         """
         url = self.url.get_secret_value() if self.url else ""
         password = self.password.get_secret_value()
@@ -99,7 +99,7 @@ def _password_in(file: FilePath) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CacheConfig(RedisServer):
-    """What a deployment says about its cache; without a url, entries stay in this process.
+    """The settings of the cache; without a url, entries stay in this process.
 
     Attributes:
         enabled: without it nothing is looked up and nothing stored.
@@ -119,12 +119,12 @@ class CacheConfig(RedisServer):
     timeout_s: Annotated[float, Gt(0), Le(1)] = 0.025
 
 
-# Seconds for which a process that has gone keeps others waiting.
+# Seconds for which a claim of a process that has gone keeps others waiting.
 CLAIM_S = 2.0
 
 
 class Cache(Protocol):
-    """Bytes by key. Never raises and never blocks for long: whatever fails is a miss."""
+    """Bytes by key. Never raises and never blocks for long: any failure is a miss."""
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The entries in the order of the keys, None for a miss; one round trip."""
@@ -132,18 +132,18 @@ class Cache(Protocol):
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Store the entries some time after the call, or not at all; returns at once.
 
-        They are forgotten after the time that the deployment says.
+        They are forgotten after `ttl_s`.
         """
 
     async def claim(self, key: str) -> bool:
-        """Whether the caller is to compute the entry of this key, since no other process does.
+        """Claim a key; true where the caller computes its entry, since no other process does.
 
-        A claim lasts until it is released, or for `CLAIM_S` where this process has gone. Where
-        nobody can tell, the caller computes.
+        A claim lasts until it is released, or for `CLAIM_S` where this process has gone. Where it
+        is not known whether another process has it, the caller computes.
         """
 
     def release(self, key: str) -> None:
-        """Give one's own claim up, after all that was put before; returns at once."""
+        """Release a claim of this process, after all that was put before; returns at once."""
 
     async def run(self) -> None:
         """Serve `get_many` and `put` until cancelled, then free what is held.

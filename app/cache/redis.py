@@ -17,7 +17,7 @@ from app.cache.connection import PATIENCE_S, Command, Connection, within
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CLAIM_S, CacheConfig, State
 
-# Of one round trip, so that many lookups cannot make each other late.
+# Limits of one round trip, so that many lookups cannot make each other late.
 _MAX_KEYS = 256
 _MAX_WAITING_KEYS = 100_000
 _MAX_WRITE_BYTES = 1_000_000
@@ -26,7 +26,7 @@ _CLAIM_MS = round(1000 * CLAIM_S)
 
 
 class RedisCache:
-    """A `Cache` in Redis, asked while it answers in time."""
+    """A `Cache` in Redis, used while Redis answers in time."""
 
     def __init__(self, url: str, config: CacheConfig, on_state: Callable[[State], None]) -> None:
         self._config = config
@@ -43,16 +43,16 @@ class RedisCache:
             config.timeout_s,
             on_state,
             lost="the cache is off until Redis recovers",
-            found="the cache is on again",
+            recovered="the cache is on again",
         )
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         names = list(map(self._name, keys))
         if names and self._breaker.state == "closed":
             with suppress(Dropped, TimeoutError):
-                found: list[bytes | None]
-                found = await within(self._config.timeout_s, self._reads.send(names, len(names)))
-                return found
+                values: list[bytes | None]
+                values = await within(self._config.timeout_s, self._reads.send(names, len(names)))
+                return values
         return [None] * len(names)
 
     async def claim(self, key: str) -> bool:
@@ -67,12 +67,12 @@ class RedisCache:
     def put(self, entries: Mapping[str, bytes]) -> None:
         for key, value in entries.items():
             if len(value) <= self._config.max_entry_bytes:
-                self._tell("SET", key, value, "EX", self._config.ttl_s, size=len(key) + len(value))
+                self._send("SET", key, value, "EX", self._config.ttl_s, size=len(key) + len(value))
 
     def release(self, key: str) -> None:
         if (keeper := self._keepers.pop(key, None)) is not None:
             keeper.cancel()
-        self._tell("DEL", f"claim:{key}")
+        self._send("DEL", f"claim:{key}")
 
     async def run(self) -> None:
         try:
@@ -82,25 +82,25 @@ class RedisCache:
                 keeper.cancel()
 
     async def _keep(self, key: str) -> None:
-        """Have one's own claim last until it is released."""
+        """Renew a claim of this process until it is released."""
         while True:
             await asyncio.sleep(CLAIM_S / 3)
-            self._tell("SET", f"claim:{key}", b"1", "PX", _CLAIM_MS)
+            self._send("SET", f"claim:{key}", b"1", "PX", _CLAIM_MS)
 
-    def _tell(self, verb: str, key: str, *arguments: bytes | str | int, size: int = 64) -> None:
+    def _send(self, verb: str, key: str, *arguments: bytes | str | int, size: int = 64) -> None:
         if self._breaker.state == "closed":
             with suppress(Dropped):
                 self._writes.send((verb, self._name(key), *arguments), size)
 
-    async def _read(self, questions: Sequence[list[str] | str]) -> list[Any]:
-        """Values and claims, in one round trip; one MGET, since each reply of its own costs."""
+    async def _read(self, lookups: Sequence[list[str] | str]) -> list[Any]:
+        """Values and claims, in one round trip; one MGET, since each further reply costs."""
         names: list[str] = []
         commands: list[Command] = []
-        for question in questions:
-            if isinstance(question, list):
-                names += question
+        for lookup in lookups:
+            if isinstance(lookup, list):
+                names += lookup
             else:
-                commands.append(("SET", question, b"1", "NX", "PX", _CLAIM_MS))
+                commands.append(("SET", lookup, b"1", "NX", "PX", _CLAIM_MS))
         if names:
             commands.append(("MGET", *names))
         with self._breaker.watching():
@@ -108,13 +108,13 @@ class RedisCache:
             values: Iterator[bytes | None] = iter(())
             if names:
                 values = iter(_values_in(claims.pop(), len(names)))
-        found: list[Any] = []
-        for question in questions:
-            if isinstance(question, list):
-                found.append(list(islice(values, len(question))))
+        replies: list[Any] = []
+        for lookup in lookups:
+            if isinstance(lookup, list):
+                replies.append(list(islice(values, len(lookup))))
             else:
-                found.append(claims.pop(0))
-        return found
+                replies.append(claims.pop(0))
+        return replies
 
     async def _write(self, commands: Sequence[Command]) -> list[Any]:
         with self._breaker.watching():

@@ -38,23 +38,23 @@ class _Commands(TyperGroup):
         return super().get_command(ctx, cmd_name) or _command(ctx, cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the list by what `COMMANDS` says, without importing one."""
-        for name, said in COMMANDS.items():
-            self.add_command(TyperCommand(name, help=said))
+        """Write the list of `COMMANDS`, without importing any."""
+        for name, text in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=text))
         super().format_help(ctx, formatter)
 
 
 def _command(ctx: Any, name: str) -> Any:
     """The command of this name; None where there is none."""
-    found = list(entry_points(group=_ADDED, name=name))
+    added = list(entry_points(group=_ADDED, name=name))
     if name in COMMANDS:
         from models.lasting import lasting
 
         module = name.replace("-", "_")
         with lasting():
             command = getattr(import_module(f"app.cli.{module}"), module)
-    elif found:
-        command = found[0].load()
+    elif added:
+        command = added[0].load()
     elif name in _IN_LAB:
         typer.echo(
             f"`cocoa {name}` comes with cocoa-lab, which is not installed: "

@@ -79,7 +79,7 @@ def ask(
 def _ask_and_print(
     body: Mapping[str, object], url: str | None, key: str | None, *, as_json: bool
 ) -> None:
-    """Send one request and print what came back; the command ends where it failed."""
+    """Send one request and print its response; the command ends where it failed."""
     try:
         response = asyncio.run(_post(body, url, key))
         if response.status_code != httpx.codes.OK:
@@ -128,8 +128,8 @@ def _print(response: GenerateResponse, console: Console) -> None:
     elif response.text is not None:
         text = response.text.strip() or "(empty)"
 
-    def line(name: str, said: str, style: str = "") -> None:
-        console.print(Text.assemble((f"{name:12}", "dim"), (said, style)))
+    def line(name: str, value: str, style: str = "") -> None:
+        console.print(Text.assemble((f"{name:12}", "dim"), (value, style)))
 
     line("answer", text, "bold")
     line("uncertainty", f"{_number(response.uncertainty)} nats ({response.estimator})")

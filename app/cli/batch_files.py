@@ -1,4 +1,4 @@
-"""The files of a batch, in OpenAI's format: lines that ask, and lines that answer, one for each."""
+"""The files of a batch, in OpenAI's format: lines of requests, and a line of answer for each."""
 
 import codecs
 import fcntl
@@ -26,7 +26,7 @@ class Unwritten(Exception):
 
 
 class BadLine(ValueError):
-    """A line that asks nothing of the service."""
+    """A line that is no request to the service."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line that asks."""
+    """One line with a request."""
 
     number: int
     custom_id: str | None = None
@@ -50,7 +50,7 @@ def count_lines(path: Path) -> int:
 
 
 def read_lines(file: BinaryIO) -> Iterator[Line]:
-    """What each line asks, one after another: a file of gigabytes is never held."""
+    """The lines of a file, one after another: a file of gigabytes is never held."""
     known: set[str | None] = set()
     for number, content in enumerate(_contents(file), 1):
         if not content.strip():
@@ -65,7 +65,7 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
 
 
 def _contents(file: BinaryIO) -> Iterator[bytes]:
-    """Lines, one byte too long where they are too long; a byte-order mark is none of the first."""
+    """Lines, cut one byte above the limit; a byte-order mark is not part of the first."""
     if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
         file.seek(0)
     while content := file.readline(_MAX_LINE_BYTES + 1):
@@ -118,7 +118,7 @@ class Answers:
     """Lines that answer, in a file that an earlier run may have begun.
 
     Each is written by one call of the system, so that a killed process leaves whole lines, and at
-    most one torn one, which is asked again. The file is locked while it is open.
+    most one torn line, whose request is sent again. The file is locked while it is open.
 
     Attributes:
         num_known: lines that were answered before this run.
@@ -156,10 +156,10 @@ class Answers:
             os.close(self._file)
 
     def has(self, line: Line) -> bool:
-        """Whether a line was answered before.
+        """True where a line was answered before.
 
         Raises:
-            BadFile: that line was another one.
+            BadFile: the line was another then.
         """
         if line.number not in self._known:
             return False
@@ -175,19 +175,19 @@ class Answers:
         response: Mapping[str, Any] | None = None,
         error: BadLine | None = None,
     ) -> None:
-        """Write what became of a line: the response of the service, or why there is none.
+        """Write the outcome of a line: the response of the service, or why there is none.
 
         Raises:
             Unwritten: there is no room for it.
         """
-        told = None
+        fault = None
         if error is not None:
-            told = {"code": error.code, "message": str(error)}
+            fault = {"code": error.code, "message": str(error)}
         answer = {
             "id": f"{_ID}{line.number}",
             "custom_id": line.custom_id,
             "response": response,
-            "error": told,
+            "error": fault,
         }
         left = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
         with self._writing():
@@ -203,7 +203,7 @@ class Answers:
             raise Unwritten(f"{self._name} cannot be written: {error.strerror}") from None
 
     def _read(self, path: Path) -> dict[int, str | None]:
-        """Number and custom_id of the lines that are answered; a torn last one is cut off."""
+        """Number and custom_id of the lines that are answered; a torn last line is cut off."""
         known: dict[int, str | None] = {}
         end = 0
         with path.open("rb") as file:

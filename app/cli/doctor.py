@@ -1,6 +1,6 @@
-"""`cocoa doctor`: each arrow from a gateway to what it depends on, looked at from inside of it.
+"""`cocoa doctor`: tries each connection from a gateway to a server that it depends on.
 
-The gateway's own clients ask here, with its settings, so that they meet what it meets.
+The gateway's clients are used, with its settings, so that they meet the faults that it meets.
 """
 
 import asyncio
@@ -39,23 +39,23 @@ def doctor(
 
     A server of others is tried out as at the gateway's start (docs/servers.md).
     """
-    logging.getLogger().addHandler(logging.NullHandler())  # what clients log is told below
+    logging.getLogger().addHandler(logging.NullHandler())  # faults that clients log are findings
     settings = settings_or_exit()
-    is_well = asyncio.run(_tell(settings, url or own_url(settings), api_key, patience_s))
+    is_well = asyncio.run(_print(settings, url or own_url(settings), api_key, patience_s))
     raise typer.Exit(0 if is_well else 1)
 
 
 def own_url(settings: Settings) -> str:
-    """Where the service of these settings tells how it is, from its own machine."""
+    """The URL of the service of these settings, from its machine, with the paths of operation."""
     host, port = settings.host, settings.port
     if settings.ops_port is not None:
         host, port = settings.ops_host or host, settings.ops_port
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - every address, this machine's own among them
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - every address, this machine's among them
         host = "127.0.0.1"
     return f"http://{host}:{port}"
 
 
-async def _tell(settings: Settings, url: str, key: str | None, patience_s: float) -> bool:
+async def _print(settings: Settings, url: str, key: str | None, patience_s: float) -> bool:
     is_well = True
     async for finding in examine(settings, url, key, patience_s):
         is_well &= finding.is_well
@@ -79,7 +79,7 @@ _MEANS = {
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """A result of one check."""
 
     is_well: bool
     what: str
@@ -89,9 +89,9 @@ class Finding(NamedTuple):
 async def examine(
     settings: Settings, url: str, key: str | None, patience_s: float
 ) -> AsyncIterator[Finding]:
-    """Findings as they come, and none about what could not be asked."""
-    found, served = await _service(url, key)
-    for finding in found:
+    """Findings as they come, none of checks that could not be made."""
+    findings, served = await _service(url, key)
+    for finding in findings:
         yield finding
     for role in ("generation", "similarity"):
         for finding in await _servers(role, settings.workers, patience_s, served):
@@ -105,62 +105,62 @@ async def examine(
 async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, Any]]:
     try:
         async with client_of(url, key) as client:
-            ready, told = await client.get("/readyz"), await client.get("/version")
+            ready, about = await client.get("/readyz"), await client.get("/version")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return [Finding(False, "service", f"{url}: {_meaning(type(error).__name__)}")], {}
     is_ready = ready.status_code == 200
     words = "is ready" if is_ready else f"is not ready: {_message_of(ready)}"
-    found = [Finding(is_ready, "service", f"{url} {words}")]
-    if told.status_code != 200:
-        words = f"GET /version says {_message_of(told)}: give --api-key, or ask COCOA_OPS_PORT"
-        return [*found, Finding(False, "service", words)], {}
-    served = told.json()
+    findings = [Finding(is_ready, "service", f"{url} {words}")]
+    if about.status_code != 200:
+        words = f"GET /version says {_message_of(about)}: give --api-key, or ask COCOA_OPS_PORT"
+        return [*findings, Finding(False, "service", words)], {}
+    served = about.json()
     runs, ours = served["version"], version("cocoa-serve")
     revision = served["git_revision"] or "of an unknown revision"
     words = f"the service is {runs} ({revision}), this command {ours}"
-    found.append(Finding(runs == ours, "version", words))
+    findings.append(Finding(runs == ours, "version", words))
     for setting, reason in served["unmet"].items():
-        found.append(Finding(False, "settings", f"{setting} cannot be had: {reason}"))
+        findings.append(Finding(False, "settings", f"{setting} cannot be had: {reason}"))
     if served["model"] is not None:
         calibrator = (served["calibrator"] or {}).get("id", "none is served")
-        found.append(Finding(True, "calibrator", calibrator))
-        found.append(Finding(True, "probes", ", ".join(served["probes"]) or "none is read"))
-    return found, served
+        findings.append(Finding(True, "calibrator", calibrator))
+        findings.append(Finding(True, "probes", ", ".join(served["probes"]) or "none is read"))
+    return findings, served
 
 
 async def _servers(
     role: Role, config: WorkerConfig, patience_s: float, served: dict[str, Any]
 ) -> list[Finding]:
-    """The servers of one model: whether each answers, and whether they hold what is served."""
+    """Findings on the servers of one model: that each answers, and holds the served model."""
     group = config.generation if role == "generation" else config.similarity
     if not group.urls:
-        found = [Finding(True, role, "the service holds the model itself, and serves it")]
-        return found if served.get("model") else []
+        findings = [Finding(True, role, "the service holds the model itself, and serves it")]
+        return findings if served.get("model") else []
     try:
-        troubles, workers = await _asked(role, config, patience_s)
+        troubles, workers = await _tried(role, config, patience_s)
     except ModelNotLoaded as error:
         return [Finding(False, role, str(error))]
-    found = []
+    findings = []
     if not troubles:
         words = f"{variable(f'{role}.url')}: no address of it is known, or none has answered"
-        found.append(Finding(False, role, words))
+        findings.append(Finding(False, role, words))
     for url, trouble in troubles.items():
         words = f"{url}: {_meaning(trouble)}" if trouble else f"{url} answers"
-        found.append(Finding(not trouble, role, words))
+        findings.append(Finding(not trouble, role, words))
     if not workers:
-        return found
-    up = [one for one in workers[0].upstream.servers if not troubles.get(one.url)]
+        return findings
+    up = [server for server in workers[0].upstream.servers if not troubles.get(server.url)]
     await workers[0].close()
-    if role == "generation":  # of others' servers what was found of them
+    if role == "generation":  # capabilities of servers of others, as they were tried out
         for name, value in workers[0].info.capabilities.items():
-            found.append(Finding(True, "server", f"{name:26}{'-' if value is None else value}"))
-    return [*found, *_identities(role, [one.known for one in up], workers, served)]
+            findings.append(Finding(True, "server", f"{name:26}{'-' if value is None else value}"))
+    return [*findings, *_identities(role, [server.known for server in up], workers, served)]
 
 
-async def _asked(
+async def _tried(
     role: Role, config: WorkerConfig, patience_s: float
 ) -> tuple[dict[str, str], Sequence[Any]]:
-    """What is wrong with each server, "" for nothing; workers over them, once one is well."""
+    """The trouble with each server, "" for none, and workers over them once one is well."""
     troubles: dict[str, str] = {}
 
     def on_server(role: Role, url: str, trouble: str | None) -> None:
@@ -189,26 +189,26 @@ async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[
 def _identities(
     role: Role, known: Sequence[Any], workers: Sequence[Any], served: dict[str, Any]
 ) -> list[Finding]:
-    found = []
-    if len({repr(getattr(one, "identity", one)) for one in known}) > 1:
+    findings = []
+    if len({repr(getattr(info, "identity", info)) for info in known}) > 1:
         words = f"the servers of {variable(f'{role}.url')} hold different models"
-        found.append(Finding(False, "identity", words))
-    told = [served.get("model"), *served.get("similarity_models", {}).values()]
-    if not any(told):  # the service could not be asked
-        return found
+        findings.append(Finding(False, "identity", words))
+    shown = [served.get("model"), *served.get("similarity_models", {}).values()]
+    if not any(shown):  # the service did not answer
+        return findings
     models = {worker.info.model_id: weights_of(worker.info) for worker in workers}
     for model in models.values():
         if model["revision"] is None:  # a function of two texts
             continue
         words, is_served = f"{role}: {model['id']}, revision {model['revision']}", True
-        if model not in told:
+        if model not in shown:
             words, is_served = f"{words}, and the service serves another one", False
-        found.append(Finding(is_served, "identity", words))
-    return found
+        findings.append(Finding(is_served, "identity", words))
+    return findings
 
 
 async def _redis(name: str, config: RedisServer, url: str) -> Finding:
-    """Whether a Redis takes what is written."""
+    """The finding on a Redis: that it can be written."""
     connection = Connection(url, config.ca_file)
     try:
         key = f"{getattr(config, 'namespace', 'cocoa')}:probe"
@@ -222,7 +222,7 @@ async def _redis(name: str, config: RedisServer, url: str) -> Finding:
 
 
 def _meaning(reason: str) -> str:
-    """A reason of the log, and what it means for whoever looks for the fault."""
+    """A reason as in the log, and what it means to somebody who looks for the fault."""
     if reason in _MEANS:
         return f"{reason} ({_MEANS[reason]})"
     return reason

@@ -1,4 +1,4 @@
-"""What commands share: options, settings from the environment, and codes to exit with."""
+"""Shared by commands: options, settings from the environment, and codes to exit with."""
 
 from typing import TYPE_CHECKING, Annotated, NoReturn
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def as_url(given: str | None) -> str | None:
-    """What was given, where it is a URL of HTTP; refused else."""
+    """The value of an option that has to be a URL of HTTP."""
     try:
         parts = urlsplit(given or "http://localhost")
         is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -41,14 +41,14 @@ ApiKey = Annotated[
 ]
 
 
-def settings_or_exit(**said: object) -> "Settings":
+def settings_or_exit(**options: object) -> "Settings":
     """Settings from the environment; where they are invalid the command ends and says which.
 
-    What a command says goes first, but for None.
+    Options of a command that are not None go first.
     """
     from app.settings import load_settings
 
-    update = {name: value for name, value in said.items() if value is not None}
+    update = {name: value for name, value in options.items() if value is not None}
     try:
         return load_settings().model_copy(update=update)
     except ValueError as error:  # pydantic's ValidationError is one

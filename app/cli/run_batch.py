@@ -1,4 +1,4 @@
-"""`cocoa run-batch`: each line of a file asked once, a few at a time, until all are answered."""
+"""`cocoa run-batch`: sends each line of a file once, a few at a time, until all are answered."""
 
 import asyncio
 from collections import Counter
@@ -20,7 +20,7 @@ from workers.calling import together
 
 # RFC 9218: in the background. The service lets the key's other requests go first.
 _HEADERS = {"Priority": "u=7"}
-# The service's trouble, not the line's: it is asked again until patience ends.
+# Trouble of the service, not of the line, which is sent again until patience ends.
 _BUSY = frozenset({429, 502, 503})
 _DEADLINE = 504
 _MAX_DEADLINES = 3
@@ -29,7 +29,7 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 
 
 class GivenUp(Exception):
-    """The service answers nobody, or not with this key; what is not answered can be asked later."""
+    """The service does not answer, or refuses this key; unanswered lines can be sent later."""
 
 
 def run_batch(
@@ -88,10 +88,10 @@ def run_batch(
     except (GivenUp, Unwritten) as reason:
         left = total - answers.num_known - outcomes.total()
         fail(f"{reason}; {left} lines are left: run the same command to go on")
-    told = [f"{count} {outcome}" for outcome, count in sorted(outcomes.items())]
+    counts = [f"{count} {outcome}" for outcome, count in sorted(outcomes.items())]
     if answers.num_known:
-        told.append(f"{answers.num_known} before")
-    typer.echo(f"{total} lines: {', '.join(told) or 'nothing to ask'}", err=True)
+        counts.append(f"{answers.num_known} before")
+    typer.echo(f"{total} lines: {', '.join(counts) or 'nothing to ask'}", err=True)
     if answers.num_failed:
         fail(f"{answers.num_failed} have an error in {output_file.name}", _FAILED)
 
@@ -113,7 +113,7 @@ class _Batch:
             await together(*(self._answer_some(lines, client) for _ in range(concurrency)))
 
     async def _answer_some(self, lines: Iterator[Line], client: httpx.AsyncClient) -> None:
-        """Take one line after another; others do the same beside it."""
+        """Send lines one after another; several such tasks share the lines."""
         for line in lines:
             if line.fault is not None:
                 self.answers.write(line, error=line.fault)
@@ -127,23 +127,23 @@ class _Batch:
                 self.answers.write(line, error=BadLine("unexpected_response", message))
                 self.on_outcome("not understood")
                 continue
-            told = {
+            reply = {
                 "status_code": response.status_code,
                 "request_id": response.headers.get("x-request-id"),
                 "body": body,
             }
-            self.answers.write(line, response=told)
+            self.answers.write(line, response=reply)
             self.on_outcome("answered" if response.is_success else "refused")
 
     async def _response(self, line: Line, client: httpx.AsyncClient) -> httpx.Response:
-        """What the service says of a line; asked again where it was busy or away."""
+        """The response to a line, which is sent again where the service was busy or away."""
         now = asyncio.get_running_loop().time
         wait_s, num_deadlines = _FIRST_WAIT_S, 0
         while True:
             try:
                 response = await client.post(line.path, json=line.body, headers=_HEADERS)
             except httpx.TransportError as error:
-                trouble, asked_s = type(error).__name__, 0.0
+                trouble, retry_after_s = type(error).__name__, 0.0
             else:
                 status = response.status_code
                 if status == httpx.codes.UNAUTHORIZED:
@@ -155,15 +155,15 @@ class _Batch:
                 if status not in _BUSY and not is_late:
                     self._answered_at = now()
                     return response
-                trouble, asked_s = f"status {status}", _seconds(response)
+                trouble, retry_after_s = f"status {status}", _seconds(response)
             if now() - self._answered_at > self.patience_s:
                 raise GivenUp(f"no answer for {self.patience_s:g} s ({trouble})")
-            await asyncio.sleep(max(asked_s, wait_s))
+            await asyncio.sleep(max(retry_after_s, wait_s))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
 
 def _seconds(response: httpx.Response) -> float:
-    """After how many seconds the service wants to be asked again; 0 where it does not say."""
+    """The seconds of `Retry-After`; 0 where the response has none."""
     value = response.headers.get("retry-after", "")
     if value.isdigit():
         return float(value)

@@ -1,4 +1,4 @@
-"""What a door knows of labels: answers that it has served, and labels that come in for them."""
+"""The interface of doors to labels: answers that were served, and labels that come in for them."""
 
 import asyncio
 import logging
@@ -26,17 +26,17 @@ logger = logging.getLogger(__name__)
 
 AnswerOutcome = Literal["remembered", "lost"]
 LabelOutcome = Literal["kept", "unknown", "refused", "failed"]
-# Another gateway may be a moment behind with what it has served.
+# Another gateway may store a served answer a moment late.
 _SECOND_LOOK_S = 0.1
 
 
 # A part of an answer, by its path or span, and whether it is right.
-PartSaid = tuple[str | tuple[int, int], bool]
+GivenPart = tuple[str | tuple[int, int], bool]
 
 
 @dataclass(slots=True, eq=False)
 class Feedback:
-    """The labels of one deployment; `count` is told what becomes of answers and labels."""
+    """The labels of one deployment; `count` is called with the outcome of each answer and label."""
 
     store: FeedbackStore
     config: FeedbackConfig
@@ -44,7 +44,7 @@ class Feedback:
     _has_failed: bool = False
 
     def remember(self, make: Callable[[], Answer | None]) -> None:
-        """Have an answer known, which `make` gives, for labels to come; never raises."""
+        """Store the answer that `make` returns, for labels to come; never raises."""
         try:
             if (answer := make()) is not None:
                 self.store.remember(answer)
@@ -61,16 +61,16 @@ class Feedback:
         quality: float | None,
         task: str | None,
         namespace: str = "",
-        parts: Sequence[PartSaid] = (),
+        parts: Sequence[GivenPart] = (),
     ) -> None:
-        """Keep what an application says of an answer, its quality in [0, 1]; durable on return.
+        """Keep the label of an answer, its quality in [0, 1]; durable on return.
 
-        The namespace of whoever says it must be the answer's.
+        The namespace of the caller must be the answer's.
 
         Raises:
             UnknownAnswer: no answer of this id can be labelled.
             InvalidRequest: its label has changed too often, or it has no such part.
-            FeedbackUnavailable: the label is not durable, or nobody can say; it may be repeated.
+            FeedbackUnavailable: the label is not durable, or that is unknown; it may be repeated.
         """
         outcome: LabelOutcome = "failed"
         try:
@@ -102,11 +102,11 @@ class Feedback:
         return answer
 
 
-def part_labels(answer: Answer, parts: Sequence[PartSaid]) -> tuple[PartLabel, ...]:
-    """What is said of parts of an answer, by their places among the answer's.
+def part_labels(answer: Answer, parts: Sequence[GivenPart]) -> tuple[PartLabel, ...]:
+    """The labels of parts of an answer, by their places among the answer's.
 
     Raises:
-        InvalidRequest: the answer has no such part, or one is named twice.
+        InvalidRequest: the answer has no such part, or a part is named twice.
     """
     place_of: dict[str | tuple[int, int], int] = {}
     for i, part in enumerate(answer.parts):
@@ -114,7 +114,7 @@ def part_labels(answer: Answer, parts: Sequence[PartSaid]) -> tuple[PartLabel, .
             place_of[part.name] = i
         if part.span is not None:
             place_of[part.span] = i
-    found: dict[int, PartLabel] = {}
+    labels: dict[int, PartLabel] = {}
     for number, (named, correct) in enumerate(parts):
         field = "span"
         if isinstance(named, str):
@@ -126,10 +126,10 @@ def part_labels(answer: Answer, parts: Sequence[PartSaid]) -> tuple[PartLabel, .
                 f"told in `units`, the first {MAX_PARTS} can be"
             )
             raise InvalidRequest(message, field=f"units.{number}.{field}")
-        if place in found:
+        if place in labels:
             raise InvalidRequest("is named twice", field=f"units.{number}.{field}")
-        found[place] = PartLabel(place, correct)
-    return tuple(found.values())
+        labels[place] = PartLabel(place, correct)
+    return tuple(labels.values())
 
 
 def make_feedback(

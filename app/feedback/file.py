@@ -1,4 +1,4 @@
-"""Labels in a file of one gateway: a line each, the last one of an answer counts."""
+"""Labels in a file of one gateway: a line each, the last line of an answer counts."""
 
 import asyncio
 import fcntl
@@ -17,7 +17,7 @@ from app.lines import end_of_last_line
 from models.codec import to_json
 from models.errors import InvalidRequest
 
-# Each label that differs from the one before is a line of its own; beyond this they are refused.
+# Each label that differs from the last is a further line; beyond this they are refused.
 MAX_LABELS = 10
 
 
@@ -26,7 +26,7 @@ class _Served:
     """An answer, its latest label, and how many lines its labels have."""
 
     answer: Answer
-    said: tuple[object, ...] | None = None
+    label: tuple[object, ...] | None = None
     written: "asyncio.Future[None] | None" = None
     num_labels: int = 0
 
@@ -41,7 +41,7 @@ class _Served:
 class FileStore:
     """A `FeedbackStore`: answers in this process, labels in a file that only it writes to.
 
-    `on_lost` is told of each answer that makes room for another one.
+    `on_lost` is called for each answer that makes room for another.
     """
 
     def __init__(self, config: FeedbackConfig, on_lost: Callable[[], None]) -> None:
@@ -55,7 +55,7 @@ class FileStore:
         self._is_whole = True
 
     async def start(self) -> None:
-        """Open the file and take it; a half-written last line, acknowledged to nobody, goes."""
+        """Open the file and take it; a half-written last line, never acknowledged, goes."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
 
     async def close(self) -> None:
@@ -87,13 +87,13 @@ class FileStore:
     async def put(self, label: Label) -> None:
         """Return after fsync, one for all labels that wait; a repeated label is no further line."""
         served = self._answers.get(label.answer.name) or _Served(label.answer)
-        said, written = (label.quality, label.task, label.parts), served.written
-        if written is None or said != served.said:
+        values, written = (label.quality, label.task, label.parts), served.written
+        if written is None or values != served.label:
             if served.num_labels == MAX_LABELS:
                 message = f"an answer can be labelled {MAX_LABELS} times, and this one has been"
                 raise InvalidRequest(message, field="id")
             written = self._labels.send(to_json(label) + b"\n")
-            served.said, served.written = said, written
+            served.label, served.written = values, written
             served.num_labels += 1
             written.add_done_callback(served.take_back)
         await asyncio.wait((written,))  # unlike an await, this cancels it for nobody else
@@ -131,7 +131,7 @@ class FileStore:
         self._file = file
 
     def _append(self, content: bytes) -> None:
-        """Write and wait for the disk; what fails leaves no half line before the next one."""
+        """Write and wait for the disk; a write that fails leaves no half line before the next."""
         if self._file is None:
             raise OSError(0, "it is not open")
         if not self._is_whole:

@@ -1,4 +1,4 @@
-"""Labels: what is configured, what is kept of an answer and its label, and where it is kept.
+"""Labels: their settings, the records of an answer and its label, and the protocol of stores.
 
 tests/contract/test_feedback_stores.py runs on every store. A label is put when it is durable, or
 not at all as far as its sender knows.
@@ -19,24 +19,24 @@ from models.codec import reader
 
 # Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
 CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-# Of one answer, that are remembered for labels.
+# Most parts of an answer that can be labelled.
 MAX_PARTS = 256
 Quality = Annotated[FiniteFloat, Ge(0), Le(1)]
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackConfig(RedisServer):
-    """What a deployment says about labels; without a path and a url there are none.
+    """The settings of labels; without a path and a url there are none.
 
     Attributes:
-        path: of a file that labels are appended to, one gateway's own; "" for none. Exclusive with
+        path: of a file that labels of one gateway are appended to; "" for none. Exclusive with
             `url`, of a Redis for several gateways.
         namespace: prefix of every key.
         ttl_s: how long an answer can be labelled.
         max_answers: in this process, that can be labelled; beside Redis, that wait for it. The
             oldest go first.
         keep_texts: whether answers are kept with their labels.
-        timeout_s: that a label may take.
+        timeout_s: the longest that a label may take.
         require_fsync: whether a Redis that does not write each label to disk at once is refused.
     """
 
@@ -59,8 +59,8 @@ class AnswerPart:
     """One part of a served answer.
 
     Attributes:
-        name: of a field, of its path (`part_name`): keys may tell what nobody wants kept.
-        span: its first character in the answer, and the one behind its last.
+        name: of a field, the hash of its path (`part_name`), whose keys may be private.
+        span: its first character in the answer, and the character behind its last.
     """
 
     name: str | None
@@ -74,13 +74,13 @@ class Answer:
 
     Attributes:
         served_at: Unix seconds.
-        estimator: the one whose value was the uncertainty.
+        estimator: the name of that whose value was the uncertainty.
         scores: estimator to its value; None where it had none.
         binding: what the scores came from, `share_cut` among this answer and its samples; None
-            where the client brought samples or log-probs, which nobody knows the origin of.
+            where the client brought samples or log-probs, whose origin is not known.
         text: the answer; None unless texts are kept.
-        namespace: whose answer it is; nobody else's label finds it.
-        parts: the first of its parts, where they were asked for.
+        namespace: of the key that got the answer; labels of others do not reach it.
+        parts: the first of its parts, where they were requested.
         parts_binding: what their scores came from; None as with `binding`.
     """
 
@@ -98,13 +98,13 @@ class Answer:
 
     @property
     def name(self) -> str:
-        """By which a store keeps it."""
+        """The name by which a store keeps it."""
         return name_of(self.id, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class PartLabel:
-    """What an application says of a part of an answer."""
+    """A label of a part of an answer: whether it is right."""
 
     part: Annotated[int, Ge(0)]
     correct: bool
@@ -112,11 +112,11 @@ class PartLabel:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What an application says of an answer, of parts of it, or of both.
+    """A label of an answer, of parts of it, or of both.
 
     Attributes:
-        quality: in [0, 1]; 1 is right, 0 is wrong; None where nothing is said of the whole.
-        task: what kind of question it was, in the application's words.
+        quality: in [0, 1]; 1 is right, 0 is wrong; None where parts alone are labelled.
+        task: kind of the question, in the application's words.
         labelled_at: Unix seconds.
     """
 
@@ -129,12 +129,12 @@ class Label:
     def __post_init__(self) -> None:
         if self.quality is None and not self.parts:
             raise ValueError("a label of nothing")
-        if any(one.part >= len(self.answer.parts) for one in self.parts):
+        if any(label.part >= len(self.answer.parts) for label in self.parts):
             raise ValueError("a label of no part of its answer")
 
 
 class StoreFailed(Dropped):
-    """A store cannot say, or cannot promise; the text says why, and quotes nothing."""
+    """A store has no answer, or cannot keep a label; the text says why, and quotes nothing."""
 
 
 class FeedbackStore(Protocol):
@@ -151,20 +151,20 @@ class FeedbackStore(Protocol):
         """Free what is held."""
 
     def remember(self, answer: Answer) -> None:
-        """Have the answer found, now or soon; never raises and never blocks."""
+        """Store the answer, now or soon; never raises and never blocks."""
 
     async def find(self, name: str) -> Answer | None:
-        """The answer of this name; None for one that is unknown or too old.
+        """The answer of this name; None where it is unknown or too old.
 
         Raises:
-            Dropped: nobody can say.
+            Dropped: the store does not answer.
         """
 
     async def put(self, label: Label) -> None:
         """Keep a label, in place of an earlier one of its answer; durable on return.
 
         Raises:
-            Dropped: it is not, or nobody can say; it may be put again.
+            Dropped: it is not durable, or that is unknown; it may be put again.
             InvalidRequest: there are too many of this answer.
         """
 
@@ -173,10 +173,10 @@ answer_from_json, label_from_json = reader(Answer), reader(Label)
 
 
 def name_of(answer_id: str, namespace: str) -> str:
-    """The name of an answer: its id, after whose it is. An id has no blank."""
+    """The name of an answer: its namespace and its id. An id has no blank."""
     return f"{namespace} {answer_id}".removeprefix(" ")
 
 
 def part_name(path: str) -> str:
-    """By which the part at a JSON Pointer is found; it does not tell the pointer."""
+    """The name of the part at a JSON Pointer: a hash, which does not reveal the pointer."""
     return hashlib.sha256(path.encode()).hexdigest()[:16]

@@ -68,7 +68,7 @@ class RedisStore:
             return self._pending[name][0]
         try:
             answer = answer_from_json(await self._finds.send(name) or b"")
-        except ValueError:  # nothing is there, or what others wrote
+        except ValueError:  # no entry, or one of another program
             return None
         if answer.name != name:
             return None
@@ -104,30 +104,30 @@ class RedisStore:
         self._has_pending.clear()
 
     async def _read(self, names: Sequence[str]) -> Sequence[bytes | None]:
-        [values] = await self._ask(self._reader, ("MGET", *map(self._key, names)))
+        [values] = await self._execute(self._reader, ("MGET", *map(self._key, names)))
         if not isinstance(values, list) or len(values) != len(names):
             raise StoreFailed("Redis: no sense in its reply")
         return values
 
     async def _write(self, labels: Sequence[tuple[str, bytes]]) -> Sequence[None]:
         if self._config.require_fsync:
-            settings = await self._ask(self._labeller, *_READ_SETTINGS)
+            settings = await self._execute(self._labeller, *_READ_SETTINGS)
             if not all(isinstance(part, dict) for part in settings):
                 raise StoreFailed("Redis: no sense in its reply")
             if (fault := why_not_durable(dict(ChainMap(*settings)))) is not None:
                 raise StoreFailed(f"{fault}, unless {_SETTING}=false")
-        # Of an answer the last one stays.
+        # Of several labels of an answer the last stays.
         items: Iterable[str | bytes] = chain.from_iterable(labels)
-        await self._ask(self._labeller, ("HSET", labels_key(self._config.namespace), *items))
+        await self._execute(self._labeller, ("HSET", labels_key(self._config.namespace), *items))
         return [None] * len(labels)
 
-    async def _ask(self, connection: Connection, *commands: Command) -> list[Any]:
-        """What Redis replies in time; a `StoreFailed` says what is wrong with it."""
+    async def _execute(self, connection: Connection, *commands: Command) -> list[Any]:
+        """The replies of Redis; raises a `StoreFailed` that says what is wrong with it."""
         try:
             return await connection.execute(commands, self._config.timeout_s)
         except NoPermissionError:
-            what = f"Redis: permission refused; CONFIG GET is needed unless {_SETTING}=false"
-            raise StoreFailed(what) from None
+            message = f"Redis: permission refused; CONFIG GET is needed unless {_SETTING}=false"
+            raise StoreFailed(message) from None
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             raise StoreFailed(f"Redis: {kind_of_fault(error)}") from None
 
@@ -140,11 +140,11 @@ def labels_key(namespace: str) -> str:
     return f"{namespace}:feedback:labels"
 
 
-def why_not_durable(found: Mapping[str, str]) -> str | None:
-    """What in the settings of a Redis lets go of a label that it has acknowledged, if anything."""
+def why_not_durable(settings: Mapping[str, str]) -> str | None:
+    """The fault in a Redis's settings by which acknowledged labels may be lost; None without."""
     for name, wanted in _DURABLE.items():
-        if found.get(name) != wanted:
+        if settings.get(name) != wanted:
             return f"Redis must have {name} {wanted}"
-    if found.get("maxmemory-policy", "").startswith("allkeys-"):
+    if settings.get("maxmemory-policy", "").startswith("allkeys-"):
         return "Redis must not evict labels: maxmemory-policy noeviction or volatile-*"
     return None

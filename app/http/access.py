@@ -1,4 +1,4 @@
-"""Who may ask, and how much: keys and their limits; without keys, whose pages."""
+"""Access: keys and their limits; without keys, the origins whose pages are let in."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
@@ -18,12 +18,12 @@ from models.errors import Forbidden, Unauthorized
 Headers = Iterable[tuple[bytes, bytes]]
 
 ANY = "*"
-_OWN_SITES = (b"same-origin", b"none")  # of `Sec-Fetch-Site`; "none" is typed by a person
+_SAME_SITES = (b"same-origin", b"none")  # of `Sec-Fetch-Site`; "none" is typed by a person
 _SAFE_METHODS = ("GET", "HEAD")
 
 
 class Access:
-    """Who may ask, and how much.
+    """Keys and their limits.
 
     Raises:
         KeysFileInvalid: the file cannot be used.
@@ -50,12 +50,10 @@ class Access:
                 tasks.create_task(self._shared.run())
 
     def key_of(self, headers: Headers) -> Key:
-        """The entry of the key that a request has.
-
-        Of several keys none counts, since only one of them could.
+        """The entry of the key that a request has; a request with several keys has none.
 
         Raises:
-            Unauthorized: there is no valid one.
+            Unauthorized: there is no valid key.
         """
         given = [value for name, value in headers if name == b"authorization"]
         scheme, _, token = b" ".join(given).decode("latin-1").strip().partition(" ")
@@ -69,7 +67,7 @@ class Access:
 
     @asynccontextmanager
     async def request_of(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
-        """Count one request of a key; what is asked within is asked on its behalf.
+        """Count one request of a key; asks made within are on its behalf.
 
         Raises:
             RateLimited: a limit of the key is reached.
@@ -84,7 +82,7 @@ class Access:
                 current_caller.reset(in_asks)
 
     def charge(self, name: str, tokens: int = 0, requests: int = 0) -> None:
-        """Count what the key of this name has turned out to use, if it is still good."""
+        """Count what a request turned out to cost its key, if the key is still valid."""
         self._telemetry.observe_one("key_tokens", name, by=tokens)
         if (key := self._by_name.get(name)) is not None:
             self._limits.charge(key, tokens=tokens, requests=requests)
@@ -95,34 +93,34 @@ class Access:
 
 
 class Origins:
-    """Whose pages and names a service without keys answers: any page a person visits can reach it.
+    """Origins and host names that a service without keys accepts: any visited page can reach it.
 
-    A key is sent by whoever has it. Without keys the browser of somebody who may ask is enough, so
-    that two ways of a foreign page are closed: to ask as the page of another origin, and to ask by
-    a name of its own that leads to this machine (DNS rebinding).
+    Without keys the browser of somebody who may ask is enough for a foreign page, so that two ways
+    are closed: a request from another origin, and one by a foreign name that leads to this machine
+    (DNS rebinding).
 
     Args:
-        allowed_hosts: names by which it may be called, beside those that are its own; "*" for any.
-        cors_origins: whose pages may ask; "*" for any.
+        allowed_hosts: names accepted in `Host` beside local ones and addresses; "*" for any.
+        cors_origins: origins whose pages may send requests; "*" for any.
     """
 
     def __init__(
         self, address: str, allowed_hosts: Collection[str], cors_origins: Collection[str]
     ) -> None:
-        # Elsewhere, as behind a Service of Kubernetes, only a deployment knows its names.
+        # At other addresses, as behind a Service of Kubernetes, the names are not known here.
         self._checks_names = is_loopback(address) or bool(allowed_hosts)
         self._names = {address.lower(), *(name.lower() for name in allowed_hosts)}
         self._origins = frozenset(origin.lower() for origin in cors_origins)
 
     def check(self, method: str, headers: Headers) -> None:
-        """Refuse what a foreign page asks.
+        """Refuse a request of a foreign page.
 
         Raises:
-            Forbidden: says which setting lets it in.
+            Forbidden: its message names the setting that lets the page in.
         """
         given = dict(headers)
         host = given.get(b"host", b"").decode("latin-1").lower()
-        if host and self._checks_names and not self._is_own(host):
+        if host and self._checks_names and not self._is_own_name(host):
             raise Forbidden(
                 "the service is not called by this name: COCOA_ALLOWED_HOSTS lists names that the "
                 "header Host may have"
@@ -132,7 +130,7 @@ class Origins:
                 "pages of this origin may not ask: COCOA_CORS_ORIGINS lists those that may"
             )
 
-    def _is_own(self, host: str) -> bool:
+    def _is_own_name(self, host: str) -> bool:
         name = host.partition(":")[0]
         if host.startswith("["):  # an address of IPv6
             name = host.partition("]")[0].removeprefix("[")
@@ -146,11 +144,11 @@ class Origins:
         if ANY in self._origins or origin in self._origins:
             return True
         if (site := given.get(b"sec-fetch-site")) is not None:
-            # Who follows a link sends no origin.
-            return site in _OWN_SITES or (not origin and method in _SAFE_METHODS)
-        _, _, place = origin.partition("://")
-        asked = given.get(b"x-forwarded-host", b"").decode("latin-1").lower()
-        return not origin or (place != "" and place in (host, asked))
+            # A browser that follows a link sends no origin.
+            return site in _SAME_SITES or (not origin and method in _SAFE_METHODS)
+        _, _, site_host = origin.partition("://")
+        forwarded = given.get(b"x-forwarded-host", b"").decode("latin-1").lower()
+        return not origin or (site_host != "" and site_host in (host, forwarded))
 
 
 def is_loopback(host: str) -> bool:
@@ -159,7 +157,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """None for a name."""
+    """The IP address that `host` is; None for a name."""
     try:
         return ip_address(host)
     except ValueError:

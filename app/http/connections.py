@@ -28,7 +28,7 @@ BACKLOG = 100
 _SWEEP_S = 0.5
 # A client that reads nothing keeps its answer in memory, and the connection open.
 _WRITE_S = 30.0
-# What the framing of one chunk may take beside its data.
+# Most bytes of the framing of a chunk, beside its data.
 _CHUNK_BYTES = 16
 
 
@@ -48,13 +48,13 @@ class ConnectionLimits:
             self._max_open = min(self._max_open, num_files // 2)
 
     def add(self, connection: "GuardedProtocol") -> None:
-        """Keep a connection; where there are too many, the oldest that waits for its client goes.
+        """Keep a connection; where there are too many, drop the oldest that waits for its client.
 
-        Where all have a request under way, the new one is for health checks alone.
+        Where all have a request under way, the new connection is for health checks alone.
         """
         if len(self.open) >= self._max_open:
             oldest = islice(self.open, self._max_open)
-            idle = next((one for one in oldest if one.awaits_client), None)
+            idle = next((old for old in oldest if old.awaits_client), None)
             if idle is not None:
                 idle.drop("evicted")
             elif len(self.open) >= self._max_open + _NUM_RESERVED:
@@ -72,8 +72,8 @@ class ConnectionLimits:
             connection.check(now)
         self._is_sweeping = bool(self.open)
         if self._is_sweeping:
-            # After the whole process was stopped, what came meanwhile is read first, in the turn
-            # between the two timers.
+            # After the whole process was stopped, input that came meanwhile is read first, in the
+            # turn between the two timers.
             loop = asyncio.get_running_loop()
             loop.call_later(_SWEEP_S, loop.call_later, 0, self._sweep)
 
@@ -122,13 +122,13 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(408, "request_timeout", f"the head was not there in {max_s:g} s")
 
     def drop(self, reason: str | None) -> None:
-        """Close the connection, whatever still waits to be written; None is not counted."""
+        """Close the connection, its output unwritten, and count the reason unless it is None."""
         if reason is not None:
             self._all.telemetry.observe_one("closed_connections", reason)
         self._all.open.pop(self, None)
         self.transport.abort()
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -156,7 +156,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.logger.warning("Invalid HTTP request received.")
             self._refuse(*self._refusal)
 
-    # What the parser calls.
+    # Called by the parser.
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -190,8 +190,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._since = time.monotonic()
         super().on_response_complete()
 
-    def _reads(self, what: Literal["head", "body", "nothing"]) -> None:
-        self._reading, self._since, self._num_raw = what, time.monotonic(), 0
+    def _reads(self, part: Literal["head", "body", "nothing"]) -> None:
+        self._reading, self._since, self._num_raw = part, time.monotonic(), 0
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -217,7 +217,7 @@ class GuardedProtocol(HttpToolsProtocol):
         raise httptools.HttpParserError
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        """Answer what is no whole request, and close the connection."""
+        """Answer an incomplete request with an error, and close the connection."""
         if self.awaits_client:
             self._all.telemetry.observe_one("errors", code)
             request_id = uuid.uuid4().hex

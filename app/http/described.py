@@ -1,12 +1,12 @@
-"""What all bodies of responses are made of: described fields, which may be absent at times."""
+"""The base of all shapes: fields with descriptions, some of which may be absent."""
 
 from typing import Any
 
 from pydantic import MISSING, BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-# The default of a field that a response may leave out: pydantic writes nothing for it. Its type is
-# that of the field where it is there, and is null only where what was asked for cannot be had.
+# The default of a field that a response may leave out: pydantic writes nothing for it. The field's
+# type is that of its values, and has null only for a requested value that cannot be had.
 ABSENT: Any = MISSING
 
 

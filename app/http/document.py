@@ -17,7 +17,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.http.errors import body_of
 from app.http.middleware import OPERATION_PATHS
-from app.http.openai.errors import is_of_openai, openai_error, told_status
+from app.http.openai.errors import is_of_openai, openai_error, openai_status
 from app.http.openai.requests import ChatRequest, CompletionRequest
 from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.schemas import OpenAIError
@@ -63,7 +63,7 @@ def _with_definitions(document: dict[str, Any]) -> dict[str, Any]:
     _, defined = models_json_schema(_DEFINED, ref_template=_REF)
     schemas = document["components"]["schemas"] | defined["$defs"]
     document["components"]["schemas"] = dict(sorted(schemas.items()))
-    # As FastAPI writes its own schemas: without what is null.
+    # As FastAPI writes schemas: without fields that are null.
     whole: dict[str, Any] = jsonable_encoder(OpenAPI(**document), by_alias=True, exclude_none=True)
     return whole
 
@@ -90,13 +90,13 @@ def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
 
 
 def _examples_of(status: int, path: str) -> dict[str, Any]:
-    """By code, what is answered at a path for each error of ours with this status."""
+    """The bodies at a path of our errors with this status, by code."""
     examples = {}
     for error in answered():
-        told = error.status
+        documented = error.status
         if is_of_openai(path):
-            told = told_status(told, error.code)
-        if told == status:
+            documented = openai_status(documented, error.code)
+        if documented == status:
             body = body_of(error(**error.example), _REQUEST_ID)
             examples[error.code] = ErrorResponse(error=body).model_dump()
     return examples

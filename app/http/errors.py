@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from app.http.logs import places_of
-from app.http.openai.errors import is_of_openai, openai_error, told_status
+from app.http.openai.errors import is_of_openai, openai_error, openai_status
 from app.http.requests.faults import MAX_FAULTS
 from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry
@@ -36,7 +36,7 @@ CODES = (
 )
 # Names in requests of those fields of an `Ask` that are called differently there.
 _FIELDS = {"primary": "estimator", "light": "mode", "grammar": "response_format"}
-_AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
 
@@ -53,8 +53,8 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
 
 
 def answer_to(error: Exception, scope: Scope, telemetry: Telemetry) -> Response:
-    """The response to whatever ended a request."""
-    status, body = told_failure(error, scope, telemetry)
+    """The response to the error that ended a request."""
+    status, body = counted_failure(error, scope, telemetry)
     headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
         headers |= error.headers or {}
@@ -65,13 +65,13 @@ def answer_to(error: Exception, scope: Scope, telemetry: Telemetry) -> Response:
     return error_response(status, body, scope["path"], headers)
 
 
-def told_failure(error: Exception, scope: Scope, telemetry: Telemetry) -> tuple[int, ErrorBody]:
-    """Status and body of whatever ended a request; counts its code, and keeps it for the log.
+def counted_failure(error: Exception, scope: Scope, telemetry: Telemetry) -> tuple[int, ErrorBody]:
+    """Count the error that ended a request, keep its code for the log, and return status and body.
 
-    The state of the scope may have `names`, which its body has for fields of an `Ask`.
+    The state of the scope may have `names`: those that fields of an `Ask` have in its body.
     """
     state = scope["state"]
-    status, body = failure(error, state["request_id"], state.get("names", _AS_THEY_ARE))
+    status, body = failure(error, state["request_id"], state.get("names", _NO_NAMES))
     state["error_code"] = body.code
     telemetry.observe_one("errors", body.code)
     return status, body
@@ -82,19 +82,19 @@ def error_response(
 ) -> JSONResponse:
     """`{"error": {"code", "message", "field", "details", "request_id"}}`, or OpenAI's shape.
 
-    What makes a 503 passes by itself: where nobody knows when, a second is soon enough to ask.
+    The cause of a 503 passes by itself: without an estimate the client may retry after a second.
     """
     if status == 503:
         headers.setdefault("Retry-After", "1")
     if is_of_openai(path):
-        return JSONResponse(openai_error(status, body), told_status(status, body.code), headers)
+        return JSONResponse(openai_error(status, body), openai_status(status, body.code), headers)
     return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
 
 
 def failure(
-    error: Exception, request_id: str, names: Mapping[str, str] = _AS_THEY_ARE
+    error: Exception, request_id: str, names: Mapping[str, str] = _NO_NAMES
 ) -> tuple[int, ErrorBody]:
-    """Status and body of whatever ended a request.
+    """Status and body of the error that ended a request.
 
     Of an exception that no handler expects, the log gets type and place; its own text stays out of
     log and body, since it may quote a prompt.
@@ -117,9 +117,9 @@ def failure(
 
 
 def body_of(
-    error: errors.CocoaError, request_id: str, names: Mapping[str, str] = _AS_THEY_ARE
+    error: errors.CocoaError, request_id: str, names: Mapping[str, str] = _NO_NAMES
 ) -> ErrorBody:
-    """The body that tells an error of ours, in which fields have the names of requests."""
+    """The body of an error of ours, in which fields have the names of requests."""
     details = []
     if isinstance(error, errors.RateLimited):
         details.append(Fault(field=error.limit, message=error.message))
@@ -132,12 +132,12 @@ def body_of(
     )
 
 
-def _invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorBody:
+def _invalid_body(faults: Sequence[Mapping[str, Any]], request_id: str) -> ErrorBody:
     """The body for pydantic's errors: the first one, and the first few as its details."""
-    if found[0]["type"] == "json_invalid":
+    if faults[0]["type"] == "json_invalid":
         return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
     # Their `input` is left out, because it may quote the prompt.
-    details = [Fault(field=_field(error), message=error["msg"]) for error in found[:MAX_FAULTS]]
+    details = [Fault(field=_field(fault), message=fault["msg"]) for fault in faults[:MAX_FAULTS]]
     first = details[0]
     return ErrorBody(
         code="invalid_request",
@@ -148,11 +148,11 @@ def _invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorB
     )
 
 
-def _field(error: Mapping[str, Any]) -> str | None:
+def _field(fault: Mapping[str, Any]) -> str | None:
     """Dotted path of the field at fault; a cross-field check names the field of its body."""
     # Parts that begin with # are tags of unions.
-    parts = [part for part in map(str, error["loc"]) if not part.startswith("#")]
-    named = error.get("ctx", {}).get("field")
+    parts = [part for part in map(str, fault["loc"]) if not part.startswith("#")]
+    named = fault.get("ctx", {}).get("field")
     if isinstance(named, str):
         parts.append(named)
     return ".".join(parts)[:_MAX_FIELD_CHARACTERS] or None

@@ -1,4 +1,4 @@
-"""What workers are tied to in a process that serves HTTP: its metrics, and the request's trace."""
+"""Hooks of workers in a process that serves HTTP: its metrics, and the request's id and trace."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_tracing() -> "Tracing | None":
-    """Traces of this process; None where nobody wants them, or their package is missing."""
+    """Traces of this process; None where they are off, or their package is missing."""
     if not traces_wanted():
         return None
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
@@ -27,17 +27,17 @@ def make_tracing() -> "Tracing | None":
         return None
     from app.http.tracing import Tracing
 
-    return Tracing(tells_contents=contents_wanted())
+    return Tracing(has_contents=contents_wanted())
 
 
 def hooks_of(telemetry: Telemetry, tracing: "Tracing | None") -> Hooks:
     def headers() -> Mapping[str, str]:
-        found: dict[str, str] = {}
+        sent: dict[str, str] = {}
         if (request_id := current_request_id.get()) is not None:
-            found[REQUEST_ID_HEADER] = request_id
+            sent[REQUEST_ID_HEADER] = request_id
         if tracing is not None:
-            found |= tracing.headers()
-        return found
+            sent |= tracing.headers()
+        return sent
 
     return Hooks(
         on_step=telemetry.observe_step,

@@ -19,7 +19,7 @@ from app.http.requests.faults import faults_of
 
 Result = TypeVar("Result")
 
-# From here on a body takes milliseconds, and is read and checked beside the event loop.
+# A body of this size takes milliseconds, and is read and checked beside the event loop.
 _LARGE_BYTES = 32_768
 # The garbage collector visits lists and objects: they take a hundred times as long to read as the
 # same bytes of numbers and text.
@@ -45,7 +45,7 @@ async def read_body(request: Request, adapter: TypeAdapter[Result]) -> Result:
 
     Raises:
         RequestValidationError: it is declared as JSON and is not, holds too many lists and objects,
-            or is not what the adapter wants.
+            or is not of the adapter's type.
         HTTPException: 400 where it is not UTF-8, nested too deep, or has a number of too many
             digits; 415 where it is neither JSON nor declared as JSON.
     """
@@ -59,18 +59,18 @@ async def read_body(request: Request, adapter: TypeAdapter[Result]) -> Result:
 
 
 def is_in_background(request: Request) -> bool:
-    """Whether what else the caller asks goes first: urgency 7, as RFC 9218 has it."""
+    """True where the caller's other requests go first: urgency 7 of RFC 9218."""
     return request.headers.get("priority", "").strip().startswith("u=7")
 
 
 @asynccontextmanager
 async def unless_gone(request: Request) -> AsyncIterator[None]:
-    """What is awaited within is cancelled as soon as the client disconnects.
+    """Cancel the work within as soon as the client disconnects.
 
     FastAPI would let the work of a client that has gone run on.
 
     Raises:
-        ClientDisconnect: the client went first.
+        ClientDisconnect: the client has gone before the work was done.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     watching: asyncio.Task[None] | None = None
@@ -110,16 +110,16 @@ def json_response(body: Any) -> Response:
 def json_of(body: Any) -> bytes:
     """JSON of plain values, of shapes, and of plain values that hold some.
 
-    What every answer has is made of plain values: a shape checks each value once more.
+    Fields of every answer are plain values, since a shape would check each value once more.
     """
     try:
         return orjson.dumps(body, default=BaseModel.model_dump, option=orjson.OPT_SERIALIZE_NUMPY)
-    except orjson.JSONEncodeError:  # of an integer beyond 64 bits, in a tool that is told again
+    except orjson.JSONEncodeError:  # of an integer beyond 64 bits, in a tool that is repeated
         return to_json(body, inf_nan_mode="null", fallback=lambda array: array.tolist())
 
 
 def checked(read: Callable[[Any], Result], value: Any) -> Result:
-    """What pydantic reads a value as; its faults as an error that every door answers."""
+    """The value as pydantic reads it; raises its faults as an error that every door answers."""
     try:
         return read(value)
     except ValidationError as error:
@@ -127,7 +127,7 @@ def checked(read: Callable[[Any], Result], value: Any) -> Result:
 
 
 def _body(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Result:
-    """The content as the adapter reads it; None in place of none.
+    """The content as the adapter reads it, where empty content is None.
 
     Unlike FastAPI, JSON sent with another Content-Type is accepted.
     """
@@ -147,14 +147,14 @@ def _body(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Re
             message = "send a JSON body, with Content-Type: application/json"
             raise HTTPException(415, message) from None
         if isinstance(error, json.JSONDecodeError):
-            found = {"type": "json_invalid", "loc": (error.pos,), "msg": "JSON decode error"}
-            raise RequestValidationError([found]) from None
+            fault = {"type": "json_invalid", "loc": (error.pos,), "msg": "JSON decode error"}
+            raise RequestValidationError([fault]) from None
         raise HTTPException(400) from error
     return checked(adapter.validate_python, value)
 
 
 def _num_containers(content: bytes) -> int:
-    """How many lists and objects a JSON text begins; brackets within strings begin none."""
+    """The number of lists and objects that a JSON text begins; brackets in strings begin none."""
     num_brackets = content.count(b"[") + content.count(b"{")
     if num_brackets <= _MAX_CONTAINERS:
         return num_brackets

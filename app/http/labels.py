@@ -1,4 +1,4 @@
-"""From results to what a label needs of them."""
+"""Results as answers that can be labelled."""
 
 import time
 from dataclasses import replace
@@ -13,10 +13,10 @@ from models.statistics import PROBE_STATISTICS, SENTENCES_READ
 
 
 def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | None:
-    """What is remembered of a served answer; never its prompt.
+    """The record of a served answer, by which it can be labelled; never its prompt.
 
-    None where the client reads another text than the one that was scored, or none: a label would
-    be of that one.
+    None where the client reads another text than the scored text, or none: a label would not be of
+    the scored text.
     """
     text = result.evidence.subject.answer.text
     if result.text != text:
@@ -41,36 +41,36 @@ def _parts(result: Result, binding: Binding | None) -> dict[str, Any]:
     if result.units is None or kind in (None, "claim"):
         return {}
     parts = []
-    for one in result.units.units[1 : 1 + MAX_PARTS]:
+    for scored in result.units.units[1 : 1 + MAX_PARTS]:
         name: str | None = None
         span: tuple[int, int] | None = None
-        if one.unit.path is not None:
-            name = part_name(one.unit.path)
-        if one.unit.spans:
-            span = one.unit.spans[0][0], one.unit.spans[-1][1]
-        parts.append(AnswerPart(name, span, dict(one.scores)))
+        if scored.unit.path is not None:
+            name = part_name(scored.unit.path)
+        if scored.unit.spans:
+            span = scored.unit.spans[0][0], scored.unit.spans[-1][1]
+        parts.append(AnswerPart(name, span, dict(scored.scores)))
     if binding is not None:
         binding = replace(binding, unit=kind, probes=_probes(result, frozenset({SENTENCES_READ})))
     return {"parts": tuple(parts), "parts_binding": binding}
 
 
-def _probes(result: Result, of: frozenset[str]) -> dict[str, str]:
-    read = sorted(result.probes.keys() & result.plan.statistics & of)
+def _probes(result: Result, names: frozenset[str]) -> dict[str, str]:
+    read = sorted(result.probes.keys() & result.plan.statistics & names)
     return {name: result.probes[name].sha256 for name in read}
 
 
 def _binding(result: Result) -> Binding | None:
-    """What the scores came from; None where that is more than what this deployment knows."""
+    """Models and settings that the scores came from; None where some are the client's."""
     generation, ask, plan = result.generation, result.ask, result.plan
     subject = result.evidence.subject
     is_brought = ask.samples is not None or ask.answer_token_logprobs is not None
     if ask.answer is not None and not ask.answer.append_eos:
         return None  # the score of a beginning
-    # A calibrator knows no reasoning, nor fewer samples than were wanted: these are other scores.
+    # Calibrators have no scores with reasoning, nor of fewer samples than were requested.
     if generation is None or is_brought or plan.is_reasoned or subject.withheld:
         return None
     sampling = ask.sampling
-    reasons = [one.finish_reason for one in (subject.answer, *subject.samples)]
+    reasons = [row.finish_reason for row in (subject.answer, *subject.samples)]
     return Binding(
         model_id=generation.model_id,
         revision=generation.revision,

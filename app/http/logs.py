@@ -1,7 +1,7 @@
 """Logs as one JSON object a line, or as text for people.
 
 Neither ever holds a prompt, an answer or a key: of an exception only type and place are logged,
-since the text of one that is not ours may quote a prompt. Whoever logs never waits for a reader.
+since the text of a library's may quote a prompt. A caller that logs never waits for a reader.
 """
 
 import logging
@@ -17,10 +17,10 @@ from typing import Any, TextIO
 
 import orjson
 
-# Whatever is logged during a request carries its id, also in tasks and threads that it starts.
+# Lines logged during a request carry its id, also in tasks and threads that it starts.
 current_request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
-# What a record may carry beside its message; other fields that libraries pass stay out.
+# Fields of records that are logged beside the message; others, which libraries pass, are not.
 _FIELDS = ("route", "status", "seconds", "code", "key", "trace_id")
 _OUR_PACKAGES = ("app.", "workers.", "models.")
 _MAX_LINES = 4096
@@ -28,7 +28,7 @@ _FLUSH_S = 1.0
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as a JSON object; what a record has no value of is left out."""
+    """A record as a JSON object, without fields that the record lacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return orjson.dumps(_entry(record)).decode()
@@ -48,13 +48,13 @@ class TextFormatter(logging.Formatter):
 
 
 class LogWriter(QueueHandler):
-    """Formats lines where they are logged, and has a thread of its own write them.
+    """Formats lines in the caller's thread, and writes them in another.
 
     A pipe that nobody reads would otherwise hold up the event loop, and the end of the process.
 
     Attributes:
         on_lost: called for each line that is not written, because too many wait already or writing
-            failed. Once a line can be written again, another one says how many were lost.
+            failed. Once a line can be written again, another line says how many were lost.
         num_lost: lines so far; without a stream it is every line.
     """
 
@@ -74,7 +74,7 @@ class LogWriter(QueueHandler):
             self.lose()
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Lose a record that cannot be formatted: to tell what is wrong with it may quote it."""
+        """Lose a record that cannot be formatted: a message about it might quote it."""
         self.lose()
 
     def flush(self) -> None:
@@ -89,24 +89,24 @@ class LogWriter(QueueHandler):
 
 
 class _Listener(QueueListener):
-    """Writes what waits: formatted records, and events of those who wait for that."""
+    """Writes queued records, and sets queued events, for which `flush` waits."""
 
     def __init__(self, writer: LogWriter, stream: TextIO | None) -> None:
         super().__init__(writer.queue)
         self._writer = writer
         self._stream = stream
-        self._num_told = 0
+        self._num_reported = 0
 
     def handle(self, record: logging.LogRecord | threading.Event) -> None:
         if isinstance(record, threading.Event):
             record.set()
         elif not self._write(record.getMessage()):
             self._writer.lose()
-        elif (num_lost := self._writer.num_lost) > self._num_told:
-            message = f"{num_lost - self._num_told} lines of the log could not be written"
-            told = logging.LogRecord(__name__, logging.WARNING, "", 0, message, None, None)
-            if self._write(self._writer.format(told)):
-                self._num_told = num_lost
+        elif (num_lost := self._writer.num_lost) > self._num_reported:
+            message = f"{num_lost - self._num_reported} lines of the log could not be written"
+            report = logging.LogRecord(__name__, logging.WARNING, "", 0, message, None, None)
+            if self._write(self._writer.format(report)):
+                self._num_reported = num_lost
 
     def _write(self, line: str) -> bool:
         if self._stream is None:
@@ -142,7 +142,7 @@ class LoggedStream:
         return False
 
     def fileno(self) -> int:
-        """That of the process, for libraries that write to the file itself."""
+        """The descriptor of the process's stderr, for libraries that write to the file itself."""
         if sys.__stderr__ is None:
             raise OSError("the process has no stderr")
         return sys.__stderr__.fileno()
@@ -158,12 +158,12 @@ class _RootedLogger(logging.Logger):
         """Do nothing."""
 
     def callHandlers(self, record: logging.LogRecord) -> None:
-        """Call the root's, whatever `propagate` says."""
+        """Call the root's handlers, whatever `propagate` is."""
         self.root.callHandlers(record)
 
 
 def set_up_logging(level: str, log_format: str) -> LogWriter:
-    """Send all that the process says to stderr in one format, and never wait for its reader.
+    """Send all output of the process to stderr in one format, and never wait for its reader.
 
     That includes every logger that a library makes from here on, warnings, uncaught exceptions, and
     in JSON whatever is printed to stderr.
@@ -225,8 +225,8 @@ def _entry(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _exceptions(error: BaseException | None) -> list[dict[str, Any]]:
-    told = []
+    causes = []
     while error is not None:
-        told.append({"type": type(error).__name__, "at": places_of(error)})
+        causes.append({"type": type(error).__name__, "at": places_of(error)})
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return told
+    return causes

@@ -152,7 +152,7 @@ HISTOGRAMS = {
     "similarity_batch_pairs": Row("Pairs scored in one call.", buckets=_SIZES),
 }
 
-# What a worker has to tell; a gateway has all of it.
+# Metrics that workers have; a gateway has all of them.
 _PROCESS = frozenset({"build_info", "model_info", "ready"})
 _HTTP = frozenset({"requests", "request_seconds", "errors", "closed_connections", "lost_log_lines"})
 OF_WORKERS: Mapping[Role, frozenset[str]] = {

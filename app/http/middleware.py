@@ -26,25 +26,25 @@ from models.errors import NotReady, Overloaded
 
 logger = logging.getLogger(__name__)
 
-# What orchestrators, Prometheus and readers of the documentation ask. These paths need no key, and
+# Paths for orchestrators, Prometheus and readers of the documentation. They need no key, and
 # are served at the second port where there is one; every other path needs a key.
 PAGE_PATH, FILES_PATH = "/", "/page/"
-_ASKED_FOR_EVER = ("/livez", "/readyz", "/health", "/metrics")
+_HEALTH_PATHS = ("/livez", "/readyz", "/health", "/metrics")
 _PAGES_OF_DOCUMENTATION = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc"})
-OPERATION_PATHS = frozenset({*_ASKED_FOR_EVER, *_PAGES_OF_DOCUMENTATION, "/openapi.json"})
-# Nobody may show these pages in a frame of their own.
+OPERATION_PATHS = frozenset({*_HEALTH_PATHS, *_PAGES_OF_DOCUMENTATION, "/openapi.json"})
+# No other page may show these in a frame.
 _NO_FRAMES = (
     (b"content-security-policy", b"frame-ancestors 'none'"),
     (b"x-frame-options", b"DENY"),
 )
 _ASSETS = "/static-offline-docs/"
 _AT_BOTH_PORTS = "/version"
-OPS_PORT = "cocoa.ops_port"  # in the scope of what came by the second port
-RESERVED = "reserved"  # in the state of what came by a connection for health checks
+OPS_PORT = "cocoa.ops_port"  # in the scope of requests to the second port
+RESERVED = "reserved"  # in the state of requests on a connection for health checks
 _COSTS_NO_TOKENS = frozenset({"/feedback"})
 _NO_RESPONSE = 499  # the status in metrics where the client went before a response began
-_POLL = "/v1/info"  # of a worker: each gateway asks every second, and nobody counts that
-_PROBES = (*_ASKED_FOR_EVER, _POLL)  # logged at debug only
+_POLL = "/v1/info"  # of a worker: each gateway requests it every second; it is not counted
+_PROBES = (*_HEALTH_PATHS, _POLL)  # logged at debug only
 _MAX_DIGITS = 19  # a longer Content-Length is too large without being parsed
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
@@ -57,19 +57,19 @@ def add_middleware(
     *,
     has_ops_port: bool = False,
 ) -> None:
-    """Put all of it around an application; without `access` everybody is let in."""
+    """Put this middleware around an application; without `access` every request is let in."""
     app.add_middleware(BodyLimit, limits=limits)
     app.add_middleware(RequestLog, telemetry=telemetry, gate=Gate(access, has_ops_port))
 
 
 class RequestLog:
-    """Gives each request an id, lets it in, answers what ends it, then counts it and logs a line.
+    """Gives each request an id, lets it in, answers its errors, then counts it and logs a line.
 
     A slash at the end of a path changes nothing; HEAD is GET, whose body the server leaves out.
 
     A client's `X-Request-ID` of up to 128 printable characters is kept, else an id is made; every
-    response carries it. The state of the scope has `request_id` and `started_at`, and from whoever
-    knows them `status`, `error_code` and `key`.
+    response carries it. The state of the scope has `request_id` and `started_at`, and once they are
+    known `status`, `error_code` and `key`.
 
     Starlette's own handler of errors would raise on to the server, whose log would quote the
     exception's text.
@@ -108,7 +108,7 @@ class RequestLog:
             async with self._gate.passed(scope):
                 await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
-            state["status"] = _NO_RESPONSE  # nobody is left to read one
+            state["status"] = _NO_RESPONSE  # no client is left to read a response
         except asyncio.CancelledError:
             # The server gives up draining; without a response it would send an untyped 500.
             if "status" not in state:
@@ -122,10 +122,10 @@ class RequestLog:
         finally:
             seconds = time.perf_counter() - started_at
             await asyncio.sleep(0)  # the event loop sends what was written at the end of its turn
-            self._tell(scope, seconds)
+            self._record(scope, seconds)
             current_request_id.reset(in_logs)
 
-    def _tell(self, scope: Scope, seconds: float) -> None:
+    def _record(self, scope: Scope, seconds: float) -> None:
         state, status = scope["state"], scope["state"].get("status", _NO_RESPONSE)
         route = getattr(scope.get("route"), "path", "none")  # the template, never the raw path
         if route != _POLL:
@@ -147,7 +147,7 @@ class RequestLog:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Who is let in, before anything of a body is read."""
+    """Lets requests in or refuses them, before any of a body is read."""
 
     access: Access | Origins | None
     has_ops_port: bool
@@ -163,7 +163,7 @@ class Gate:
             Forbidden: no keys are needed, and it is of a foreign page.
         """
         path: str = scope["path"]
-        if RESERVED in scope["state"] and path not in _ASKED_FOR_EVER:
+        if RESERVED in scope["state"] and path not in _HEALTH_PATHS:
             message = "every connection has a request under way, the limit"
             raise Overloaded(message, retry_after_s=1)
         is_operation = path in OPERATION_PATHS or path.startswith(_ASSETS)
@@ -187,8 +187,8 @@ class BodyLimit:
     """Reads each body itself and replays it to the application.
 
     That way the limits hold for chunked bodies too. The state of the scope has the whole `body`.
-    Where nothing comes any more, the server's connection says so when the time has passed: a timer
-    for each request would cost more than reading most bodies.
+    Where nothing comes any more, the server's connection wakes this when the time has passed: a
+    timer for each request would cost more than reading most bodies.
 
     Raises:
         ClientDisconnect: the client went before its body was complete.
@@ -207,7 +207,7 @@ class BodyLimit:
         unread = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> Message:
-            """The body once, and then what the server says, so that a disconnect is seen."""
+            """The body once, and then messages of the server, so that a disconnect is seen."""
             if unread:
                 return unread.pop()
             return await receive()
@@ -229,8 +229,8 @@ class BodyLimit:
                 raise HTTPException(413, f"the body exceeds {max_bytes} bytes")
             has_more = message.get("more_body", False)
             if has_more and time.monotonic() - began_at > max_s:
-                told, headers = f"the body was not there in {max_s:g} s", {"Connection": "close"}
-                raise HTTPException(408, told, headers)
+                reason, headers = f"the body was not there in {max_s:g} s", {"Connection": "close"}
+                raise HTTPException(408, reason, headers)
         return bytes(body)
 
 
@@ -238,8 +238,8 @@ class JsonCalls:
     """Has each POST answered by its endpoint, which it finds by the path alone.
 
     These endpoints read the request and write the response by themselves. FastAPI documents them;
-    its own way to one, through routers, handlers of errors and a solver of dependencies, would be a
-    tenth of what a request costs beside the models.
+    its way to an endpoint, through routers, handlers of errors and a solver of dependencies, would
+    be a tenth of what a request costs beside the models.
     """
 
     def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:
@@ -262,7 +262,7 @@ class JsonCalls:
 
 
 def at_ops_port(app: ASGIApp) -> ASGIApp:
-    """The application as its second port, that of operation, shows it."""
+    """The application as it is served at its second port, that of operation."""
 
     async def at_port(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, OPS_PORT: True}, receive, send)

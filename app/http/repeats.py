@@ -26,12 +26,12 @@ _MAX_BYTES = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request, by its hash: nobody can read it of what is kept.
+    """A request by its hash, from which its text cannot be read.
 
     Attributes:
-        key: where it was sent, by whom, and what it said.
-        standing: of the scorer when it came.
-        response: to it; None where that is to be found out.
+        key: path, namespace and modes of the caller, and hash of the body.
+        standing: that of the scorer when the request came.
+        response: None where the request has to be answered anew.
     """
 
     key: tuple[Any, ...] = ()
@@ -56,11 +56,11 @@ class Repeats:
         self._kept: dict[tuple[Any, ...], _Kept] = {}
 
     async def seen(self, request: Request) -> Seen:
-        """A request, with the response where it has come before and nothing has changed since."""
+        """The request, with its response where an equal one came before and nothing has changed."""
         content, scorer = request.state.body, self._service.scorer
         tracing = self._service.tracing
-        tells_texts = tracing is not None and tracing.tells_contents
-        if scorer is None or scorer.memory is None or tells_texts or len(content) > _MAX_BYTES:
+        sends_texts = tracing is not None and tracing.has_contents
+        if scorer is None or scorer.memory is None or sends_texts or len(content) > _MAX_BYTES:
             return Seen()
         caller, path = current_caller.get(), request.scope["path"]
         key = path, caller.namespace, caller.modes, hashlib.blake2b(content).digest()
@@ -77,18 +77,18 @@ class Repeats:
     def keep(
         self, seen: Seen, result: Result, body: Body, renew: Callable[[Body, Result, str], None]
     ) -> Body:
-        """The body, which is kept where the same request would be answered by it.
+        """The body, kept where an equal request can be answered with it.
 
-        It tells the result, and is written before anything else runs; `renew` writes into it what
-        differs each time.
+        It is that of the result, and is written before anything else runs; `renew` writes into it
+        the fields that differ each time.
         """
         payload, ask = result.evidence.payload, result.ask
         is_alone = result.source == "cache" and result.escalation is None and ask.units not in PARTS
-        # Each call of a tool has an id of its own.
+        # Each call of a tool has a new id.
         if seen.key and is_alone and not ask.tools and payload and len(payload) <= _MAX_BYTES:
-            told = replace(result, plan=replace(result.plan, ask=ask.without_texts()))
+            kept = replace(result, plan=replace(result.plan, ask=ask.without_texts()))
             entry = seal(result.name, payload)
-            self._kept[seen.key] = _Kept(seen.standing, told, entry, body, renew)
+            self._kept[seen.key] = _Kept(seen.standing, kept, entry, body, renew)
             if len(self._kept) > _NUM_KEPT:
                 del self._kept[next(iter(self._kept))]
         return body

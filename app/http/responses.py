@@ -17,8 +17,8 @@ from workers.protocol import ComparerInfo, GeneratorInfo
 
 HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
 PART_HELD_BACK = "the answer is held back: a part of it does not pass"
-# What would tell an answer that is held back.
-_TELLING = (
+# Fields that would reveal an answer that is held back.
+_REVEALING = (
     "text",
     "reasoning",
     "explanation",
@@ -28,8 +28,8 @@ _TELLING = (
     "tokens",
     "tool_calls",
 )
-# In place of a sentence on what means the same.
-_NOBODY_KNOWS = (
+# In place of the sentence on samples of the same meaning.
+_GROUPS_UNKNOWN = (
     "How many samples mean the same is not known: the similarity model was not made for such texts."
 )
 # Some templates take identifiers of calls of nine characters only.
@@ -37,16 +37,16 @@ _ID_CHARACTERS = 9
 
 
 def to_response(result: Result, request_id: str) -> dict[str, Any]:
-    answer, asked = result.evidence.subject.answer, dict[str, Any]()
+    answer, optional = result.evidence.subject.answer, dict[str, Any]()
     if answer.reasoning is not None:
-        asked["reasoning"] = result.reasoning
+        optional["reasoning"] = result.reasoning
     if result.refusal is not None:
-        asked["refusal"] = result.refusal
+        optional["refusal"] = result.refusal
     if result.ask.return_tokens:
-        asked["tokens"] = tokens_of(answer)
+        optional["tokens"] = tokens_of(answer)
     if result.ask.tools:
         _, calls = parted(read(result.text or "", names_of(result.ask.tools)))
-        asked["tool_calls"] = list(map(call_info, calls))
+        optional["tool_calls"] = list(map(call_info, calls))
     return scored(
         result,
         id=request_id,
@@ -54,39 +54,39 @@ def to_response(result: Result, request_id: str) -> dict[str, Any]:
         finish_reason=answer.finish_reason,
         usage=usage_of(result),
         uncertainty=result.uncertainty,
-        **asked,
+        **optional,
     )
 
 
-def scored(result: Result, **own: Any) -> dict[str, Any]:
-    """A body with the fields of `Scored`, where it comes from, and its own fields before them.
+def scored(result: Result, **fields: Any) -> dict[str, Any]:
+    """A body with `fields`, then those of `Scored` and the provenance of the scores.
 
-    What was not asked for, or does not apply, is absent.
+    Fields that were not requested, or do not apply, are absent.
     """
     judgement, reasons = result.judgement, dict(result.reasons)
     answer = result.evidence.subject.answer
     if judgement.reason is not None:
         reasons["confidence"] = judgement.reason
     if judgement.decision is not None:
-        own["decision"] = judgement.decision
-    if (asked := result.escalation) is not None:
-        escalation = {"model": asked.model, "first_text": answer.text, "error": asked.error}
-        own["escalation"] = escalation
+        fields["decision"] = judgement.decision
+    if (second := result.escalation) is not None:
+        escalation = {"model": second.model, "first_text": answer.text, "error": second.error}
+        fields["escalation"] = escalation
     if result.units is not None:
-        own |= _units(result.units, result.evidence.subject.answer_sample, reasons)
-        own |= _judged_units(result, own["units"], reasons)
+        fields |= _units(result.units, result.evidence.subject.answer_sample, reasons)
+        fields |= _judged_units(result, fields["units"], reasons)
     if result.ask.return_samples:
-        own["samples"] = _samples(result)
+        fields["samples"] = _samples(result)
     if result.ask.explain:
-        own |= _explained(result, reasons)
+        fields |= _explained(result, reasons)
     if result.is_held_back:
-        for name in _TELLING:
-            if name in own:
-                own[name], reasons[name] = None, why_held_back(result)
-    own |= {"estimator": result.plan.primary, "confidence": judgement.confidence}
+        for name in _REVEALING:
+            if name in fields:
+                fields[name], reasons[name] = None, why_held_back(result)
+    fields |= {"estimator": result.plan.primary, "confidence": judgement.confidence}
     if (share := support_of(result.evidence)) is not None:
-        own["support"] = share
-    return own | {
+        fields["support"] = share
+    return fields | {
         "scores": dict(result.scores),
         "reasons": reasons,
         "warnings": result.warnings,
@@ -115,7 +115,7 @@ def why_held_back(result: Result) -> str:
 
 
 def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
-    """What the samples say; null where nothing compared them, which `reasons` then says."""
+    """Explanation and groups of the samples; null, with their reasons, where none were compared."""
     if (groups := groups_of(result.evidence)) is None:
         absent = result.evidence.absent
         reason = absent.get("similarity", "there are no samples that were compared")
@@ -123,7 +123,7 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
         return {"explanation": None, "groups": None}
     explanation = sentence(groups)
     if result.compares_foreign:
-        explanation = _NOBODY_KNOWS
+        explanation = _GROUPS_UNKNOWN
     if result.units is not None and result.ask.units in ("sentences", "claims"):
         explanation = f"{explanation} {shaky_units(result.units)}"
     return {"explanation": explanation, "groups": groups}
@@ -154,7 +154,7 @@ def usage_of(result: Result) -> dict[str, int]:
         "prompt_tokens": prompt_tokens,
         "completion_tokens": subject.answer.num_written,
         "reasoning_tokens": reasoning_tokens,
-        "sample_tokens": sum(one.num_written for one in (*subject.samples, *subject.withheld)),
+        "sample_tokens": sum(drawn.num_written for drawn in (*subject.samples, *subject.withheld)),
     }
     if result.units is not None and result.units.parts.split_tokens is not None:
         usage["split_tokens"] = result.units.parts.split_tokens
@@ -163,17 +163,17 @@ def usage_of(result: Result) -> dict[str, int]:
 
 def _samples(result: Result) -> list[dict[str, Any]]:
     samples: list[dict[str, Any]] = []
-    for one, similarity in zip(
+    for sample, similarity in zip(
         result.evidence.subject.samples, result.sample_similarities, strict=True
     ):
-        logprob = None if one.token_logprobs is None else float(one.token_logprobs.sum())
-        about = {"similarity": similarity, "finish_reason": one.finish_reason}
-        samples.append({"text": one.text, "logprob": logprob, **about})
+        logprob = None if sample.token_logprobs is None else float(sample.token_logprobs.sum())
+        about = {"similarity": similarity, "finish_reason": sample.finish_reason}
+        samples.append({"text": sample.text, "logprob": logprob, **about})
     return samples
 
 
 def provenance_of(result: Result) -> dict[str, Any]:
-    """A `Provenance`: all that is known of what stands behind the scores."""
+    """A `Provenance`: models, samples and probes that the scores come from."""
     plan, judgement = result.plan, result.judgement
     known: dict[str, Any] = {
         "mode": result.ask.mode,
@@ -253,23 +253,23 @@ def _probe(probe: protocol.ProbeInfo, reading: ProbeReading) -> dict[str, Any]:
 def _units(
     units: ScoredUnits, answer_sample: int | None, reasons: dict[str, str]
 ) -> dict[str, Any]:
-    """The fields of a response that tell of units: the answer first, then its parts in order.
+    """The fields of a response about units: the answer first, then its parts in order.
 
     The reasons gain why there is neither a mean nor a greatest uncertainty. `answer_sample` is the
     index of the answer among the samples; None where it is none of them.
     """
-    told = [_unit(one, answer_sample) for one in units.units]
+    bodies = [_unit(unit, answer_sample) for unit in units.units]
     if missing := units.parts.missing:
-        told[0]["missing"] = [{"path": path, "share": share} for path, share in missing.items()]
+        bodies[0]["missing"] = [{"path": path, "share": share} for path, share in missing.items()]
     if units.mean is None:
         reasons |= dict.fromkeys(("units_mean", "units_max"), "no part of the answer has a score")
-    return {"units": told, "units_mean": units.mean, "units_max": units.greatest}
+    return {"units": bodies, "units_mean": units.mean, "units_max": units.greatest}
 
 
 def _judged_units(
-    result: Result, told: list[dict[str, Any]], reasons: dict[str, str]
+    result: Result, units: list[dict[str, Any]], reasons: dict[str, str]
 ) -> dict[str, Any]:
-    """What the uncertainties of parts mean; each of its units that are told gains its own.
+    """The fields of a judgement of parts; adds confidence and decision to each of `units`.
 
     The reasons gain why there are no confidences, and no refined text.
     """
@@ -277,7 +277,7 @@ def _judged_units(
     if judgement is None:
         return known
     removes = result.ask.on_unit_reject == "remove"
-    for unit, judged in zip(told[1:], judgement.units, strict=True):
+    for unit, judged in zip(units[1:], judgement.units, strict=True):
         unit["confidence"] = judged.confidence
         if judged.accept is None:
             continue
@@ -300,27 +300,27 @@ def _judged_units(
 def _unit(scored: ScoredUnit, answer_sample: int | None) -> dict[str, Any]:
     """A `UnitInfo`; `answer_sample` is as in `_units`."""
     unit = scored.unit
-    own: dict[str, Any] = {"kind": unit.kind, "text": unit.text}
+    fields: dict[str, Any] = {"kind": unit.kind, "text": unit.text}
     if unit.path is not None:
-        own["path"] = unit.path
+        fields["path"] = unit.path
     if unit.spans:
-        own["span"] = [unit.spans[0][0], unit.spans[-1][1]]
+        fields["span"] = [unit.spans[0][0], unit.spans[-1][1]]
     if len(unit.spans) > 1:
-        own["spans"] = unit.spans
+        fields["spans"] = unit.spans
     if len(unit.tokens):
-        own["tokens"] = [int(unit.tokens[0]), int(unit.tokens[-1]) + 1]
+        fields["tokens"] = [int(unit.tokens[0]), int(unit.tokens[-1]) + 1]
     if (mean := support(unit)) is not None:
-        own["support"] = mean
+        fields["support"] = mean
     if (denied := contradiction(unit)) is not None:
-        own["contradiction"] = denied
+        fields["contradiction"] = denied
         # Among all samples, the answer with them where it is one.
         first = math.inf if answer_sample is None else answer_sample
-        own["contradicted_by"] = [i + (i >= first) for i in denied_by(unit)]
+        fields["contradicted_by"] = [i + (i >= first) for i in denied_by(unit)]
     if unit.reading is not None:
-        own["out_of_domain"] = unit.reading.out_of_domain
+        fields["out_of_domain"] = unit.reading.out_of_domain
     if alternatives := unit.alternatives.items():
-        own["alternatives"] = [{"value": value, "share": share} for value, share in alternatives]
-    return own | {
+        fields["alternatives"] = [{"value": value, "share": share} for value, share in alternatives]
+    return fields | {
         "estimator": scored.estimator,
         "uncertainty": scored.uncertainty,
         "scores": dict(scored.scores),
@@ -335,7 +335,7 @@ def call_info(call: Call) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": function}
 
 
-def parted(found: Many[str | Call]) -> tuple[str | None, list[Call]]:
-    """What an answer says beside its calls, None for nothing, and the calls."""
-    calls = [one for one in found if isinstance(one, Call)]
-    return "\n".join(one for one in found if isinstance(one, str)) or None, calls
+def parted(pieces: Many[str | Call]) -> tuple[str | None, list[Call]]:
+    """The text of an answer beside its calls, None where it has none, and the calls."""
+    calls = [piece for piece in pieces if isinstance(piece, Call)]
+    return "\n".join(piece for piece in pieces if isinstance(piece, str)) or None, calls

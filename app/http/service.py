@@ -1,4 +1,4 @@
-"""What all routes share: the scorer, once its workers are loaded, and what goes with it."""
+"""The state that all routes share: the scorer, its workers, feedback, keys, metrics and traces."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -32,9 +32,9 @@ class Service:
 
     Attributes:
         feedback: labels; None where none are collected.
-        access: keys and their limits; None where everybody may ask.
+        access: keys and their limits; None where no key is needed.
         scorer: None until the workers are loaded.
-        git_revision: of the sources; None where nobody knows it.
+        git_revision: of the sources; None where it is unknown.
         began_at: seconds since 1970.
     """
 
@@ -59,7 +59,7 @@ class Service:
         return self.scorer
 
     def capabilities(self) -> dict[str, Capability]:
-        """What can be had here now, by name; nothing until the workers are loaded."""
+        """Capabilities of this deployment by name; none until the workers are loaded."""
         if self.scorer is None:
             return {}
         config = self.settings.workers
@@ -72,29 +72,29 @@ class Service:
                 raise NotReady(f"{setting} is set, and cannot be had: {reason}")
 
     def tell_served(self) -> None:
-        """Have metrics say which models and capabilities are served now."""
+        """Set the metrics of the models and capabilities that are served now."""
         if self.scorer is not None:
             self.telemetry.set_models(self.scorer.workers.by_name())
             self.telemetry.set_capabilities(self.capabilities())
 
     async def run(self, ask: Ask, answer_id: str, on_token: OnToken | None = None) -> Result:
-        """What `Scorer.run` gives; the answer can be labelled under this id."""
+        """The result of `Scorer.run`; its answer can be labelled under this id."""
         scorer = self.ready_scorer()
-        return await self._told(ask, answer_id, partial(scorer.run, ask, on_token=on_token))
+        return await self._run(ask, answer_id, partial(scorer.run, ask, on_token=on_token))
 
     async def again(self, earlier: Result, entry: bytes, answer_id: str) -> Result | None:
-        """What `Scorer.again` gives; None where the cache no longer has the entry as it was."""
+        """The result of `Scorer.again`; None where the cache no longer has the same entry."""
         began_at, scorer = time.monotonic(), self.ready_scorer()
         if scorer.memory is None or not await scorer.memory.holds(earlier.name, entry):
             return None
-        return await self._told(earlier.ask, answer_id, partial(scorer.again, earlier, began_at))
+        return await self._run(earlier.ask, answer_id, partial(scorer.again, earlier, began_at))
 
-    async def _told(self, ask: Ask, answer_id: str, run: Callable[[], Awaitable[Result]]) -> Result:
+    async def _run(self, ask: Ask, answer_id: str, run: Callable[[], Awaitable[Result]]) -> Result:
         if self.tracing is None:
             result = await run()
         else:
             model = self.ready_scorer().workers.generator.info.model_id
-            result = await self.tracing.asked(ask, model, answer_id, run)
+            result = await self.tracing.traced(ask, model, answer_id, run)
         if (feedback := self.feedback) is not None:
             feedback.remember(
                 lambda: to_answer(result, answer_id, keeps_text=feedback.config.keep_texts)
@@ -102,7 +102,7 @@ class Service:
         return result
 
     async def keep_label(self, body: FeedbackRequest) -> FeedbackKept:
-        """Keep what an application learns of an answer; returns when it is durable.
+        """Keep the label that an application gives an answer; returns when it is durable.
 
         Raises:
             FeedbackDisabled: this deployment collects none.
@@ -112,7 +112,7 @@ class Service:
             settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
             raise FeedbackDisabled(f"no labels are collected here: set {settings}")
         namespace = current_caller.get().namespace
-        parts = [(one.named, one.correct) for one in body.units or ()]
+        parts = [(unit.named, unit.correct) for unit in body.units or ()]
         await self.feedback.label(body.id, body.as_quality, body.task, namespace, parts)
         kept = FeedbackKept(id=body.id, quality=body.as_quality, task=body.task)
         if parts:

@@ -10,7 +10,7 @@ import orjson
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
-from app.http.errors import told_failure
+from app.http.errors import counted_failure
 from app.http.json_calls import json_of, unless_gone
 from app.http.responses import to_response
 from app.http.schemas import ErrorBody, ErrorResponse
@@ -34,10 +34,10 @@ Work = Callable[[OnToken], Coroutine[Any, Any, Result]]
 
 
 class EventFormat(Protocol):
-    """How a door writes the events of one stream."""
+    """The writer of one stream's events, in the format of a door."""
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
-        """The events of what came since the last call."""
+        """The events of tokens that came since the last call."""
 
     def result(self, result: Result) -> bytes:
         """The last event of a stream that succeeds."""
@@ -49,7 +49,7 @@ class EventFormat(Protocol):
 class NamedEvents:
     """Events `token`, and at the end `result` or `error`: the bodies of a whole response.
 
-    What a model writes before its answer comes as events `reasoning`.
+    The reasoning before an answer comes as events `reasoning`.
     """
 
     def __init__(self, request_id: str) -> None:
@@ -66,7 +66,7 @@ class NamedEvents:
 
 
 class EventStream(Response):
-    """Sends what `work` tells; work runs in a task of its own, which no slow reader holds up.
+    """Sends the tokens and the result of `work`, a task of its own that no slow reader holds up.
 
     At most the answer waits to be read. The first byte is a token's, or after a while a
     heartbeat's; an error before it is raised, as if nothing were streamed.
@@ -92,7 +92,7 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_events(self, scope: Scope, send: Send) -> None:
-        work = asyncio.create_task(self._work(self._tell))
+        work = asyncio.create_task(self._work(self._add))
         work.add_done_callback(lambda _: self._news.set())
         try:
             while not work.done():
@@ -102,12 +102,12 @@ class EventStream(Response):
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
 
-    def _tell(self, token: Token) -> None:
+    def _add(self, token: Token) -> None:
         self._pending.append(token)
         self._news.set()
 
     async def _send_news(self, scope: Scope, send: Send, work: "asyncio.Task[Result]") -> None:
-        """The tokens that came, or a heartbeat where none has for long."""
+        """Send the tokens that came, or a heartbeat where none has for long."""
         try:
             async with asyncio.timeout(HEARTBEAT_S):
                 await self._news.wait()
@@ -143,7 +143,7 @@ class EventStream(Response):
 
     def _failed(self, scope: Scope, error: Exception) -> bytes:
         """The event of an error, which is counted and logged as that of a whole response is."""
-        status, body = told_failure(error, scope, self._telemetry)
+        status, body = counted_failure(error, scope, self._telemetry)
         scope["state"]["status"] = status
         return self._format.error(body, status)
 
@@ -165,8 +165,8 @@ class EventStream(Response):
 def _token_event(token: Token) -> bytes:
     if token.reasoning is not None:
         return _event(b"reasoning", orjson.dumps({"text": token.reasoning}))
-    told = {"text": token.text, "logprob": token.logprob, "entropy": token.entropy}
-    return _event(b"token", orjson.dumps(told))
+    body = {"text": token.text, "logprob": token.logprob, "entropy": token.entropy}
+    return _event(b"token", orjson.dumps(body))
 
 
 def _event(name: bytes, data: bytes) -> bytes:

@@ -45,7 +45,7 @@ Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 
 def _harmless(telemetry: type["Telemetry"]) -> type["Telemetry"]:
-    """Have observations that raise counted and logged; whoever observes goes on."""
+    """Count and log the errors of observations, so that their callers go on."""
     for name, observe in list(vars(telemetry).items()):
         if name.startswith(("observe_", "set_")):
             setattr(telemetry, name, _guarded(observe))
@@ -67,7 +67,7 @@ def _guarded(observe: Callable[..., None]) -> Callable[..., None]:
 class Telemetry(Observer):
     """Metrics, by names without `cocoa_`; no method `observe_…` or `set_…` ever raises.
 
-    A worker tells what is of its role; a gateway, which has none, all there is.
+    A worker exposes the metrics of its role; a gateway, which has none, exposes all.
     """
 
     def __init__(self, worker: Role | None = None) -> None:
@@ -93,10 +93,10 @@ class Telemetry(Observer):
             labels = (name, info.model_id, info.revision or "", info.identity[:12])
             self.gauges["model_info"].labels(*labels).set(1)
 
-    def set_capabilities(self, found: Mapping[str, Capability]) -> None:
-        for name, one in found.items():
-            configured = str(bool(one.setting)).lower()
-            self.gauges["capability"].labels(name, configured).set(not one.lacks)
+    def set_capabilities(self, capabilities: Mapping[str, Capability]) -> None:
+        for name, capability in capabilities.items():
+            configured = str(bool(capability.setting)).lower()
+            self.gauges["capability"].labels(name, configured).set(not capability.lacks)
 
     def observe_one(self, counter: str, *labels: str, by: float = 1) -> None:
         counted = self.counters[counter]
@@ -119,7 +119,7 @@ class Telemetry(Observer):
                 tokens = self.counters["tokens"]
                 tokens.labels("prompt").inc(generation.prompt_tokens)
                 tokens.labels("answer").inc(generation.answer.num_written)
-                tokens.labels("sample").inc(sum(one.num_written for one in generation.samples))
+                tokens.labels("sample").inc(sum(drawn.num_written for drawn in generation.samples))
             for stage, seconds in result.stage_s.items():
                 self.histograms["stage_seconds"].labels(stage).observe(seconds)
         self.counters["samples"].inc(len(result.evidence.subject.samples))
@@ -139,7 +139,7 @@ class Telemetry(Observer):
             self.counters["probe_readings"].labels(domain).inc()
 
     def observe_failure(self, estimator: str, error: Exception) -> None:
-        """A score is null for a defect of its estimator; the error's text may quote a prompt."""
+        """Log that an estimator raised, without the error's text, which may quote a prompt."""
         places = " > ".join(places_of(error)) or "an unknown place"
         logger.error("estimator %s failed: %s at %s", estimator, type(error).__name__, places)
 
@@ -187,20 +187,20 @@ class Telemetry(Observer):
                 self.counters["key_refusals"].labels(name, limit)
 
     def set_limits_breaker(self, state: State) -> None:
-        """Told at each change of whether limits are shared."""
+        """Called at each change of whether limits are shared."""
         self.gauges["key_limits_breaker_open"].set(state == "open")
         if state == "suspect":
             self.counters["redis_suspicions"].labels("limits").inc()
 
     def read_gauges(self, **owners: Callable[[], float]) -> None:
-        """Take gauges, by their names, from their owners whenever they are scraped."""
+        """Read gauges, by their names, from their owners at each scrape."""
         for name, owner in owners.items():
             self.gauges[name].set_function(owner)
 
     def exposition(self, *, shows_keys: bool = True) -> bytes:
-        """What Prometheus scrapes, of every metric that can be read.
+        """The text that Prometheus scrapes, without metrics that cannot be read.
 
-        What is counted by the names of keys is in it where it `shows_keys`.
+        Counts by the names of keys are in it where it `shows_keys`.
         """
         texts = []
         for metrics in (self.counters, self.gauges, self.histograms):

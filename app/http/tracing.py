@@ -1,8 +1,8 @@
 """OpenTelemetry: a trace of each ask, with its scores. Imported where traces are wanted.
 
-Names are those of the semantic conventions for generative AI. Prompts and answers are told only
-where the operator asks for it. The SDK sends in the background, samples as its environment or the
-caller's `traceparent` say, and drops what nobody takes.
+Names are those of the semantic conventions for generative AI. Prompts and answers are sent only
+where the operator wants it. The SDK exports in the background, samples as its environment or the
+caller's `traceparent` say, and drops spans that no collector takes.
 """
 
 import json
@@ -43,32 +43,32 @@ class Tracing:
     """Traces of one process.
 
     Attributes:
-        tells_contents: whether spans have prompts and answers.
+        has_contents: whether spans have prompts and answers.
     """
 
-    def __init__(self, *, tells_contents: bool) -> None:
+    def __init__(self, *, has_contents: bool) -> None:
         resource = Resource.create()
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: "cocoa-serve"}))
         self._spans = TracerProvider(resource=resource)
         self._spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._spans.get_tracer(_NAME)
-        self.tells_contents = tells_contents
+        self.has_contents = has_contents
 
     def add_to(self, app: Starlette) -> None:
-        """Trace an application's requests, and tell its log of what trace."""
+        """Trace an application's requests, and put their trace's id into its log."""
         app.add_middleware(_TraceRequests, tracing=self)
         for handler in logging.getLogger().handlers:
             handler.addFilter(_with_trace_id)
 
     def headers(self) -> dict[str, str]:
-        """What a call of another process says of the trace that it belongs to."""
-        found: dict[str, str] = {}
-        _PROPAGATOR.inject(found)
-        return found
+        """The headers by which a call of another process joins this trace."""
+        headers: dict[str, str] = {}
+        _PROPAGATOR.inject(headers)
+        return headers
 
     def close(self) -> None:
-        """Send what is left; whoever takes nothing within two seconds is not waited for."""
+        """Send the spans that are left, within two seconds at most."""
         closing = threading.Thread(target=self._spans.shutdown, daemon=True)
         closing.start()
         closing.join(_CLOSING_S)
@@ -86,10 +86,10 @@ class Tracing:
             attributes={"http.request.method": scope["method"]},
         )
 
-    async def asked(
+    async def traced(
         self, ask: Ask, model: str, answer_id: str, run: Callable[[], Awaitable[Result]]
     ) -> Result:
-        """What `run` gives, in a span of its own with one for each stage below it."""
+        """The result of `run`, awaited in a span that has one below it for each stage."""
         operation = _operation(ask)
         span = self._tracer.start_span(
             f"{operation} {model}",
@@ -112,16 +112,16 @@ class Tracing:
                 span.set_status(Status(StatusCode.ERROR))
                 raise
             if span.is_recording():
-                self._tell(span, ask, result)
+                self._describe(span, ask, result)
             return result
 
-    def _tell(self, span: trace.Span, ask: Ask, result: Result) -> None:
-        """Attributes, and spans of the stages one behind the other, each as long as it took."""
-        found = _attributes(ask, result)
-        if self.tells_contents:
-            found |= _contents(ask, result)
-        span.set_attributes(found)
-        # What came from the cache has no stages: a span costs as much as such an answer.
+    def _describe(self, span: trace.Span, ask: Ask, result: Result) -> None:
+        """Set attributes, and add a span for each stage, as long as it took, one after another."""
+        attributes = _attributes(ask, result)
+        if self.has_contents:
+            attributes |= _contents(ask, result)
+        span.set_attributes(attributes)
+        # An answer from the cache has no spans of stages: one costs as much as such an answer.
         if result.source != "computed" or not isinstance(span, Span):
             return
         begins = span.start_time or 0
@@ -155,21 +155,21 @@ class _TraceRequests:
             try:
                 await self._app(scope, receive, sending)
             finally:
-                _tell_request(span, scope, status)
+                _describe_request(span, scope, status)
 
 
-def _tell_request(span: trace.Span, scope: Scope, status: int) -> None:
-    """What is known of a request at its end; a status of 0 is none."""
-    found: dict[str, str | int] = {}
+def _describe_request(span: trace.Span, scope: Scope, status: int) -> None:
+    """Set what is known of a request at its end; a status of 0 is none."""
+    attributes: dict[str, str | int] = {}
     if status:
-        found["http.response.status_code"] = status
+        attributes["http.response.status_code"] = status
     if status >= _FIRST_ERROR_STATUS:
         span.set_status(Status(StatusCode.ERROR))
     route = getattr(scope.get("route"), "path", None)  # the template, never the path
     if route is not None:
         span.update_name(f"{scope['method']} {route}")
-        found["http.route"] = route
-    span.set_attributes(found)
+        attributes["http.route"] = route
+    span.set_attributes(attributes)
 
 
 def _with_trace_id(record: logging.LogRecord) -> bool:
@@ -190,7 +190,7 @@ def _operation(ask: Ask) -> str:
 
 def _attributes(ask: Ask, result: Result) -> dict[str, Any]:
     sampling, judgement = ask.sampling, result.judgement
-    found: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.request.max_tokens": sampling.max_new_tokens,
         "gen_ai.request.seed": sampling.seed,
         "gen_ai.request.temperature": sampling.temperature,
@@ -207,16 +207,16 @@ def _attributes(ask: Ask, result: Result) -> dict[str, Any]:
         "cocoa.warnings": result.warnings or None,
     }
     if (generation := result.generation) is not None:
-        found["gen_ai.usage.input_tokens"] = generation.prompt_tokens
-        found["gen_ai.usage.output_tokens"] = generation.answer.num_written
-    return {name: value for name, value in found.items() if value is not None}
+        attributes["gen_ai.usage.input_tokens"] = generation.prompt_tokens
+        attributes["gen_ai.usage.output_tokens"] = generation.answer.num_written
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _contents(ask: Ask, result: Result) -> dict[str, str]:
-    asked = ask.messages or ()
+    sent = ask.messages or ()
     if ask.prompt is not None:
-        asked = ({"role": "user", "content": ask.prompt},)
-    messages = [_message(one["role"], one["content"]) for one in asked]
+        sent = ({"role": "user", "content": ask.prompt},)
+    messages = [_message(message["role"], message["content"]) for message in sent]
     answered = []
     if result.text is not None:
         answered.append(_message("assistant", result.text))

@@ -1,6 +1,6 @@
 """Pure: buckets that hold a minute's worth and fill up evenly.
 
-What is taken may exceed what is there, and is paid back before anything else passes, so that over
+An amount taken may exceed the level, and is paid back before anything else passes, so that over
 minutes no more is used than flows in.
 """
 
@@ -13,14 +13,14 @@ LIMITS: tuple[LimitName, ...] = ("requests_per_minute", "tokens_per_minute", "ma
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A limit that is reached, and the seconds until it no longer is, as far as that is known."""
+    """A limit that is reached, and the seconds until it no longer is, 0 where they are unknown."""
 
     limit: LimitName
     wait_s: float
 
 
 def level_after(level: float, seconds: float, per_minute: int) -> float:
-    """What a bucket holds some time later.
+    """The level of a bucket after some seconds.
 
     >>> level_after(-30, 60, 60)
     30.0
@@ -29,7 +29,7 @@ def level_after(level: float, seconds: float, per_minute: int) -> float:
 
 
 def wait_s(level: float, wanted: float, per_minute: int) -> float:
-    """Seconds until a bucket holds what is wanted; 0 where it does.
+    """Seconds until a bucket holds the wanted amount; 0 where it does.
 
     >>> wait_s(0, 1, 30)
     2.0

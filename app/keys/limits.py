@@ -15,7 +15,7 @@ from models.errors import RateLimited
 if TYPE_CHECKING:
     from app.keys.shared import SharedLimits  # imports Redis
 
-# Another gateway may be a moment behind with what has ended.
+# Another gateway may report a moment late that a request has ended.
 _SECOND_LOOK_S = 0.1
 _WORDS: dict[LimitName, str] = {
     "requests_per_minute": "this key may send {} requests a minute",
@@ -26,7 +26,7 @@ _WORDS: dict[LimitName, str] = {
 
 @dataclass(slots=True)
 class _Usage:
-    """What this process knows of one key: levels of the buckets that it has, full at first."""
+    """The usage of one key in this process: levels of its buckets, full at first."""
 
     at: float
     levels: dict[LimitName, float] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class _Usage:
 
 @dataclass(eq=False)
 class KeyLimits:
-    """What each key may use.
+    """The limits of each key.
 
     Each process also counts locally; local counts are never stricter than shared ones, and take
     over when Redis is away.
@@ -71,7 +71,7 @@ class KeyLimits:
                 self.shared.leave(place)
 
     def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
-        """Count what a request has turned out to use; whoever comes next waits for it."""
+        """Count what a request turned out to cost; later requests wait for it."""
         usage = self._usage(key)
         _take(usage, "requests_per_minute", requests)
         _take(usage, "tokens_per_minute", tokens)
@@ -86,7 +86,7 @@ class KeyLimits:
         return refusal
 
     def _usage(self, key: Key) -> _Usage:
-        """What a key has used, by now. A bucket is forgotten while the key has no such limit."""
+        """The usage of a key by now. A bucket is forgotten while the key has no such limit."""
         now = self.clock()
         usage = self._usages.setdefault(key.name, _Usage(now))
         seconds, usage.at = now - usage.at, now
@@ -107,11 +107,11 @@ class KeyLimits:
 
 
 def _per_minute(key: Key) -> list[tuple[LimitName, int]]:
-    found: list[tuple[LimitName, int]] = []
+    limits: list[tuple[LimitName, int]] = []
     for name in LIMITS[:2]:
         if (per_minute := getattr(key, name)) is not None:
-            found.append((name, per_minute))
-    return found
+            limits.append((name, per_minute))
+    return limits
 
 
 def _refusal(key: Key, usage: _Usage, costs_tokens: bool) -> Refusal | None:

@@ -44,11 +44,11 @@ def _one_or_several(given: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class KeysConfig:
-    """What a deployment says about keys.
+    """The settings of keys.
 
     Attributes:
-        file: path of a TOML file of hashes; "" lets everybody ask.
-        shared_rows: answers and samples that run at once while several keys ask for them, in equal
+        file: path of a TOML file of hashes; "" needs no keys.
+        shared_rows: answers and samples that run at once while several keys have some, in equal
             parts.
     """
 
@@ -62,7 +62,7 @@ class Key:
 
     Attributes:
         name: in logs and metrics.
-        sha256: of the key, in hexadecimal digits; several while one takes the place of another.
+        sha256: of the key, in hexadecimal digits; several while a new key replaces an old one.
         namespace: of what is cached and can be labelled; keys of one namespace share both. "" in
             the file is the name.
         requests_per_minute: over HTTP, and each further item of a `/score` call; None for any
@@ -113,7 +113,7 @@ def parse_keys(content: bytes) -> tuple[Key, ...]:
 
 
 def digest_of(key: str) -> str:
-    """What stands for a key in the file. A key has 256 random bits, so that no salt is needed."""
+    """The hash of a key, as in the file. A key has 256 random bits, so that no salt is needed."""
     return sha256(key.encode(errors="surrogateescape")).hexdigest()
 
 
@@ -132,7 +132,7 @@ def _key(number: int, entry: Any) -> Key:
 
 
 def _fault(error: ValidationError) -> str:
-    """The first fault; a value is never quoted, and no name of a field that may be one."""
+    """The first fault, which quotes no value, and no name of a field that may be a value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = str(first["loc"][0])
     return f"{field if _FIELD.fullmatch(field) else 'a field'}: {first['msg']}"
@@ -148,11 +148,11 @@ class Place:
     """One request of a key.
 
     Attributes:
-        is_asked: whether somebody waits for what Redis says of it.
+        is_awaited: whether a request waits for the reply of Redis.
         is_counted: whether it is among this gateway's requests under way.
     """
 
     key: Key
     costs_tokens: bool
-    is_asked: bool = False
+    is_awaited: bool = False
     is_counted: bool = False

@@ -18,7 +18,7 @@ class KeyRing:
 
     Args:
         path: of the file, which is read at once.
-        on_change: told of each later change whether it could be read.
+        on_change: called at each later change, with whether it could be read.
 
     Raises:
         KeysFileInvalid: the file cannot be used.
@@ -27,14 +27,14 @@ class KeyRing:
     def __init__(self, path: Path, on_change: Callable[[bool], None]) -> None:
         self._path = path
         self._on_change = on_change
-        self._found = _read(path)
+        self._content = _read(path)
         try:
-            self._use(self._found)
+            self._use(self._content)
         except KeysFileInvalid as error:
             raise KeysFileInvalid(f"COCOA_KEYS__FILE: {error}") from None
 
     def find(self, key: str) -> Key | None:
-        """The entry of a key; None for one that is not known.
+        """The entry of a key; None for an unknown key.
 
         Keys are looked up by their hashes. How long that takes may tell something of a hash, but
         nobody can choose a key by what its hash should be.
@@ -45,12 +45,12 @@ class KeyRing:
         """Follow the file until cancelled; while it cannot be used, the keys stay as they were."""
         while True:
             await asyncio.sleep(_POLL_S)
-            found = await asyncio.to_thread(_read, self._path)
-            if found == self._found:
+            content = await asyncio.to_thread(_read, self._path)
+            if content == self._content:
                 continue
-            self._found = found
+            self._content = content
             try:
-                self._use(found)
+                self._use(content)
             except KeysFileInvalid as error:
                 logger.error("keys: the file cannot be used, the earlier ones stay: %s", error)
                 self._on_change(False)
@@ -58,10 +58,10 @@ class KeyRing:
                 logger.info("keys: the file has changed, and holds %d now", len(self.keys))
                 self._on_change(True)
 
-    def _use(self, found: bytes | str) -> None:
-        if isinstance(found, str):
-            raise KeysFileInvalid(found)
-        self.keys = parse_keys(found)
+    def _use(self, content: bytes | str) -> None:
+        if isinstance(content, str):
+            raise KeysFileInvalid(content)
+        self.keys = parse_keys(content)
         self._by_digest = {digest: key for key in self.keys for digest in key.sha256}
 
 
@@ -70,7 +70,7 @@ def is_expired(key: Key) -> bool:
 
 
 def _read(path: Path) -> bytes | str:
-    """What the file says, or in words why it says nothing."""
+    """The content of the file, or in words the reason why it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -1,11 +1,11 @@
-"""What each key has used at all gateways that share a Redis.
+"""The usage of each key at all gateways that share a Redis.
 
-A question waits for its answer as long as a lookup in the cache may take. From the first fault on
-nothing is asked until a probe succeeds, and each process decides by itself.
+A request waits for Redis as long as a lookup in the cache may take. From the first fault on nothing
+is sent until a probe succeeds, and each process decides by itself.
 
-How many requests of a key are under way is kept as one number a gateway, which the gateway tells
-anew whenever it changes, and every `_RENEW_S`. A number that was lost on the way is so put right by
-the next one, and that of a gateway that died lapses after `_LEASE_S`.
+The number of a key's requests under way is kept once a gateway, which sends it anew whenever it
+changes, and every `_RENEW_S`. A number that was lost on the way is so put right by the next, and
+the lease of a gateway that died ends after `_LEASE_S`.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from app.cache.protocol import CacheConfig, State
 from app.keys.buckets import LIMITS, Refusal
 from app.keys.records import Key, Place
 
-# Scripts of one round trip, which has the time of one lookup: of keys that are told, of requests.
-_MAX_TOLD = 64
+# Scripts of one round trip, which has the time of one lookup: of reports on keys, of requests.
+_MAX_REPORTED = 64
 _MAX_ENTERING = 64
 _LEASE_S = 6.0
 _RENEW_S = 2.0
@@ -98,7 +98,7 @@ return {0, 0}
 """
 )
 # ARGV: ..., requests and tokens to take, how many requests are under way at this gateway.
-_TELL = (
+_REPORT = (
     _COMMON
     + """
 levels.requests = levels.requests - tonumber(ARGV[5])
@@ -112,7 +112,7 @@ return {0, 0}
 
 @dataclass(slots=True)
 class _Usage:
-    """What Redis is told of a key: how many requests are under way here, what is to be charged."""
+    """The usage of a key to report: requests under way here, and requests and tokens to charge."""
 
     key: Key
     num_running: int = 0
@@ -127,7 +127,7 @@ class SharedLimits:
         self._config = config
         self._on_state = on_state
         self._redis = Connection(url, config.ca_file)
-        # None wants nothing but that what is untold is told.
+        # None only has the lane send what is unreported.
         self._lane: Lane[Place | None, Refusal | None] = Lane(self._exchange, _MAX_ENTERING)
         self._breaker = Breaker(
             self._probe,
@@ -135,10 +135,10 @@ class SharedLimits:
             config.timeout_s,
             self._changed,
             lost="limits of keys are those of each process until Redis recovers",
-            found="limits of keys are shared again",
+            recovered="limits of keys are shared again",
         )
         self._usages: dict[str, _Usage] = {}
-        self._untold: dict[str, None] = {}
+        self._unreported: dict[str, None] = {}
         self._gateway = uuid.uuid4().hex
 
     async def enter(self, place: Place) -> Refusal | None:
@@ -147,16 +147,16 @@ class SharedLimits:
         if key.requests_per_minute is key.tokens_per_minute is key.max_concurrent is None:
             return None
         self._usage(key).key = key
-        place.is_asked = True
+        place.is_awaited = True
         try:
             if self._breaker.state == "closed":
                 return await within(self._config.timeout_s, self._lane.send(place))
         except (Dropped, TimeoutError):
             pass
         finally:
-            place.is_asked = False
+            place.is_awaited = False
         self._count(place)
-        self._tell(key.name)
+        self._report(key.name)
         return None
 
     def leave(self, place: Place) -> None:
@@ -164,7 +164,7 @@ class SharedLimits:
         if place.key.max_concurrent is not None:
             self._usage(place.key).num_running -= place.is_counted
             place.is_counted = False
-            self._tell(place.key.name)
+            self._report(place.key.name)
 
     def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
         """Take from the buckets, soon, whether or not they hold it; not while Redis is away."""
@@ -173,7 +173,7 @@ class SharedLimits:
         if self._breaker.state == "closed" and any(_per_minute(key)):
             usage.requests += requests
             usage.tokens += tokens
-            self._tell(key.name)
+            self._report(key.name)
 
     async def run(self) -> None:
         """Probe Redis until it answers and whenever it fails; end, disconnected, when cancelled."""
@@ -181,44 +181,44 @@ class SharedLimits:
             tasks.create_task(self._breaker.run())
             while True:
                 await asyncio.sleep(_RENEW_S)
-                self._tell_running()
+                self._report_running()
 
-    def _tell_running(self) -> None:
+    def _report_running(self) -> None:
         for name, usage in self._usages.items():
             if usage.num_running:
-                self._tell(name)
+                self._report(name)
 
     def _changed(self, state: State) -> None:
         if state == "closed":
             self._wake()
-            self._tell_running()
+            self._report_running()
         self._on_state(state)
 
-    def _tell(self, name: str) -> None:
-        self._untold[name] = None
+    def _report(self, name: str) -> None:
+        self._unreported[name] = None
         self._wake()
 
     def _wake(self) -> None:
-        if self._untold and self._breaker.state == "closed":
-            with suppress(Dropped):  # then others wait, who tell it, too
+        if self._unreported and self._breaker.state == "closed":
+            with suppress(Dropped):  # then others wait, whose batch reports it, too
                 self._lane.send(None)
 
     async def _exchange(self, places: Sequence[Place | None]) -> list[Refusal | None]:
-        """Tell what is untold, then let requests enter; one round trip."""
+        """Report usages, then let requests enter; one round trip."""
         with self._breaker.watching():
-            told = list(islice(self._untold, _MAX_TOLD))
+            reported = list(islice(self._unreported, _MAX_REPORTED))
             entering = list(filter(None, places))
-            commands = [*map(self._tell_command, told), *map(self._enter_command, entering)]
+            commands = [*map(self._report_command, reported), *map(self._enter_command, entering)]
             refusals: dict[Place | None, Refusal | None] = {}
             try:
                 replies = await self._redis.execute(commands, self._config.timeout_s)
-                entered = map(_refusal_of, replies[len(told) :])
+                entered = map(_refusal_of, replies[len(reported) :])
                 refusals.update(zip(entering, entered, strict=True))
             except BaseException:
-                self._untold |= dict.fromkeys(told)
+                self._unreported |= dict.fromkeys(reported)
                 raise
         for place in entering:
-            if place.is_asked and refusals[place] is None:
+            if place.is_awaited and refusals[place] is None:
                 self._count(place)
         self._wake()
         return list(map(refusals.get, places))
@@ -232,13 +232,13 @@ class SharedLimits:
     def _usage(self, key: Key) -> _Usage:
         return self._usages.setdefault(key.name, _Usage(key))
 
-    def _tell_command(self, name: str) -> Command:
-        """The number under way as it is now; what is charged is told once, or lost."""
-        del self._untold[name]
+    def _report_command(self, name: str) -> Command:
+        """The report of a key: requests under way now, and charges, which are sent once or lost."""
+        del self._unreported[name]
         usage = self._usages[name]
-        told = (usage.requests, usage.tokens, usage.num_running)
+        report = (usage.requests, usage.tokens, usage.num_running)
         usage.requests = usage.tokens = 0
-        return self._command(_TELL, name, *_per_minute(usage.key), *told)
+        return self._command(_REPORT, name, *_per_minute(usage.key), *report)
 
     def _enter_command(self, place: Place) -> Command:
         key = place.key
@@ -251,7 +251,7 @@ class SharedLimits:
         return ("EVAL", script, 2, *keys, self._gateway, _LEASE_S, *arguments)
 
     async def _probe(self, limit_s: float) -> None:
-        command = self._command(_TELL, ":probe", 1, 1, 0, 0, 0)
+        command = self._command(_REPORT, ":probe", 1, 1, 0, 0, 0)
         [reply] = await self._redis.execute([command], limit_s)
         _refusal_of(reply)
 
@@ -261,7 +261,7 @@ def _per_minute(key: Key) -> tuple[int, int]:
 
 
 def _refusal_of(reply: Any) -> Refusal | None:
-    """What a script said, if it can be one of ours."""
+    """The refusal in the reply of a script; None where it is none. Refuse any other reply."""
     is_pair = isinstance(reply, list) and list(map(type, reply)) == [int, int]
     if not is_pair or not 0 <= reply[0] <= len(LIMITS) or reply[1] < 0:
         raise InvalidResponse("no answer to a question of limits")

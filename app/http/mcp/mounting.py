@@ -33,13 +33,13 @@ class _Tools:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self.route
-        if scope["method"] == "GET":  # a stream of what the server says unasked, which is nothing
+        if scope["method"] == "GET":  # a stream of messages that no call requested; there are none
             raise HTTPException(405, headers={"Allow": "POST"})
         await self._sessions.handle_request(scope, receive, send)
 
 
 def make_tools(service: Service, max_body_bytes: int) -> tuple[StreamableHTTPSessionManager, Route]:
-    """What has to run while the tools are served, and their route.
+    """The session manager, which runs while the tools are served, and their route.
 
     A call is one request with one response: nothing is kept between them, so that any gateway may
     answer. Names and pages that may ask are checked around all routes, and the key, too.
@@ -61,11 +61,11 @@ def _here(service: Service) -> Post:
         try:
             response = await _response(service, path, body, request_id)
         except Exception as error:
-            status, told = failure(error, request_id)
+            status, fault = failure(error, request_id)
         else:
             return 200, json.loads(json_of(response))
-        service.telemetry.observe_one("errors", told.code)
-        return status, ErrorResponse(error=told).model_dump()
+        service.telemetry.observe_one("errors", fault.code)
+        return status, ErrorResponse(error=fault).model_dump()
 
     return post
 

@@ -1,4 +1,4 @@
-"""The tools, and what each returns. They ask by the bodies of the HTTP API, wherever that is."""
+"""The tools, and what each returns. They send bodies of the HTTP API, wherever that is."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from app.http.errors import failure
 from app.http.requests.faults import faults_of
 
-# Path and body of a request; gives its status and the JSON object of its response.
+# Takes path and body of a request; returns status and JSON object of its response.
 Post = Callable[[str, Mapping[str, Any]], Awaitable[tuple[int, Mapping[str, Any]]]]
 
 GENERATE, SCORE, FEEDBACK = "/generate-with-uncertainty", "/score", "/feedback"
@@ -74,22 +74,22 @@ class Reported(BaseModel):
     id: str = Field(description="Of the answer.")
 
 
-# Of a verdict, what the API's decision says.
+# Fields of a verdict that the API's decision has.
 _DECIDED = ("accept", "guarantee", "action", "reason")
 
 
 class _Server(MCPServer):
-    """Refuses arguments as the API does: it knows all of them, and quotes none."""
+    """Refuses unknown arguments as the API does, and quotes none in errors."""
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """What the tool gives, or a `ToolError`."""
+        """The result of the tool; raises a `ToolError` where it fails."""
         for tool in await self.list_tools():
             unknown = arguments.keys() - tool.input_schema["properties"].keys()
             if tool.name == name and unknown:
                 given = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted"}
-                raise _refusal([given | {"loc": (one,)} for one in sorted(unknown)])
+                raise _refusal([given | {"loc": (field,)} for field in sorted(unknown)])
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -99,12 +99,12 @@ class _Server(MCPServer):
 
 
 def _refusal(faults: list[Any]) -> ToolError:
-    _, told = failure(RequestValidationError(faults), "")
-    return ToolError(_told(told.model_dump()))
+    _, body = failure(RequestValidationError(faults), "")
+    return ToolError(_message_of(body.model_dump()))
 
 
-_ASKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_TELLS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
 
 def make_server(post: Post) -> MCPServer:
@@ -112,7 +112,7 @@ def make_server(post: Post) -> MCPServer:
         "cocoa", instructions=_INSTRUCTIONS, version=version("cocoa-serve"), log_level="WARNING"
     )
 
-    @server.tool(annotations=_ASKS)
+    @server.tool(annotations=_READS)
     async def answer(
         question: Question,
         *,
@@ -127,14 +127,14 @@ def make_server(post: Post) -> MCPServer:
         target_error: TargetError = None,
     ) -> Verdict:
         """Ask the language model, and learn how sure it is of its answer."""
-        body = _asked(question, as_prompt) | {
+        body = _body_of(question, as_prompt) | {
             "mode": mode,
             "max_new_tokens": max_new_tokens,
             "target_error": target_error,
         }
         return Verdict.model_validate(_verdict(await _posted(post, GENERATE, body)))
 
-    @server.tool(annotations=_ASKS)
+    @server.tool(annotations=_READS)
     async def check(
         question: Question,
         answer: Annotated[str, Field(description="The answer to be judged.")],
@@ -143,10 +143,10 @@ def make_server(post: Post) -> MCPServer:
         target_error: TargetError = None,
     ) -> Verdict:
         """Learn how sure the language model is of an answer that exists already."""
-        body = _asked(question, as_prompt) | {"answer": answer, "target_error": target_error}
+        body = _body_of(question, as_prompt) | {"answer": answer, "target_error": target_error}
         return Verdict.model_validate(_verdict(await _posted(post, SCORE, body)))
 
-    @server.tool(annotations=_ASKS)
+    @server.tool(annotations=_READS)
     async def check_fields(
         question: Question,
         answer: Annotated[str, Field(description="A JSON text to be judged value by value.")],
@@ -158,7 +158,7 @@ def make_server(post: Post) -> MCPServer:
         as_prompt: AsPrompt = False,
     ) -> FieldsVerdict:
         """Learn which values of a JSON answer the language model is unsure of."""
-        body = _asked(question, as_prompt) | {
+        body = _body_of(question, as_prompt) | {
             "answer": answer,
             "units": "fields",
             "json_schema": json_schema,
@@ -166,7 +166,7 @@ def make_server(post: Post) -> MCPServer:
         response = await _posted(post, SCORE, body)
         return FieldsVerdict.model_validate(_verdict(response) | {"fields": _fields(response)})
 
-    @server.tool(annotations=_TELLS)
+    @server.tool(annotations=_WRITES)
     async def report(
         id: Annotated[str, Field(description="Of a verdict.")],
         correct: Annotated[bool, Field(description="Whether that answer was right.")],
@@ -178,22 +178,22 @@ def make_server(post: Post) -> MCPServer:
     return server
 
 
-def _asked(question: str, as_prompt: bool) -> dict[str, Any]:
+def _body_of(question: str, as_prompt: bool) -> dict[str, Any]:
     if as_prompt:
         return {"prompt": question}
     return {"messages": [{"role": "user", "content": question}]}
 
 
 async def _posted(post: Post, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The response; of fields without a value the API has its own defaults."""
+    """The response; fields without a value are left out, and get the API's defaults."""
     given = {name: value for name, value in body.items() if value is not None}
     status, response = await post(path, given)
     if status == 200:
         return response
-    raise ToolError(_told(response["error"]))
+    raise ToolError(_message_of(response["error"]))
 
 
-def _told(error: Mapping[str, Any]) -> str:
+def _message_of(error: Mapping[str, Any]) -> str:
     message = f"{error['code']}: {error['message']}"
     if error["field"]:
         message += f" (field {error['field']})"
@@ -207,13 +207,13 @@ def _verdict(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The least sure first; those without a score behind them, in the answer's order."""
-    found = []
+    """`FieldVerdict` each, the least sure first; those without a score last, in their order."""
+    fields = []
     for unit in response["units"] or ():
         if unit["kind"] != "field":
             continue
-        values = [one["value"] for one in unit.get("alternatives", ())]
-        found.append(
+        values = [other["value"] for other in unit.get("alternatives", ())]
+        fields.append(
             {
                 "path": unit["path"],
                 "value": unit["text"],
@@ -222,5 +222,5 @@ def _fields(response: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "alternatives": [value for value in values if value is not None],
             }
         )
-    found.sort(key=lambda one: (one["uncertainty"] is None, -(one["uncertainty"] or 0.0)))
-    return found
+    fields.sort(key=lambda field: (field["uncertainty"] is None, -(field["uncertainty"] or 0.0)))
+    return fields

@@ -8,10 +8,10 @@ from app.http.json_calls import json_of
 from app.http.openai.errors import openai_error
 from app.http.openai.pieces import Piece, Pieces
 from app.http.openai.responses import (
-    Said,
+    Choice,
     Wanted,
-    all_said,
     chat_logprobs,
+    choices_of,
     fingerprint_of,
     known_of,
     message_of,
@@ -49,12 +49,12 @@ class Chunks:
         return b"".join(map(self._piece, self._pieces.add(tokens)))
 
     def result(self, result: Result) -> bytes:
-        answer, *others = all_said(result, self._wanted.n)
+        answer, *others = choices_of(result, self._wanted.n)
         chunks = b"".join(map(self._piece, self._pieces.finish(result, answer)))
         chunks += self._opening()
         fingerprint = fingerprint_of(result)
-        for said in others:
-            chunks += self._chunk([self._whole(said, result)], fingerprint)
+        for choice in others:
+            chunks += self._chunk([self._whole(choice, result)], fingerprint)
         uncertainty, end = uncertainty_of(result), self._text("")
         if answer.refusal is not None:
             end["refusal"] = answer.refusal
@@ -88,29 +88,29 @@ class Chunks:
         return self._opening() + self._chunk([self._choice(self._text(piece.text), logprobs)])
 
     def _call(self, call: Call, logprobs: Any) -> bytes:
-        told = call_info(call)
-        rest = {"function": {"arguments": told["function"]["arguments"]}}
-        told["function"]["arguments"] = ""
+        head = call_info(call)
+        rest = {"function": {"arguments": head["function"]["arguments"]}}
+        head["function"]["arguments"] = ""
         chunks = b""
-        for part, of_part in ((told, None), (rest, logprobs)):
+        for part, of_part in ((head, None), (rest, logprobs)):
             delta = {"tool_calls": [{"index": self._num_calls, **part}]}
             chunks += self._chunk([self._choice(delta, of_part)])
         self._num_calls += 1
         return chunks
 
-    def _whole(self, said: Said, result: Result) -> dict[str, Any]:
-        """A choice behind the first, which is told as one."""
-        known = known_of(said.tokens) if said.tokens is not None else []
-        told = self._text(said.text or "")
+    def _whole(self, choice: Choice, result: Result) -> dict[str, Any]:
+        """The body of a choice behind the first, which is one chunk."""
+        known = known_of(choice.tokens) if choice.tokens is not None else []
+        content = self._text(choice.text or "")
         if self._is_chat:
             known = without_blank(known)
-            told = {name: value for name, value in message_of(said, result).items() if value}
-            for index, call in enumerate(told.get("tool_calls", ())):
+            content = {name: value for name, value in message_of(choice, result).items() if value}
+            for index, call in enumerate(content.get("tool_calls", ())):
                 call["index"] = index
-        elif said.refusal is not None:
-            told["refusal"] = said.refusal
+        elif choice.refusal is not None:
+            content["refusal"] = choice.refusal
         logprobs = self._logprobs(known, 0) if self._wanted.logprobs else None
-        return self._choice(told, logprobs, said.finish_reason, said.index)
+        return self._choice(content, logprobs, choice.finish_reason, choice.index)
 
     def _opening(self) -> bytes:
         if self._is_open:
@@ -125,14 +125,14 @@ class Chunks:
 
     def _choice(
         self,
-        told: dict[str, Any],
+        content: dict[str, Any],
         logprobs: Any = None,
         finish_reason: str | None = None,
         index: int = 0,
     ) -> dict[str, Any]:
         if self._is_chat:
-            told = {"delta": told}
-        return {"index": index, **told, "logprobs": logprobs, "finish_reason": finish_reason}
+            content = {"delta": content}
+        return {"index": index, **content, "logprobs": logprobs, "finish_reason": finish_reason}
 
     def _chunk(
         self, choices: list[dict[str, Any]], fingerprint: str | None = None, usage: Any = None

@@ -20,11 +20,11 @@ PARAMS |= {
 
 
 def is_of_openai(path: str) -> bool:
-    """Whether clients expect OpenAI's shapes at this path."""
+    """True at paths where clients expect OpenAI's shapes."""
     return path.startswith(_PREFIX)
 
 
-def told_status(status: int, code: str) -> int:
+def openai_status(status: int, code: str) -> int:
     return 400 if code == PromptTooLong.code else status
 
 

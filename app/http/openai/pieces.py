@@ -1,16 +1,16 @@
-"""An answer that is streamed, piece by piece, as every format of OpenAI's streams tells it."""
+"""A streamed answer in pieces, as every format of OpenAI's streams needs them."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from app.http.openai.responses import BLANK, Known, Said, Wanted, known_of, without_blank
+from app.http.openai.responses import BLANK, Choice, Known, Wanted, known_of, without_blank
 from app.scoring.result import Result
 from models.records import Token
 from models.units.tool_calls import Call, num_settled, segments
 
 
 class Piece(NamedTuple):
-    """What became certain: a text, of the answer or of the reasoning before it, or a call.
+    """A part that later tokens no longer change: text of answer or reasoning, or a call.
 
     The known tokens are those that no piece before it has.
     """
@@ -35,7 +35,7 @@ class Pieces:
         self._comes_whole = False
 
     def add(self, tokens: Sequence[Token]) -> Iterator[Piece]:
-        """What they make certain, the reasoning first."""
+        """The pieces that these tokens settle, the reasoning first."""
         if thoughts := "".join(token.reasoning or "" for token in tokens):
             yield Piece(thoughts, is_thought=True)
         known = []
@@ -45,11 +45,11 @@ class Pieces:
         # An answer that was not written for this request alone comes without log-probs. The result
         # has them.
         if known and self._with_logprobs and not self._has_begun:
-            self._comes_whole |= any(one.logprob is None for one in known)
+            self._comes_whole |= any(token.logprob is None for token in known)
         if known and not self._comes_whole:
-            yield from self._of_answer("".join(one.text for one in known), known)
+            yield from self._of_answer("".join(token.text for token in known), known)
 
-    def finish(self, result: Result, answer: Said) -> Iterator[Piece]:
+    def finish(self, result: Result, answer: Choice) -> Iterator[Piece]:
         if not self._has_begun:
             known: list[Known] = []
             if answer.tokens is not None:
@@ -72,17 +72,17 @@ class Pieces:
         self._held += known
         yield from self._parted(self._calls.add(text))
 
-    def _parted(self, found: Sequence[str | Call]) -> Iterator[Piece]:
-        for one in found:
+    def _parted(self, parts: Sequence[str | Call]) -> Iterator[Piece]:
+        for part in parts:
             known, self._held = self._held, []
-            if isinstance(one, str):
-                yield Piece(one, known)
+            if isinstance(part, str):
+                yield Piece(part, known)
             else:
-                yield Piece(known=known, call=one)
+                yield Piece(known=known, call=part)
 
 
 class _CallStream:
-    """An answer that grows: the same texts and calls that `parted` finds in the whole one."""
+    """Texts and calls of a growing answer, the same that `parted` reads from the whole answer."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -97,29 +97,29 @@ class _CallStream:
         if not settled:
             return []
         text, self._pending = self._pending[:settled], self._pending[settled:]
-        return self._told(text)
+        return self._settled(text)
 
     def finish(self) -> list[str | Call]:
         text, self._pending = self._pending, ""
-        return self._told(text)
+        return self._settled(text)
 
-    def _told(self, text: str) -> list[str | Call]:
-        found = segments(text, self._names if self._is_start else ())
+    def _settled(self, text: str) -> list[str | Call]:
+        parts = segments(text, self._names if self._is_start else ())
         self._is_start = False
-        told: list[str | Call] = []
-        for i, one in enumerate(found):
-            if isinstance(one, Call):
+        settled: list[str | Call] = []
+        for i, part in enumerate(parts):
+            if isinstance(part, Call):
                 self._in_text = False
-                told.append(one)
+                settled.append(part)
                 continue
-            if i + 1 < len(found) or not self._pending:
-                one = one.rstrip()
+            if i + 1 < len(parts) or not self._pending:
+                part = part.rstrip()
             if not self._in_text:
-                one = one.lstrip()
-            if not one:
+                part = part.lstrip()
+            if not part:
                 continue
             if self._has_text and not self._in_text:
-                one = f"\n{one}"
+                part = f"\n{part}"
             self._in_text = self._has_text = True
-            told.append(one)
-        return told
+            settled.append(part)
+        return settled

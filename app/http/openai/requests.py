@@ -34,8 +34,8 @@ from app.http.requests.fields import (
     refuse_if,
     template_variables,
 )
-from app.http.requests.messages import ChatMessage, kind_of, messages_asked
-from app.http.requests.tools import ToolsWanted, format_asked, tools_asked
+from app.http.requests.messages import ChatMessage, kind_of, message_fields
+from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from app.spelling import closest, did_you_mean
@@ -50,7 +50,7 @@ _OTHER_NAMES = {
     "timeout": "uncertainty.timeout_s",
 }
 
-# Why a parameter that changes what the model draws is refused: scores are of the law that it is.
+# Refusal of parameters that change the distribution of answers: scores are of the model's.
 _ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
 _NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
 
@@ -108,8 +108,8 @@ class SharedRequest(NullIsDefault):
     def nearest(cls, name: str) -> str | None:
         if name in UncertaintyWanted.model_fields:
             return f"uncertainty.{name}"
-        if own := super().nearest(name):
-            return own
+        if near := super().nearest(name):
+            return near
         if nested := UncertaintyWanted.nearest(name):
             return f"uncertainty.{nested}"
         return None
@@ -161,7 +161,7 @@ class _OpenAIRequest(SharedRequest):
         return self
 
     def _check_several(self) -> None:
-        """Refuse several choices where they would be one, or where only one of them is meant."""
+        """Refuse several choices where all would be equal, or where a field is about one alone."""
         wanted = self.uncertainty
         why = f"needs a temperature of {MIN_SAMPLING_TEMPERATURE} or more: all would be one"
         refuse_if(self.drawn_at is None, "n", why)
@@ -170,13 +170,13 @@ class _OpenAIRequest(SharedRequest):
         is_few = wanted.num_samples == "auto" or wanted.num_samples < self.n
         is_few &= "num_samples" in wanted.model_fields_set
         refuse_if(is_few, "uncertainty.num_samples", "must be at least n: choices are samples")
-        for name, one in (("on_reject", "answer"), ("on_unit_reject", "keep")):
-            why = f"must be {one} with n above 1: the decision is about the first choice alone"
-            refuse_if(getattr(wanted, name) != one, f"uncertainty.{name}", why)
+        for name, value in (("on_reject", "answer"), ("on_unit_reject", "keep")):
+            why = f"must be {value} with n above 1: the decision is about the first choice alone"
+            refuse_if(getattr(wanted, name) != value, f"uncertainty.{name}", why)
 
     @property
     def drawn_at(self) -> float | None:
-        """The temperature at which the answer is drawn; None where it is the greedy one."""
+        """The temperature at which the answer is drawn; None for the greedy answer."""
         if self.temperature is None and self.n > 1:
             return 1.0
         if (self.temperature or 0.0) < MIN_SAMPLING_TEMPERATURE:
@@ -264,55 +264,55 @@ class CompletionRequest(_OpenAIRequest):
 
 
 def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
-    """What the core is asked by a chat or a text.
+    """The `Ask` of a chat or a text.
 
     Raises:
         InvalidRequest: name, mode and temperature contradict each other, or a light request says
             something of samples.
     """
-    wanted, own = body.uncertainty, body.uncertainty.asked()
+    wanted, fields = body.uncertainty, body.uncertainty.ask_fields()
     if light and wanted.mode == "full":
         raise InvalidRequest("is light by the model's name", field="mode")
     light = light or wanted.mode == "light"
     if light:
         check_light(wanted, "uncertainty.")
     strategy: AnswerStrategy = wanted.strategy or "greedy"
-    if body.drawn_at is not None:  # as samples are
+    if body.drawn_at is not None:  # drawn as samples are
         if light:
             message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
             raise InvalidRequest(message, field="temperature")
         strategy = wanted.strategy or "sample"
     if isinstance(body, ChatRequest):
-        own |= messages_asked(body.messages)
+        fields |= message_fields(body.messages)
         variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
-        own["chat_template_kwargs"] = variables
+        fields["chat_template_kwargs"] = variables
         if body.response_format is not None:
-            own |= format_asked(body.response_format, wanted)
+            fields |= format_fields(body.response_format, wanted)
         if body.tools:
-            own |= tools_asked(body, wanted, strategy=strategy, light=light)
+            fields |= tool_fields(body, wanted, strategy=strategy, light=light)
     else:
-        own["prompt"] = "".join(body.prompt)  # a list holds one
-    drawing = wanted.drawing(body.n, of_tokens=own.get("of_tokens", False))
+        fields["prompt"] = "".join(body.prompt)  # a list holds one
+    sampling = wanted.sampling_fields(body.n, of_tokens=fields.get("of_tokens", False))
     if body.drawn_at is not None:
-        drawing["temperature"] = body.drawn_at
+        sampling["temperature"] = body.drawn_at
     return Ask(
         sampling=SamplingParams(
             max_new_tokens=body.max_tokens,
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,
-            **drawing,
+            **sampling,
         ),
         strategy=strategy,
         light=light,
         return_tokens=body.wants_logprobs,
         num_tops=body.num_tops,
         num_shown=body.n,
-        **own,
+        **fields,
     )
 
 
-# Works at every deployment, whatever its model is called.
+# A name that works at every deployment.
 ALIAS = "cocoa"
 _LIGHT = ":light"
 
@@ -326,7 +326,7 @@ def served_names(generator: GeneratorInfo) -> list[str]:
 
 
 def is_light(name: str, generator: GeneratorInfo) -> bool:
-    """Whether the name of a model that is served here asks for light mode."""
+    """True where the name of a model that is served here is that of light mode."""
     names = (generator.model_id, ALIAS)
     if name in names:
         return False

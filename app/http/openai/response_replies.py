@@ -11,10 +11,10 @@ from app.http.openai.pieces import Piece, Pieces
 from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.responses import (
     BLANK,
-    Said,
+    Choice,
     Wanted,
-    all_said,
     chat_logprobs,
+    choices_of,
     known_of,
     openai_usage,
     refusal_of,
@@ -28,7 +28,7 @@ from app.scoring.result import Result
 from models.records import Token
 from models.units.tool_calls import Call
 
-# What a response repeats of its request.
+# Fields of a request that its response repeats.
 _REPEATED = {"instructions", "metadata", "temperature", "top_p", "max_output_tokens", "user"}
 _REPEATED |= {"parallel_tool_calls", "tool_choice", "tools", "text", "reasoning", "top_logprobs"}
 _REPEATED |= {"store", "truncation", "previous_response_id", "background", "service_tier"}
@@ -38,19 +38,19 @@ _INCOMPLETE: Mapping[str, Cut] = {"length": "max_output_tokens", "content_filter
 
 def response_of(result: Result, wanted: Wanted) -> dict[str, Any]:
     """A `ResponseBody`."""
-    [said] = all_said(result, 1)
+    [choice] = choices_of(result, 1)
     items = []
-    if said.reasoning is not None:
-        items.append(_item("reasoning", said.reasoning))
-    refusal = refusal_of(said, result)
+    if choice.reasoning is not None:
+        items.append(_item("reasoning", choice.reasoning))
+    refusal = refusal_of(choice, result)
     if refusal is not None:
         items.append(_item("message", refusal, is_refusal=True))
-    elif said.text is not None or not said.calls:
-        known = [] if said.tokens is None else without_blank(known_of(said.tokens))
+    elif choice.text is not None or not choice.calls:
+        known = [] if choice.tokens is None else without_blank(known_of(choice.tokens))
         logprobs = chat_logprobs(known)["content"] if wanted.logprobs else []
-        items.append(_item("message", (said.text or "").removeprefix(BLANK), logprobs))
-    items += map(_call_item, said.calls)
-    return _body(wanted, items, result, said)
+        items.append(_item("message", (choice.text or "").removeprefix(BLANK), logprobs))
+    items += map(_call_item, choice.calls)
+    return _body(wanted, items, result, choice)
 
 
 def renew_response(body: dict[str, Any], result: Result, request_id: str) -> None:
@@ -72,22 +72,22 @@ class ResponseEvents:
         return self._opening() + b"".join(map(self._piece, self._pieces.add(tokens)))
 
     def result(self, result: Result) -> bytes:
-        [said] = all_said(result, 1)
+        [choice] = choices_of(result, 1)
         events = self._opening()
-        events += b"".join(map(self._piece, self._pieces.finish(result, said)))
-        if not self._is_open and not said.calls:
+        events += b"".join(map(self._piece, self._pieces.finish(result, choice)))
+        if not self._is_open and not choice.calls:
             events += self._begin("message")
         events += self._end()
-        if (refusal := refusal_of(said, result)) is not None:
+        if (refusal := refusal_of(choice, result)) is not None:
             self._items.append(_item("message", refusal, is_refusal=True))
             events += self._item_event("added") + self._item_event("done")
-        body = _body(self._wanted, self._items, result, said)
+        body = _body(self._wanted, self._items, result, choice)
         return events + self._event(body["status"], response=body)
 
     def error(self, error: ErrorBody, status: int) -> bytes:
-        # Clients raise what has an "error"; its fields are those of OpenAI's own event.
-        told = openai_error(status, error)
-        return self._event("error", **told["error"], **told)
+        # Clients raise an event that has an "error"; its fields are those of OpenAI's event.
+        body = openai_error(status, error)
+        return self._event("error", **body["error"], **body)
 
     def _opening(self) -> bytes:
         if self._num_events:
@@ -135,14 +135,14 @@ class ResponseEvents:
     def _call(self, call: Call) -> bytes:
         item, index = _call_item(call), len(self._items)
         self._items.append(item)
-        place, said = {"item_id": item["id"], "output_index": index}, item["arguments"]
-        name, done = "function_call_arguments", {"name": item["name"], "arguments": said}
+        place, text = {"item_id": item["id"], "output_index": index}, item["arguments"]
+        name, done = "function_call_arguments", {"name": item["name"], "arguments": text}
         events = self._item_event("added", arguments="", status="in_progress")
-        events += self._event(f"{name}.delta", **place, delta=said)
+        events += self._event(f"{name}.delta", **place, delta=text)
         return events + self._event(f"{name}.done", **place, **done) + self._item_event("done")
 
     def _item_event(self, name: str, **shown: Any) -> bytes:
-        """Of the last item; it has what is shown in place of what it has."""
+        """An event of the last item, in which fields have the values `shown` in place of theirs."""
         index, item = len(self._items) - 1, self._items[-1] | shown
         return self._event(f"output_item.{name}", output_index=index, item=item)
 
@@ -161,7 +161,7 @@ def _body(
     wanted: Wanted,
     items: Sequence[dict[str, Any]],
     result: Result | None = None,
-    said: Said | None = None,
+    choice: Choice | None = None,
 ) -> dict[str, Any]:
     """The response with these items; without a result it is in progress."""
     body: dict[str, Any] = {
@@ -177,10 +177,10 @@ def _body(
         "incomplete_details": None,
         **wanted.repeated,
     }
-    if result is None or said is None:
+    if result is None or choice is None:
         return body
     body["status"] = "completed"
-    if (reason := _INCOMPLETE.get(said.finish_reason)) is not None:
+    if (reason := _INCOMPLETE.get(choice.finish_reason)) is not None:
         body["status"] = items[-1]["status"] = "incomplete"
         body["incomplete_details"] = {"reason": reason}
     usage = openai_usage(result, 1)
@@ -209,11 +209,11 @@ def _item(
 
 
 def _call_item(call: Call) -> dict[str, Any]:
-    told = call_info(call)
+    info = call_info(call)
     about = {"id": secrets.token_hex(12), "type": "function_call", "status": "completed"}
-    return about | {"call_id": told["id"], **told["function"]}
+    return about | {"call_id": info["id"], **info["function"]}
 
 
 def repeated(body: ResponseRequest) -> dict[str, Any]:
-    told = body.model_dump(by_alias=True, include=_REPEATED)
-    return told | {"text": told["text"] or {"format": {"type": "text"}}}
+    fields = body.model_dump(by_alias=True, include=_REPEATED)
+    return fields | {"text": fields["text"] or {"format": {"type": "text"}}}

@@ -285,7 +285,7 @@ class ResponseRequest(ChatFields):
         return _LOGPROBS in self.include or self.top_logprobs > 0
 
     def as_chat(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The same chat, and what its fields are called here."""
+        """The same request as a chat, and the names of its fields here."""
         chat: dict[str, Any] = {name: getattr(self, name) for name in _SAME & self.model_fields_set}
         chat["messages"], places = self._messages()
         names = {f"messages.{number}": place for number, place in enumerate(places)}
@@ -302,7 +302,7 @@ class ResponseRequest(ChatFields):
         return chat, names
 
     def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Messages of the same chat, and where here each is from.
+        """Messages of the same chat, and the place in this body of each.
 
         Calls one after another, and a text before them, are one message.
         """
@@ -325,7 +325,7 @@ class ResponseRequest(ChatFields):
         return messages, places
 
 
-# Called alike in both bodies.
+# Fields of the same name in both bodies.
 _SAME = {"model", "temperature", "top_p", "seed", "stream", "uncertainty", "top_logprobs"}
 _SAME |= {"tool_choice", "parallel_tool_calls", "chat_template_kwargs"}
 

@@ -26,10 +26,10 @@ BLANK = " "
 
 
 class Known(NamedTuple):
-    """What is known of one token; a log-prob that is not is None.
+    """A token of an answer, and the likeliest in its place; None is a log-prob that is not known.
 
-    Of the likeliest in the place of one that `begins` a message, those alone have their blank that
-    would else be another one's equal.
+    Where it `begins` a message, those of the likeliest alone keep their blank that would otherwise
+    equal another of them.
     """
 
     text: str
@@ -38,14 +38,14 @@ class Known(NamedTuple):
     begins: bool = False
 
 
-def known_of(said: records.Sequence) -> list[Known]:
-    found = []
-    for i, token in enumerate(tokens_of(said)):
+def known_of(sequence: records.Sequence) -> list[Known]:
+    known = []
+    for i, token in enumerate(tokens_of(sequence)):
         tops: records.TokenTops = ()
-        if said.token_tops is not None:
-            tops = said.token_tops[i]
-        found.append(Known(token["text"], token["logprob"], tops))
-    return found
+        if sequence.token_tops is not None:
+            tops = sequence.token_tops[i]
+        known.append(Known(token["text"], token["logprob"], tops))
+    return known
 
 
 def chat_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
@@ -54,12 +54,12 @@ def chat_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
     for text, logprob, tops, begins in known:
         if logprob is None:
             continue
-        told = []
+        likeliest = []
         for other, value in tops:
             shown = other.removeprefix(BLANK) if begins else other
-            told.append({"token": shown, "logprob": value, "bytes": list(bytes_spelt(other))})
-        one = {"token": text, "logprob": logprob, "bytes": list(text.encode())}
-        content.append({**one, "top_logprobs": told})
+            likeliest.append({"token": shown, "logprob": value, "bytes": list(bytes_spelt(other))})
+        token = {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+        content.append({**token, "top_logprobs": likeliest})
     return {"content": content, "refusal": None}
 
 
@@ -104,7 +104,7 @@ _NOT_REFINED = "the answer is held back: it has no parts, or more than can be re
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a request says of its response.
+    """The response that a request wants.
 
     Attributes:
         usage: whether its stream ends with the usage.
@@ -122,12 +122,12 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What one choice says.
+class Choice:
+    """An answer among those of one response.
 
     Attributes:
         text: None where it is held back or refused, or calls tools alone.
-        reasoning: that was written before it; None without one.
+        reasoning: written before the text; None where there is none.
         tokens: of the text; None where they are not those of the text that is given, or their
             log-probs are not known.
         refusal: of the model's server; None where it answers.
@@ -142,90 +142,90 @@ class Said:
     refusal: str | None = None
 
 
-def all_said(result: Result, n: int) -> list[Said]:
+def choices_of(result: Result, n: int) -> list[Choice]:
     """The scored answer, then the other samples as `_others` has them."""
     answer = result.evidence.subject.answer
-    first = _said(0, answer)
+    first = _choice_of(0, answer)
     if result.passed_text != answer.text:
         first = replace(first, text=result.passed_text, tokens=None)
-    said = [replace(first, reasoning=result.reasoning, refusal=result.refusal)]
+    choices = [replace(first, reasoning=result.reasoning, refusal=result.refusal)]
     for sample in _others(result, n):
-        said.append(_said(len(said), sample))
+        choices.append(_choice_of(len(choices), sample))
     if result.ask.tools:
-        said = list(map(partial(_with_calls, names=names_of(result.ask.tools)), said))
-    return said
+        choices = list(map(partial(_with_calls, names=names_of(result.ask.tools)), choices))
+    return choices
 
 
-def _said(index: int, one: records.Sequence) -> Said:
-    text: str | None = one.text
-    if one.refusal is not None:
-        text = one.text or None
-    tokens = one if one.token_logprobs is not None else None
-    reasoning = one.reasoning.text if one.reasoning is not None else None
-    return Said(index, text, reasoning, tokens, one.finish_reason, refusal=one.refusal)
+def _choice_of(index: int, sequence: records.Sequence) -> Choice:
+    text: str | None = sequence.text
+    if sequence.refusal is not None:
+        text = sequence.text or None
+    tokens = sequence if sequence.token_logprobs is not None else None
+    reasoning = sequence.reasoning.text if sequence.reasoning is not None else None
+    return Choice(index, text, reasoning, tokens, sequence.finish_reason, refusal=sequence.refusal)
 
 
 def _others(result: Result, n: int) -> Sequence[records.Sequence]:
-    """What the choices behind the first say: samples as they were drawn, those left out last."""
+    """The samples of all choices but the first, in the order of drawing, those left out last."""
     subject = result.evidence.subject
-    left_out = [one for one in subject.withheld if one is not subject.answer]
+    left_out = [sample for sample in subject.withheld if sample is not subject.answer]
     return [*subject.others, *left_out][: n - 1]
 
 
-def _with_calls(said: Said, names: Sequence[str]) -> Said:
-    """With its calls apart from its text; one that was cut short was still about to say more."""
-    text, calls = parted(read(said.text or "", names))
-    if said.text is None or not calls:
-        return replace(said, text=said.text and said.text.strip())
-    reason = said.finish_reason
+def _with_calls(choice: Choice, names: Sequence[str]) -> Choice:
+    """The choice, its calls apart from its text; if cut short, it keeps its `finish_reason`."""
+    text, calls = parted(read(choice.text or "", names))
+    if choice.text is None or not calls:
+        return replace(choice, text=choice.text and choice.text.strip())
+    reason = choice.finish_reason
     if reason == "stop":
         reason = "tool_calls"
-    return replace(said, text=text, calls=calls, finish_reason=reason)
+    return replace(choice, text=text, calls=calls, finish_reason=reason)
 
 
 def chat_completion(result: Result, wanted: Wanted) -> dict[str, Any]:
-    choices = []
-    for said in all_said(result, wanted.n):
+    bodies = []
+    for choice in choices_of(result, wanted.n):
         logprobs = None
-        if wanted.logprobs and said.tokens is not None:
-            logprobs = chat_logprobs(without_blank(known_of(said.tokens)))
-        message = message_of(said, result)
-        choices.append({"message": message, "logprobs": logprobs, **_choice(said, result)})
-    return {"object": "chat.completion", **_head(result, wanted), "choices": choices}
+        if wanted.logprobs and choice.tokens is not None:
+            logprobs = chat_logprobs(without_blank(known_of(choice.tokens)))
+        message = message_of(choice, result)
+        bodies.append({"message": message, "logprobs": logprobs, **_about(choice, result)})
+    return {"object": "chat.completion", **_head(result, wanted), "choices": bodies}
 
 
-def message_of(said: Said, result: Result) -> dict[str, Any]:
+def message_of(choice: Choice, result: Result) -> dict[str, Any]:
     """An `AssistantMessage`."""
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": said.text and said.text.removeprefix(BLANK),
-        "refusal": refusal_of(said, result),
-        "reasoning": said.reasoning,
-        "reasoning_content": said.reasoning,
+        "content": choice.text and choice.text.removeprefix(BLANK),
+        "refusal": refusal_of(choice, result),
+        "reasoning": choice.reasoning,
+        "reasoning_content": choice.reasoning,
     }
-    if said.calls:
-        message["tool_calls"] = list(map(call_info, said.calls))
+    if choice.calls:
+        message["tool_calls"] = list(map(call_info, choice.calls))
     return message
 
 
-def refusal_of(said: Said, result: Result) -> str | None:
-    """Why a choice has no answer: in the words of the model's server, or of who held it back."""
-    if said.refusal is not None or said.text is not None or said.calls or said.index:
-        return said.refusal
+def refusal_of(choice: Choice, result: Result) -> str | None:
+    """The reason why a choice has no answer: of the model's server, or of a decision here."""
+    if choice.refusal is not None or choice.text is not None or choice.calls or choice.index:
+        return choice.refusal
     return why_held_back(result) if result.is_held_back else _NOT_REFINED
 
 
 def completion(result: Result, wanted: Wanted) -> dict[str, Any]:
-    choices = []
-    for said in all_said(result, wanted.n):
+    bodies = []
+    for choice in choices_of(result, wanted.n):
         logprobs = None
-        if wanted.logprobs and said.tokens is not None:
-            logprobs = text_logprobs(known_of(said.tokens))
-        choice = {"text": said.text or "", "logprobs": logprobs, **_choice(said, result)}
-        if said.refusal is not None:
-            choice["refusal"] = said.refusal
-        choices.append(choice)
-    return {"object": "text_completion", **_head(result, wanted), "choices": choices}
+        if wanted.logprobs and choice.tokens is not None:
+            logprobs = text_logprobs(known_of(choice.tokens))
+        body = {"text": choice.text or "", "logprobs": logprobs, **_about(choice, result)}
+        if choice.refusal is not None:
+            body["refusal"] = choice.refusal
+        bodies.append(body)
+    return {"object": "text_completion", **_head(result, wanted), "choices": bodies}
 
 
 def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
@@ -234,14 +234,14 @@ def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
 
 
 def uncertainty_of(result: Result) -> dict[str, Any]:
-    """An `Uncertainty`: what a choice says beyond OpenAI's fields."""
+    """An `Uncertainty`: the fields of a choice beyond OpenAI's."""
     usage = usage_of(result)
     beside = {name: usage[name] for name in usage.keys() & {"sample_tokens", "split_tokens"}}
     return scored(result, value=result.uncertainty, **beside)
 
 
 def fingerprint_of(result: Result) -> str | None:
-    """Revision of the model; None where none was asked."""
+    """Revision of the model; None where none wrote or read the answer."""
     if result.generation is None:
         return None
     return result.generation.revision
@@ -274,6 +274,6 @@ def _head(result: Result, wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _choice(said: Said, result: Result) -> dict[str, Any]:
-    uncertainty = uncertainty_of(result) if said.index == 0 else None
-    return {"index": said.index, "finish_reason": said.finish_reason, "uncertainty": uncertainty}
+def _about(choice: Choice, result: Result) -> dict[str, Any]:
+    value = uncertainty_of(result) if choice.index == 0 else None
+    return {"index": choice.index, "finish_reason": choice.finish_reason, "uncertainty": value}

@@ -24,8 +24,8 @@ from app.http.requests.fields import (
     refuse_if,
     template_variables,
 )
-from app.http.requests.messages import ChatMessage, messages_asked
-from app.http.requests.tools import ToolsWanted, format_asked, tools_asked
+from app.http.requests.messages import ChatMessage, message_fields
+from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
 from app.scoring.ask import Ask, GivenClaim, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
@@ -92,7 +92,7 @@ class ScoringRequest(ScoresWanted, Prompted):
 
     @property
     def _without_input(self) -> LiteralString | None:
-        """What is missing where there is neither prompt nor messages."""
+        """The message of the error where there is neither prompt nor messages; None to allow it."""
         return "exactly one of prompt and messages must be given"
 
     @model_validator(mode="after")
@@ -208,36 +208,36 @@ class ScoreBatch(Body):
 
 
 def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
-    """What the core is asked, by a prompt to answer or by an answer to score.
+    """The `Ask` of a prompt to answer, or of an answer to score.
 
     Raises:
         InvalidRequest: a light request says something of samples.
     """
-    own = body.asked()
+    fields = body.ask_fields()
     if body.messages is not None:
-        own |= messages_asked(body.messages)
+        fields |= message_fields(body.messages)
     if isinstance(body, GenerateRequest):
         light = body.mode == "light"
         if light:
             check_light(body)
-        own |= {"strategy": body.strategy, "light": light}
+        fields |= {"strategy": body.strategy, "light": light}
         if body.response_format is not None:
-            own |= format_asked(body.response_format, body)
+            fields |= format_fields(body.response_format, body)
         if body.tools:
-            own |= tools_asked(body, body, strategy=body.strategy, light=light)
+            fields |= tool_fields(body, body, strategy=body.strategy, light=light)
     else:
-        own["answer"] = GivenAnswer(body.answer, body.append_eos)
+        fields["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:
-            own["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
+            fields["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
         if body.samples is not None:
             samples = []
-            for one in body.samples:
-                given = one.token_logprobs
-                samples.append(GivenSample(one.text, None if given is None else tuple(given)))
-            own["samples"] = tuple(samples)
+            for sample in body.samples:
+                given = sample.token_logprobs
+                samples.append(GivenSample(sample.text, None if given is None else tuple(given)))
+            fields["samples"] = tuple(samples)
         if body.claims is not None:
-            claims = [GivenClaim(one.text, tuple(one.quotes)) for one in body.claims]
-            own |= {"units": "claims", "claims": tuple(claims)}
+            claims = [GivenClaim(claim.text, tuple(claim.quotes)) for claim in body.claims]
+            fields |= {"units": "claims", "claims": tuple(claims)}
     return Ask(
         prompt=body.prompt,
         chat_template_kwargs=template_variables(body.chat_template_kwargs, body.reasoning_effort),
@@ -246,8 +246,8 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,
-            **body.drawing(of_tokens=own.get("of_tokens", False)),
+            **body.sampling_fields(of_tokens=fields.get("of_tokens", False)),
         ),
         return_tokens=body.return_tokens,
-        **own,
+        **fields,
     )

@@ -9,14 +9,14 @@ from app.http.requests.fields import BODIES, Body
 from app.spelling import did_you_mean
 
 _NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
-# So many are told, and reworded.
+# So many are reported, and reworded.
 MAX_FAULTS = 5
 
 
 def faults_of(error: ValidationError) -> list[Any]:
     """Pydantic's errors, their messages reworded where they speak of Python.
 
-    A part of a place that begins with # is the tag of a union; the first one names its body.
+    A part of a place that begins with # is the tag of a union; the first of them names its body.
     """
     faults: list[Any] = error.errors(include_url=False)
     for fault in faults[:MAX_FAULTS]:
@@ -46,7 +46,7 @@ def _no_object(place: tuple[int | str, ...], given: object, title: str) -> str:
 
 
 def _body_at(place: tuple[int | str, ...], title: str) -> type[Body] | None:
-    """What is read at a place in the body of this title."""
+    """The class of the body at a place in the body of this title; None where it is none."""
     body = BODIES.get(title)
     for part in place:
         if isinstance(part, int):

@@ -64,7 +64,7 @@ def encodable(value: Value) -> Value:
 
 
 def named_in(given: Any, name: str = "type") -> Any:
-    """What a part of a body, read or not yet, has of this name; None for nothing."""
+    """The value of this name in a part of a body, read or not yet; None where it has none."""
     return given.get(name) if isinstance(given, dict) else getattr(given, name, None)
 
 
@@ -72,20 +72,20 @@ def few_values(value: Any) -> Any:
     """The value, unless it holds so many values that checking and rendering it takes long."""
     pending, num_values = [value], 0
     while pending:
-        one = pending.pop()
+        nested = pending.pop()
         num_values += 1
         if num_values > _MAX_KWARGS_VALUES:
             message = "Input should hold at most {limit} values"
             raise PydanticCustomError("too_many_values", message, {"limit": _MAX_KWARGS_VALUES})
-        if isinstance(one, dict):
-            pending.extend(one.values())
-        elif isinstance(one, list):
-            pending.extend(one)
+        if isinstance(nested, dict):
+            pending.extend(nested.values())
+        elif isinstance(nested, list):
+            pending.extend(nested)
     return value
 
 
 def _number_or_auto(value: Any) -> Any:
-    """Checked in one step: pydantic's union would report a wrong value twice."""
+    """The number or "auto", checked in one step: a union of pydantic's reports a fault twice."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     is_number = type(value) is int and 1 <= value <= MAX_SAMPLES
@@ -137,7 +137,7 @@ NULL: JsonDict = {"type": "null"}  # a schema
 def having(required: list[str], absent: list[str], **schemas: JsonDict | str) -> JsonDict:
     """The JSON schema of bodies in which some fields are required, and others null or absent.
 
-    schemas: of fields, or their types.
+    schemas: by field its schema, or its type.
     """
     properties: JsonDict = dict.fromkeys(absent, NULL)
     for name, schema in schemas.items():
@@ -148,7 +148,7 @@ def having(required: list[str], absent: list[str], **schemas: JsonDict | str) ->
 def template_variables(
     given: dict[str, JsonValue] | None, effort: ReasoningEffort | None
 ) -> dict[str, JsonValue]:
-    """What a chat template gets: its variables, and how long the model may reason among them.
+    """The variables of a chat template, with the reasoning effort among them.
 
     Raises:
         InvalidRequest: both name the effort.
@@ -161,7 +161,7 @@ def template_variables(
     return variables | {EFFORT: effort}
 
 
-# By their names.
+# Every class of bodies, by its name.
 BODIES: dict[str, type["Body"]] = {}
 
 
@@ -171,9 +171,9 @@ class Body(Described):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     null_is_default: ClassVar[bool] = False
-    # Whether clients send fields of others, too, which say nothing where they are null or empty.
+    # True where unknown fields that are null or empty are ignored: clients of others send such.
     ignores_empty: ClassVar[bool] = False
-    # Names that others have for these fields.
+    # Names of these fields in other APIs.
     other_names: ClassVar[Mapping[str, str]] = {}
     # Optional fields that nearly every body has, which an example shows besides the required ones.
     usual: ClassVar[frozenset[str]] = frozenset()
@@ -184,7 +184,7 @@ class Body(Described):
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
-        """The field that an unknown one was probably meant to be."""
+        """The field that an unknown name was probably meant to be."""
         return cls.other_names.get(name) or closest(name, cls.model_fields)
 
     @model_validator(mode="before")
@@ -201,10 +201,10 @@ class Body(Described):
         for name, value in body.items():
             field = cls.model_fields.get(name)
             if field is None:
-                is_said = not cls.ignores_empty or value not in (None, [], {})
+                is_given = not cls.ignores_empty or value not in (None, [], {})
             else:
-                is_said = value is not None or field.is_required()
-            if is_said:
+                is_given = value is not None or field.is_required()
+            if is_given:
                 given[name] = value
         return given
 
@@ -239,7 +239,7 @@ def _or_null(field: JsonDict) -> JsonDict:
     return {"anyOf": variants, **about}
 
 
-# What a request says of samples, and light mode would not heed.
+# Fields about samples, which light mode would not heed.
 _OF_SAMPLES = (
     "num_samples",
     "max_samples",
@@ -253,7 +253,7 @@ _OF_SAMPLES = (
 
 
 def check_light(body: BaseModel, prefix: str = "") -> None:
-    """Refuse what a light request says of samples, by the name of the field."""
+    """Refuse fields about samples in a light request."""
     for name in _OF_SAMPLES:
         if name in body.model_fields_set:
             message = "must be left out in light mode, which draws no samples"
@@ -348,25 +348,25 @@ class ScoresWanted(NullIsDefault):
     calibration: Annotated[str | None, Field(max_length=64)] = None
     """Group of the calibrator, such as a task. Default: "all"."""
 
-    def asked(self) -> dict[str, Any]:
-        """What an `Ask` says of scores; it calls most as they are called here."""
-        own = dict(zip(_OF_ASK, attrgetter(*_OF_ASK)(self), strict=True))
-        own["primary"] = self.estimator
+    def ask_fields(self) -> dict[str, Any]:
+        """The fields of an `Ask` about scores; most have the same names here."""
+        fields = dict(zip(_OF_ASK, attrgetter(*_OF_ASK)(self), strict=True))
+        fields["primary"] = self.estimator
         if self.estimators is not None:
-            own["estimators"] = tuple(self.estimators)
+            fields["estimators"] = tuple(self.estimators)
         if self.json_schema is not None:
-            own["json_schema"] = self.json_schema
-        return own
+            fields["json_schema"] = self.json_schema
+        return fields
 
-    def drawing(self, least: int = 1, *, of_tokens: bool = False) -> dict[str, Any]:
-        """What `SamplingParams` say of samples: `least` or more of them, no more `of_tokens`."""
-        own = {name: getattr(self, name, None) for name in ReasoningBounds.model_fields}
+    def sampling_fields(self, least: int = 1, *, of_tokens: bool = False) -> dict[str, Any]:
+        """The fields of `SamplingParams` about samples: `least` or more, no more `of_tokens`."""
+        fields = {name: getattr(self, name, None) for name in ReasoningBounds.model_fields}
         num_samples = self.num_samples
         if num_samples == "auto":
             num_samples = self.max_samples or DEFAULT_MAX_SAMPLES
-            own["stop_mass"] = self.stop_mass or DEFAULT_STOP_MASS
-        own["num_samples"] = least if of_tokens else max(num_samples, least)
-        return own | {"temperature": self.temperature, "top_k": self.top_k}
+            fields["stop_mass"] = self.stop_mass or DEFAULT_STOP_MASS
+        fields["num_samples"] = least if of_tokens else max(num_samples, least)
+        return fields | {"temperature": self.temperature, "top_k": self.top_k}
 
     @model_validator(mode="after")
     def _check_heeded(self) -> Self:
@@ -379,12 +379,12 @@ class ScoresWanted(NullIsDefault):
 
 
 def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
-    """For a field that may hold these values alone; the first one is what to send."""
+    """A validator that takes these values alone; its error proposes the first of them."""
 
     def check(value: Any) -> Any:
-        for one in values:
+        for allowed in values:
             # True equals 1 in Python.
-            if one == value and isinstance(one, bool) == isinstance(value, bool):
+            if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
                 return value
         message = "{why}: leave it out, or send {neutral}"
         about = {"why": why, "neutral": str(values[0]).lower()}
@@ -396,7 +396,7 @@ def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
 def empty(
     kind: type[list[Any]] | type[dict[str, Any]] | None = None, why: str = "is not supported here"
 ) -> PlainValidator:
-    """For a field that may hold an empty list or object alone; for None, null alone."""
+    """A validator that takes an empty list or object alone; with `kind` None, null alone."""
 
     def check(value: Any) -> Any:
         if value is not None and (kind is None or value != kind()):
@@ -413,7 +413,7 @@ NoReference = Annotated[Any, empty(why="nothing is stored here: send what was sa
 NoSound = Annotated[Any, empty(why="answers are text here")]
 NoFunctions = Annotated[Any, empty(list, "is the former name: send tools")]
 FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
-# What concerns OpenAI's platform alone.
+# Fields that concern OpenAI's platform alone.
 Label = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
 Platform = Annotated[
     dict[str, JsonValue],

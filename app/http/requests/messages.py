@@ -43,7 +43,7 @@ _ELSEWHERE = re.compile(r"https://[!-~]{1,8192}")
 
 
 def _only_text(kind: object) -> object:
-    """The type of a part, unless it is one of OpenAI's that no model here reads."""
+    """The type of a part; refuses types of OpenAI's that no model here reads."""
     if kind in ("input_audio", "file"):
         raise PydanticCustomError(
             "not_supported", "the model reads text and images here: no sound, no files"
@@ -60,7 +60,7 @@ class TextPart(NullIsDefault):
 
 
 def _shown(url: str) -> str:
-    """The URL of an image, if it holds one, or points to one elsewhere."""
+    """The URL, if it holds an image or is an https address of one."""
     if _ELSEWHERE.fullmatch(url):
         return url
     with suppress(ValueError):
@@ -107,7 +107,7 @@ Content = Annotated[
 
 
 def _arguments(text: str) -> str:
-    """The text, if it is a JSON object; nothing at all stands for an empty one."""
+    """The text, if it is a JSON object; an empty text stands for {}."""
     try:
         known = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -117,7 +117,7 @@ def _arguments(text: str) -> str:
     return text or "{}"
 
 
-# What clients keep of an answer beside what it says.
+# Fields that clients keep of an answer, and that no model is shown.
 Echoed = Annotated[JsonValue, BeforeValidator(few_values)]
 
 
@@ -150,7 +150,7 @@ class ToolCalled(NullIsDefault):
     function: FunctionCalled
 
 
-# `_check_role` as JSON schemas: what a message says, and whose.
+# `_check_role` as JSON schemas: the role of a message, and its fields.
 _SOME: JsonDict = {"type": ["string", "array"]}
 _BY_ASSISTANT: JsonDict = {"const": "assistant"}
 _OF_CONTENT = having(["content"], ["tool_calls", "tool_call_id", "refusal"], content=_SOME)
@@ -213,7 +213,7 @@ class ChatMessage(NullIsDefault):
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:
-        is_answer, is_told = self.role == "assistant", self.tool_call_id is not None
+        is_answer, is_result = self.role == "assistant", self.tool_call_id is not None
         why = "is an assistant's: leave it out of messages of other roles"
         refuse_if(self.refusal and not is_answer, "refusal", why)
         if self.content is None and not (self.tool_calls or self.refusal):
@@ -221,7 +221,7 @@ class ChatMessage(NullIsDefault):
         why = "are an assistant's: leave them out of messages of other roles"
         refuse_if(self.tool_calls and not is_answer, "tool_calls", why)
         why = "is of a tool's result: leave it out of messages of other roles"
-        refuse_if(is_told and self.role != "tool", "tool_call_id", why)
+        refuse_if(is_result and self.role != "tool", "tool_call_id", why)
         why = "images are a user's: leave them out of messages of other roles"
         refuse_if(self.images and self.role != "user", "content", why)
         return self
@@ -233,28 +233,28 @@ class ChatMessage(NullIsDefault):
         return [part for part in self.content if isinstance(part, ImagePart)]
 
 
-# What templates read of a call.
+# Fields of a call that templates read.
 _OF_CALL: dict[str, Any] = {"id": True, "type": True, "function": {"name", "arguments"}}
 
 
-def messages_asked(messages: Sequence[ChatMessage]) -> dict[str, Any]:
-    """What an `Ask` says of messages, and codes of what is accepted in them and shown to no model.
+def message_fields(messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    """The fields of an `Ask` about messages, and codes of parts of them that no model is shown.
 
-    They are as the model's template gets them; a tool's result has the tool's name.
+    Messages are as the model's template gets them; a tool's result has the tool's name.
     """
     names: dict[str | None, str] = {}
-    own: dict[str, Any] = {"unheeded": ()}
+    fields: dict[str, Any] = {"unheeded": ()}
     plain = []
     for message in messages:
         for call in message.tool_calls or ():
             names[call.id] = call.function.name
-        one = _message_of(message)
+        shown = _message_of(message)
         if message.role == "tool" and message.tool_call_id in names:
-            one.setdefault("name", names[message.tool_call_id])
+            shown.setdefault("name", names[message.tool_call_id])
         elif message.role != "tool" and message.name is not None:
-            own["unheeded"] = ("names_not_shown",)
-        plain.append(one)
-    return own | {"messages": tuple(plain)}
+            fields["unheeded"] = ("names_not_shown",)
+        plain.append(shown)
+    return fields | {"messages": tuple(plain)}
 
 
 def _message_of(message: ChatMessage) -> dict[str, Any]:

@@ -83,7 +83,7 @@ ResponseFormat = Annotated[
 
 
 def schema_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:
-    """What an answer in a format is valid under; None for any text."""
+    """The schema of answers in a format; None for any text."""
     if wanted is None or wanted.type == "text":
         return None
     if isinstance(wanted, JsonSchemaFormat) and wanted.json_schema.schema_ is not None:
@@ -91,10 +91,10 @@ def schema_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:
     return _ANY_OBJECT
 
 
-def format_asked(response_format: ResponseFormat, wanted: ScoresWanted) -> dict[str, Any]:
-    """What an `Ask` says of a format: its grammar, what its fields are compared by, its units.
+def format_fields(response_format: ResponseFormat, wanted: ScoresWanted) -> dict[str, Any]:
+    """The fields of an `Ask` about a format: grammar, schema of comparisons, and units.
 
-    An answer with a schema has fields, unless the request says other units.
+    An answer with a schema has fields as its units, unless the request names others.
 
     Raises:
         InvalidRequest: the answer cannot be held to it, or two schemas are named.
@@ -123,7 +123,7 @@ def _grammar(schema: dict[str, Any]) -> Grammar:
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
 
 
-# With one of them samples are wanted, and so are scores that read them.
+# Fields of which any requests samples, and scores that read them.
 _OF_SAMPLES = frozenset(ScoresWanted.model_fields) - {
     "estimators",
     "estimator",
@@ -218,7 +218,7 @@ class ToolsWanted(NullIsDefault):
 
     @property
     def tools_required(self) -> tuple[dict[str, Any], ...]:
-        """Those of which one must be called; none where the model may call or not."""
+        """The tools of which the model must call one; none where it need not call any."""
         if self.tool_choice == "required":
             return self.tools_shown
         if isinstance(self.tool_choice, str):
@@ -228,7 +228,7 @@ class ToolsWanted(NullIsDefault):
 
     @property
     def holds_calls(self) -> bool:
-        """Whether calls are held to the parameters of their tools."""
+        """True where calls are held to the parameters of their tools."""
         if not self.tools_shown or self.tools_required:
             return bool(self.tools_required)
         is_strict = any(tool.function.strict for tool in self.tools)
@@ -237,7 +237,7 @@ class ToolsWanted(NullIsDefault):
 
     @property
     def held_by(self) -> str:
-        """The field whose word the answer is held to."""
+        """The field that the answer's grammar is of."""
         is_of_any_form = schema_of(self.response_format) is None
         if self.tools and (self.tools_required or (self.holds_calls and is_of_any_form)):
             return "tools"
@@ -254,28 +254,28 @@ class ToolsWanted(NullIsDefault):
         return self
 
 
-def tools_asked(
+def tool_fields(
     body: ToolsWanted, wanted: ScoresWanted, *, strategy: Strategy, light: bool
 ) -> dict[str, Any]:
-    """What an `Ask` says of tools, of the calls that answers are held to, and of their units.
+    """The fields of an `Ask` about tools, the grammar of calls, and units.
 
-    Without a word of samples the scores of an answer that may call tools read none.
+    Unless the request has a field about samples, scores of an answer that may call tools read none.
 
     Raises:
         InvalidRequest: answers cannot be held to the parameters of a tool.
     """
-    own: dict[str, Any] = {"tools": body.tools_shown}
+    fields: dict[str, Any] = {"tools": body.tools_shown}
     if body.holds_calls:
-        own["grammar"] = _grammar_with_calls(body)
+        fields["grammar"] = _grammar_with_calls(body)
     if body.tools_shown:
-        says_nothing = _OF_SAMPLES.isdisjoint(wanted.model_fields_set)
-        own["of_tokens"] = says_nothing and not light and strategy in ("greedy", "sample")
-        own["units"] = wanted.units or "fields"
-    return own
+        names_no_samples = _OF_SAMPLES.isdisjoint(wanted.model_fields_set)
+        fields["of_tokens"] = names_no_samples and not light and strategy in ("greedy", "sample")
+        fields["units"] = wanted.units or "fields"
+    return fields
 
 
 def _grammar_with_calls(body: ToolsWanted) -> Grammar:
-    """One call that is required; else calls, or an answer without any."""
+    """The grammar of one call where it is required; else of calls, or an answer without any."""
     try:
         if body.tools_required:
             return grammar_of(schema_of_one(body.tools_required))

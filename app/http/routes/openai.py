@@ -42,11 +42,11 @@ from models.errors import StatisticUnavailable
 from models.units.tool_calls import names_of
 
 router = APIRouter(tags=["OpenAI"])
-_Asked = ChatRequest | CompletionRequest
+_Body = ChatRequest | CompletionRequest
 
 
 class _Door(NamedTuple):
-    """How an endpoint reads and writes."""
+    """The formats of an endpoint: its body, its whole response and the events of its stream."""
 
     body: TypeAdapter[Any]
     whole: Callable[[Result, Wanted], dict[str, Any]]
@@ -103,11 +103,11 @@ async def _respond(request: Request, door: _Door) -> Response:
     if seen.response is not None:
         return seen.response
     given = await read_body(request, door.body)
-    body: _Asked = given
-    said: dict[str, Any] = {}
+    body: _Body = given
+    shown: dict[str, Any] = {}
     names: dict[str, str] = {}
     if isinstance(given, ResponseRequest):
-        (body, names), said = _chat_of(given), repeated(given)
+        (body, names), shown = _chat_of(given), repeated(given)
     service: Service = request.app.state.service
     wanted = Wanted(
         request.state.request_id,
@@ -116,12 +116,12 @@ async def _respond(request: Request, door: _Door) -> Response:
         body.wants_usage,
         body.n,
         names_of(body.tools_shown) if isinstance(body, ChatRequest) else (),
-        said,
+        shown,
     )
 
     params = {**PARAMS, **body.params}.items()
     request.state.names = names | {field: names.get(param, param) for field, param in params}
-    ask = _ask_here(body, service.ready_scorer())
+    ask = _checked_ask(body, service.ready_scorer())
     run = partial(service.run, replace(ask, in_background=is_in_background(request)), wanted.id)
     if body.stream:
         return EventStream(run, door.events(wanted), service.telemetry)
@@ -131,7 +131,7 @@ async def _respond(request: Request, door: _Door) -> Response:
 
 
 def _chat_of(body: ResponseRequest) -> tuple[ChatRequest, dict[str, str]]:
-    """The same chat, and what its fields are called in the body, and in faults."""
+    """The same request as a chat, and names of its fields; faults have those of this body."""
     chat, names = body.as_chat()
     try:
         return ChatRequest.model_validate(chat), names
@@ -146,8 +146,8 @@ def _chat_of(body: ResponseRequest) -> tuple[ChatRequest, dict[str, str]]:
         raise RequestValidationError(faults) from None
 
 
-def _ask_here(body: _Asked, scorer: Scorer) -> Ask:
-    """What is asked, if this deployment has the model and what is wanted of it."""
+def _checked_ask(body: _Body, scorer: Scorer) -> Ask:
+    """The `Ask` of a body; refuses a model that is not served, or that has no log-probs."""
     ask = ask_of(body, light=is_light(body.model, scorer.workers.generator.info))
     if body.wants_logprobs and "answer_token_logprobs" not in scorer.available_statistics(ask):
         raise StatisticUnavailable("this deployment's model tells no log-probs", field="logprobs")

@@ -1,4 +1,4 @@
-"""What operators ask: liveness, readiness, version, metrics, estimators."""
+"""Routes of operation: liveness, readiness, version, metrics, estimators."""
 
 from dataclasses import asdict
 from importlib.metadata import version
@@ -88,12 +88,12 @@ def _calibrator_info(deployment: Deployment) -> dict[str, Any] | None:
     by_estimator: dict[str, Calibration] = {}
     for part in calibrator.parts:
         if part.binding.unit == "answer":
-            for name, one in part.groups[ALL].items():
-                by_estimator.setdefault(name, one)
+            for name, calibration in part.groups[ALL].items():
+                by_estimator.setdefault(name, calibration)
     units = _of_units(calibrator)
     targets: dict[float, None] = {}  # in their order, each once
-    for one in (*by_estimator.values(), *units.values()):
-        for threshold in one.thresholds:
+    for calibration in (*by_estimator.values(), *units.values()):
+        for threshold in calibration.thresholds:
             targets[threshold.target_error] = None
     reported = filter(by_estimator.__contains__, PRIMARY)
     return {
@@ -104,23 +104,23 @@ def _calibrator_info(deployment: Deployment) -> dict[str, Any] | None:
         "target_errors": list(targets),
         "compares_prompts": compares_prompts(calibrator, deployment.models),
         "thresholds": {name: _thresholds(by_estimator[name]) for name in reported},
-        "units": {kind: _thresholds(one) for kind, one in units.items()},
+        "units": {kind: _thresholds(part) for kind, part in units.items()},
     }
 
 
 def _of_units(calibrator: Calibrator) -> dict[str, Calibration]:
-    """By kind of the parts of answers, the calibration of the estimator that is reported."""
-    found: dict[str, Calibration] = {}
+    """The calibration of the reported estimator, by kind of the parts of answers."""
+    by_kind: dict[str, Calibration] = {}
     for part in calibrator.parts:
         for name in filter(part.groups[ALL].__contains__, PRIMARY_OF_PARTS):
             if part.binding.unit != "answer":
-                found.setdefault(part.binding.unit, part.groups[ALL][name])
-    return found
+                by_kind.setdefault(part.binding.unit, part.groups[ALL][name])
+    return by_kind
 
 
-def _thresholds(one: Calibration) -> list[dict[str, Any]]:
+def _thresholds(of: Calibration) -> list[dict[str, Any]]:
     """A `LoadedThreshold` each; without a threshold nothing passes."""
-    return [{**asdict(at), "share_accepted": at.share_accepted or 0.0} for at in one.thresholds]
+    return [{**asdict(at), "share_accepted": at.share_accepted or 0.0} for at in of.thresholds]
 
 
 @router.get("/estimators", response_model=EstimatorList)
@@ -153,7 +153,7 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> dict
     missing = sorted(needs([name]) - available)
     reason = None
     if missing:
-        causes = dict.fromkeys(info.absent[one] for one in missing if one in info.absent)
+        causes = dict.fromkeys(info.absent[need] for need in missing if need in info.absent)
         reason = "; ".join((f"{', '.join(missing)} cannot be supplied here", *causes))
     splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
     return {

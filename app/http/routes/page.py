@@ -10,7 +10,7 @@ from app.http.middleware import FILES_PATH, PAGE_PATH
 _FOLDER = Path(__file__).parent.parent / "page"
 _INDEX = "index.html"
 _API_LINK = 'href="docs"'
-# Nothing inline, nothing from elsewhere, nobody's frame.
+# No inline code, no file of another origin, no frame around the page.
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -18,7 +18,7 @@ _HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",  # asked for anew each time, by its ETag
+    "Cache-Control": "no-cache",  # revalidated each time, by its ETag
 }
 
 router = APIRouter(include_in_schema=False)

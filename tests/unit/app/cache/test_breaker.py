@@ -32,7 +32,7 @@ class Redis:
             0.1,
             self.told.append,
             lost="lost",
-            found="found",
+            recovered="found",
             clock=lambda: self.now,
         )
 
