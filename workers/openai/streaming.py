@@ -1,6 +1,6 @@
-"""Reasonings before answers, in whole replies and in streams, whose tokens are told as they come.
+"""Reasonings before answers, in whole replies and in streams, which are passed on as they come.
 
-A server tells a reasoning in its text, apart from it in a message, or not at all.
+A server returns a reasoning in its text, apart from it in a message, or not at all.
 """
 
 import json
@@ -15,7 +15,7 @@ from models.statistics import Source, fields_of
 from models.units.reasoning import KNOWN_TAGS, Reasoning, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.replies import TOO_MANY, Choice, likeliest, read_choices, said_in, to_sequence
+from workers.openai.replies import TOO_MANY, Choice, likeliest, read_choices, texts_in, to_sequence
 
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
 _LONGEST_END = max(map(len, _ENDS))
@@ -30,18 +30,18 @@ def behind_reasoning(
 
     Args:
         sequence: record of the choice, with the statistics of all its tokens.
-        choice: as the server tells it; one that parts the two itself tells log-probs of both.
+        choice: of the server; one that parts the two itself has log-probs of both.
         texts: (T,) of its tokens; None where they are not known.
         opened: whether the prompt ended in the tag that begins a reasoning.
     """
-    found = _parted(choice, opened=opened)
+    parted = _parted(choice, opened=opened)
     num_tokens, first = choice.num_tokens, choice.num_tokens
     is_finished = bool(choice.text) or choice.finish_reason == "stop"
     thoughts, answer = choice.reasoning, choice.text
     if thoughts is not None:
         texts, opened = choice.tokens, True
-    elif found.text is not None:
-        thoughts, answer, is_finished = found.text, found.answer, found.state == "finished"
+    elif parted.text is not None:
+        thoughts, answer, is_finished = parted.text, parted.answer, parted.state == "finished"
     elif choice.num_hidden:  # log-probs are the answer's own where their tokens are its text
         first = 0 if texts else None
     else:
@@ -62,16 +62,16 @@ def behind_reasoning(
 
 
 def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
-    """Index of the first token behind a reasoning; None where it has none, or nobody knows it.
+    """Index of the first token behind a reasoning; None where it has none, or it is not known.
 
     `opened` is as in `behind_reasoning`.
     """
-    found = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
-    return found.num_tokens if found.state == "finished" else None
+    parted = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
+    return parted.num_tokens if parted.state == "finished" else None
 
 
 def is_reasoned(choice: Choice, *, opened: bool) -> bool:
-    """Whether a reasoning ends in the text of a choice: which token ends it, the texts tell."""
+    """True where a reasoning ends in the text of a choice; the texts show which token ends it."""
     return _parted(choice, opened=opened).state == "finished"
 
 
@@ -82,7 +82,7 @@ def _parted(choice: Choice, *, opened: bool) -> Reasoning:
 def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
     """One reply of all events of a stream, as if it had come at once.
 
-    Not all servers say that a stream `has_ended`: what is told to its finish is whole.
+    Not all servers say that a stream `has_ended`: a text with its finish is whole.
 
     Raises:
         Unreachable: it broke off, or makes no sense.
@@ -108,12 +108,12 @@ def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
 
 
 def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Add what one event says of a choice to what is known of it."""
+    """Add the piece of a choice in one event to the choice."""
     if delta := _delta_of(piece):
         message = choice.setdefault("message", {"content": ""})
-        text, reasoning = said_in(delta)
-        told = {"content": text, "reasoning": reasoning, "refusal": delta.get("refusal")}
-        for name, more in told.items():
+        text, reasoning = texts_in(delta)
+        texts = {"content": text, "reasoning": reasoning, "refusal": delta.get("refusal")}
+        for name, more in texts.items():
             if more:
                 message[name] = message.get(name, "") + more
         message.setdefault("tool_calls", []).extend(delta.get("tool_calls") or ())
@@ -128,12 +128,12 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
 
 
 def _delta_of(piece: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a piece says of a chat; some tell a whole message at once, some pieces nothing."""
+    """The delta of a piece of a chat; some have a whole message in its place, some nothing."""
     return piece.get("delta") or piece.get("message") or {}
 
 
 def _joined(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The calls that these are pieces of.
+    """The calls of these pieces.
 
     A piece goes on with the call of its number; another id, or where none are numbered another
     name, begins a call.
@@ -141,13 +141,13 @@ def _joined(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
     last: dict[Any, tuple[dict[str, Any], Any]] = {}
     for piece in pieces:
-        number, own, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
-        call, known = last.get(number, ({}, None))
-        is_other = own and known and own != known
-        if not call or is_other or (number is None and not own and function.get("name")):
+        number, call_id, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
+        call, known_id = last.get(number, ({}, None))
+        is_other = call_id and known_id and call_id != known_id
+        if not call or is_other or (number is None and not call_id and function.get("name")):
             call = {"name": "", "arguments": ""}
             calls.append({"function": call})
-        last[number] = call, own or known
+        last[number] = call, call_id or known_id
         for name in call:
             more = function.get(name) or ""
             call[name] += more if isinstance(more, str) else json.dumps(more)
@@ -155,7 +155,7 @@ def _joined(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Teller:
-    """Hears the events of a stream, and tells the tokens of one of its choices.
+    """Hears the events of a stream, and tells a listener the tokens of one of its choices.
 
     `opened` is as in `behind_reasoning`.
     """
@@ -167,15 +167,15 @@ class Teller:
         self._listener = listener
         self._opened = opened
         self._has_stop = bool(request.sampling.stop)
-        # What was heard while the answer has not begun, and the texts of these tokens.
+        # Tokens before the answer has begun, and the texts that the server lists of them.
         self._held: list[Token] = []
         self._texts: list[str] = []
         self._has_begun = False
-        # Whether the server tells a reasoning apart from its answer.
+        # True where the server returns a reasoning apart from its answer.
         self._is_apart = False
-        # Whether all is told at the end, as nobody knows yet which tokens are the answer's.
+        # True where all is told at the end, as the answer's tokens are not known before.
         self._is_silent = False
-        # What the tokens of the reasoning held of the answer's text.
+        # The beginning of the answer's text, where tokens of the reasoning held it.
         self._lead = ""
         self._num_left = (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
         self._num_tops = request.num_tops_of(request.streamed)
@@ -221,25 +221,25 @@ class Teller:
             self._texts += choice.tokens or ()
 
     def _look_for_answer(self) -> None:
-        """Tell what is held once it is certain what it is."""
+        """Tell the held tokens once it is certain whether they are the answer's."""
         text = "".join(token.text for token in self._held)
         tags = tags_in(text, opened=self._opened)
-        found = part([text], tags, opened=self._opened)
+        parted = part([text], tags, opened=self._opened)
         if self._is_apart:
             first = first_of_answer(self._texts, opened=True)
             if first is None and self._held and not self._texts:
                 first = 0  # of tokens without texts, such a chat has held the answer's alone
             if first is not None:
                 self._begin(first, text)
-        elif found.state == "finished":
+        elif parted.state == "finished":
             first = first_of_answer(self._texts, opened=True)
             self._is_silent = first is None and self._has_stop
             if not self._is_silent:
-                self._tell_thoughts(found.text or "")
-                self._begin(len(self._held) if first is None else first, found.answer)
-        elif found.text is not None:
+                self._tell_thoughts(parted.text or "")
+                self._begin(len(self._held) if first is None else first, parted.answer)
+        elif parted.text is not None:
             if not any(tags.inner):
-                self._tell_thoughts(_certain(found.text))
+                self._tell_thoughts(_certain(parted.text))
         elif text.strip() and not any(one.start.startswith(text.lstrip()) for one in KNOWN_TAGS):
             self._begin(0, text)  # with which no start tag begins
 
@@ -257,7 +257,7 @@ class Teller:
             self._lead = ""
 
     def _tell_thoughts(self, thoughts: str) -> None:
-        """Tell what is new of a reasoning, of which this much is certain."""
+        """Tell the new end of a reasoning, of which `thoughts` are certain."""
         if new := thoughts[self._listener.num_thoughts :]:
             self._listener.tell(Token("", reasoning=new))
 
