@@ -42,7 +42,7 @@ class Caller:
 
 NOBODY = Caller()
 # Set around each request that comes with a key. An ask takes its caller from here, so that no door
-# can forget it and show one caller what another one's asks have left behind.
+# can forget it and show one caller entries of another caller's asks.
 current_caller: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
 
 
@@ -88,7 +88,7 @@ class Ask:
         answer_token_logprobs: (T,) nats, by the model that wrote the given answer; None lets the
             model here read it.
         samples: existing ones; None lets the model draw them where any are read.
-        sampling: how the model draws samples, and how long its texts may be.
+        sampling: the law of the samples, and bounds of the texts.
         strategy: which text is scored; heeded where the model answers.
         light: no samples may be drawn; a probe stands for them.
         estimators: names to score; None for the default ones.
@@ -101,7 +101,7 @@ class Ask:
         units: the parts of the answer that are scored by themselves; "answer" for it alone.
         claims: of the given answer, where units are claims; None lets the model split the answer.
         json_schema: that an answer with fields follows; it says how their values are compared.
-        target_error: largest wanted share of wrong answers among those that pass; None asks for no
+        target_error: largest wanted share of wrong answers among those that pass; None for no
             decision.
         on_reject: the fate of an answer that does not pass: it is returned all the same, held
             back, or replaced by that of a second model.

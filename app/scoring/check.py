@@ -140,7 +140,7 @@ def _of_units(plan: Plan, models: Models) -> Faults:
 
 
 def _of_estimators(plan: Plan) -> Faults:
-    """Estimators that were named, or in light mode any, which read what nobody supplies."""
+    """Estimators that were named, or in light mode any, which read what is not supplied."""
     ask, absent = plan.ask, plan.absent
     # All that light mode is for stands and falls with a probe; null scores would hide that there
     # is none.
@@ -149,7 +149,7 @@ def _of_estimators(plan: Plan) -> Faults:
         names = tuple(filter(None, (*(ask.estimators or ()), ask.primary)))
     for name in names:
         missing, field = sorted(needs([name]) - plan.available), _named_by(name, ask)
-        if unread := [one for one in missing if one in PROBE_STATISTICS]:
+        if unread := [needed for needed in missing if needed in PROBE_STATISTICS]:
             for statistic in filter(absent.__contains__, unread):
                 message = f"{name} needs a probe: {absent[statistic]}"
                 yield LightNeedsHiddenStates(message, field=field)
@@ -159,7 +159,7 @@ def _of_estimators(plan: Plan) -> Faults:
                 field=field,
             )
         if missing:
-            reasons = dict.fromkeys(absent[one] for one in missing if one in absent)
+            reasons = dict.fromkeys(absent[needed] for needed in missing if needed in absent)
             message = f"{name} reads {', '.join(missing)}, which this deployment cannot supply"
             yield StatisticUnavailable("; ".join((message, *reasons)), field=field)
 

@@ -49,7 +49,7 @@ Value = TypeVar("Value")
 
 # To compare so many texts with each other, or so many characters of them, takes ten milliseconds.
 _MANY, _LONG_CHARACTERS = 24, 4_000
-# What is charged for texts that came with an ask, which no model reads.
+# For the charge of texts that came with an ask, which no model reads.
 _CHARACTERS_A_TOKEN = 4
 
 
@@ -149,7 +149,7 @@ class Computation:
             if timeout_s is not None:
                 left_s = max(0.0, timeout_s - (time.monotonic() - began_at))
             wave = await self.workers.generator.generate(next_wave(request, generation, left_s))
-            ask.caller.charge(sum(one.num_written for one in wave.samples))
+            ask.caller.charge(sum(sample.num_written for sample in wave.samples))
             generation = with_wave(generation, wave)
         return generation
 
@@ -184,7 +184,7 @@ class Computation:
         if self.parts is not None and plan.parts_compared_by is not None:
             compared[plan.parts_compared_by] += await self.parts.pairs(subject)
         if generation is None:
-            texts = [one.text for one in plan.ask.samples or ()]
+            texts = [sample.text for sample in plan.ask.samples or ()]
             if plan.ask.answer is not None:
                 texts.append(plan.ask.answer.text)
             plan.ask.caller.charge(sum(map(len, texts)) // _CHARACTERS_A_TOKEN)
@@ -212,8 +212,8 @@ class Computation:
         try:
             generation = await self.workers.generator.generate(request, on_token and tell)
             cost = generation.prompt_tokens
-            for one in (generation.answer, *generation.samples):
-                cost += one.num_written
+            for text in (generation.answer, *generation.samples):
+                cost += text.num_written
         finally:
             self.plan.ask.caller.charge(cost)
         self._identities.add(generation.identity)

@@ -191,19 +191,19 @@ def shaky_units(units: ScoredUnits) -> str:
     """One sentence: so many sentences or claims lack support, and the least supported ones."""
     shaky: list[tuple[float, str]] = []
     num_compared, kind = 0, "sentence"
-    for one in units.units[1:]:
-        kind, mean = one.unit.kind, support(one.unit)
-        if mean is None or one.unit.supports is None:
+    for unit in (scored.unit for scored in units.units[1:]):
+        kind, mean = unit.kind, support(unit)
+        if mean is None or unit.supports is None:
             continue
         num_compared += 1
         if mean < SAME:
-            num_samples = len(one.unit.supports)
+            num_samples = len(unit.supports)
             denied = f"support {mean:.2f}"
-            if one.unit.contradictions is not None:
-                denied = f"denied by {len(denied_by(one.unit))} of {num_samples} samples"
-            for instead, share in list(one.unit.alternatives.items())[:1]:
+            if unit.contradictions is not None:
+                denied = f"denied by {len(denied_by(unit))} of {num_samples} samples"
+            for instead, share in list(unit.alternatives.items())[:1]:
                 denied += f': "{short(instead or "")}" ({round(share * num_samples)})'
-            shaky.append((mean, f'"{short(one.unit.text)}" ({denied})'))
+            shaky.append((mean, f'"{short(unit.text)}" ({denied})'))
     if not num_compared:
         return f"No {kind} is compared with samples."
     if not shaky:

@@ -194,7 +194,7 @@ def _of_parts(
     calibrator, calibration = calibrated.calibrator, calibrated.calibration
     unlike = _why_unlike(answer, calibrated.binding, warned)
     threshold = _threshold(ask, calibration)
-    judged = [_of_part(one, plan, calibration, threshold, unlike) for one in parts]
+    judged = [_of_part(part, plan, calibration, threshold, unlike) for part in parts]
     if threshold is None:
         return UnitsJudgement(tuple(judged), unlike)
     why_not = unlike
@@ -202,7 +202,7 @@ def _of_parts(
         why_not = _NO_PARTS
     if why_not is None and not units.parts.is_whole:
         why_not = _TOO_MANY
-    confidence, accept = _least_confidence(judged), all(one.accept for one in judged)
+    confidence, accept = _least_confidence(judged), all(unit.accept for unit in judged)
     decision = _decided(
         ask, threshold, calibrator, _OF_PARTS, confidence, accept=accept, why_not=why_not
     )
@@ -210,18 +210,18 @@ def _of_parts(
 
 
 def _of_part(
-    one: ScoredUnit,
+    part: ScoredUnit,
     plan: Plan,
     calibration: Calibration,
     threshold: Threshold | None,
     unlike: str | None,
 ) -> JudgedUnit:
-    reading, read = one.unit.reading, needs(filter(None, [one.estimator]))
+    reading, read = part.unit.reading, needs(filter(None, [part.estimator]))
     if unlike is None and reading is not None and reading.out_of_domain and PREDICTED in read:
         unlike = _UNLIKE_TRAINING
     uncertainty, confidence, reason = None, None, unlike
-    if one.estimator == plan.unit_primary:  # which is what was calibrated
-        uncertainty = one.uncertainty
+    if part.estimator == plan.unit_primary:  # the calibrated one
+        uncertainty = part.uncertainty
     if uncertainty is not None and unlike is None:
         confidence = calibration.confidence(uncertainty)
     if threshold is None:
@@ -312,11 +312,11 @@ def _percent(share: float) -> str:
 
 
 def _least_confidence(judged: Sequence[JudgedUnit]) -> float | None:
-    """Of the parts that do not pass; None where that of one is unknown, or there are none."""
-    known = [one.confidence for one in judged if not one.accept]
+    """The least of the parts that do not pass; None where one is unknown, or all pass."""
+    known = [unit.confidence for unit in judged if not unit.accept]
     if not known or None in known:
         return None
-    return min(one for one in known if one is not None)
+    return min(confidence for confidence in known if confidence is not None)
 
 
 def _refined(

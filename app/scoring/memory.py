@@ -152,7 +152,7 @@ class Memory:
 def seal(name: str, payload: bytes) -> bytes:
     """The payload behind a digest of name and payload.
 
-    The digest tells it from damaged, moved or foreign entries. It has no secret: whoever may write
+    The digest tells it from damaged, moved or foreign entries. It has no secret: all who may write
     and knows this function can seal whatever they like.
     """
     # Names hold no NUL, so that none can end in the middle of a payload.

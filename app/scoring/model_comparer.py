@@ -59,7 +59,7 @@ class ModelComparer:
                 return await self._score(pair, identities)
 
         scores = await together(*map(in_turn, pairs))
-        identity = self._identity(*(f"{BY_MODEL} {one}" for one in sorted(identities)))
+        identity = self._identity(*(f"{BY_MODEL} {name}" for name in sorted(identities)))
         return PairReply(dict(zip(pairs, scores, strict=True)), identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:

@@ -21,7 +21,7 @@ from workers.protocol import NliComparer
 
 Value = TypeVar("Value")
 
-# What is charged for comparing fields, which no model does.
+# For the charge of comparing fields, which no model does.
 _STEPS_A_TOKEN = 1000
 
 

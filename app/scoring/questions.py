@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def is_reasoned(self) -> bool:
-        return any(one.reasoning is not None for one in (self.answer, *self.samples))
+        return any(text.reasoning is not None for text in (self.answer, *self.samples))
 
     @property
     def texts(self) -> list[str]:

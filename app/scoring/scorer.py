@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 # The share of the remaining time that a second model may take.
 _SHARE_FOR_SECOND = 0.9
-_SLOW = {name for name, one in ESTIMATORS.items() if one.takes_long}
+_SLOW = {name for name, row in ESTIMATORS.items() if row.takes_long}
 _ESTIMATORS, _PARTS = "estimators", "parts"
 
 

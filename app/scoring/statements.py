@@ -115,7 +115,7 @@ class Statements:
         self._hypotheses = [unit.text for unit in self.stated.units]
         for sample in dict.fromkeys(self.samples):
             self._chunks[sample] = _within(sample, (0, len(sample)), self.spans[sample])
-            self._sentences |= {one: [one] for one in self._chunks[sample]}
+            self._sentences |= {chunk: [chunk] for chunk in self._chunks[sample]}
         for text in (*self._hypotheses, *self._sentences):
             self._added[text] = word_set(added(text, question))
 
@@ -183,7 +183,7 @@ def _by_rule(
             related = {}
             for chunk in of_sample:
                 related[chunk] = {
-                    relation_of_words(of_sentences[one], read) for one in sentences[chunk]
+                    relation_of_words(of_sentences[s], read) for s in sentences[chunk]
                 }
             is_said = any("same" in one for one in related.values())
             for chunk, relations in related.items():

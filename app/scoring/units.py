@@ -1,7 +1,7 @@
 """Pure: the units of an answer, the texts that must be compared for them, and their scores.
 
 The definitions are those of `models.units`. Nothing here is stored: the pairs of texts are, by
-`app.scoring.pairs`, so that the units of an answer which is asked for again cost no model.
+`app.scoring.pairs`, so that the units of an answer that comes again cost no model.
 """
 
 import itertools
@@ -229,8 +229,8 @@ def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) 
         values, why = score(names, *cut(unit, statistics, absent), on_failure)
         units.append(ScoredUnit(unit, _estimator_of(unit, plan, values), values, why))
     _, *others = units
-    comparable = [one for one in others if one.estimator == plan.unit_primary] or others
-    mean, greatest = summary([one.uncertainty for one in comparable])
+    comparable = [part for part in others if part.estimator == plan.unit_primary] or others
+    mean, greatest = summary([part.uncertainty for part in comparable])
     return Scored(scores, reasons, ScoredUnits(tuple(units), parts, mean, greatest))
 
 

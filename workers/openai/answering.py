@@ -122,12 +122,12 @@ class OpenAIRequest:
                 self._warn("seed_not_heeded")
         if self._readings and answer.num_tokens == 1:
             self._warn("one_token_answer")
-        if any(one.out_of_domain for one in self._readings.values()):
+        if any(reading.out_of_domain for reading in self._readings.values()):
             self._warn("out_of_domain")
         if answer.reasoning is not None:  # probes are read over all that the server wrote
             self._absent |= dict.fromkeys(self._readings, _NOT_APART)
             self._readings = {}
-        written = [one for one in samples if not one.is_withheld]
+        written = [sample for sample in samples if not sample.is_withheld]
         for name in self._request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
             field = STATISTICS[name].field or ""
             sequences = [answer] if name in ANSWER_STATISTICS else written
@@ -219,7 +219,7 @@ class OpenAIRequest:
     def _body(self, index: int) -> dict[str, Any]:
         """The body of a call for the answer, 0, or for a sample."""
         can, request, wanted = self._can, self._request, self._wanted(index)
-        num_tops = request.num_tops * any(bool(one) == bool(index) for one in request.tops_of)
+        num_tops = request.num_tops * any(bool(text) == bool(index) for text in request.tops_of)
         mode, num_columns = "", 0
         if can.columns is not None and (not index or "token_entropies" in wanted):
             reads_probes = not index and bool(request.statistics & can.probes.keys())

@@ -21,7 +21,7 @@ from workers.protocol import GeneratorInfo, ProbeInfo
 _NOT_KNOWN = "not known yet"
 # Groups of spellings are looked for among so many likeliest first tokens.
 _LEAST_FIRST_TOKENS = 5
-# Where a server says nothing of its context, it refuses what is too long itself.
+# Of a server that states none: it refuses by itself what is too long.
 UNKNOWN_CONTEXT = 1_048_576
 
 # Of weights: the greedy answer to a fixed prompt, and the mean log-prob of its tokens, None where
@@ -37,9 +37,9 @@ class OpenAIServer:
 
     Attributes:
         model_id: as it calls the model.
-        profile: how it is spoken to; what its refusals teach replaces it.
+        profile: of its kind, as its refusals have changed it.
         kind: its profile's name.
-        root: where it says that it has the model from; "" for none. Never shown to anybody.
+        root: the source of the model that it names; "" for none. Never shown to anybody.
         version: of the server's program; "" where it does not say.
         max_context_tokens: of prompt and new tokens.
         unsound: why the log-probs of its trial were invalid; "" otherwise.
@@ -143,7 +143,7 @@ class OpenAIServer:
         text, mean = self.fingerprint or (None, None)
         answers = text, None if mean is None else round(mean, 2) + 0.0
         parts: list[Any] = [self.model_id, self.revision, self.raw_samples, self.raw_greedy]
-        parts.append(sorted(one.sha256 for one in self.probes.values()))
+        parts.append(sorted(probe.sha256 for probe in self.probes.values()))
         if self.is_routed:
             return digest_of("routed", *parts, self.columns or answers)
         parts += [self.root, self.max_context_tokens, self.profile.completes]

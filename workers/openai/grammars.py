@@ -78,7 +78,7 @@ def check_followed(request: GenerationRequest, text: Sequence, *, is_call: bool)
         return
     if is_call:
         calls = read(text.text, names_of(request.tools))
-        if not any(isinstance(one, Call) for one in calls):
+        if not any(isinstance(block, Call) for block in calls):
             raise EngineError("the server of the model has not called the tool that it had to")
     elif request.grammar.kind == "json_schema":
         try:
@@ -108,7 +108,7 @@ def _is_unknown(can: OpenAIServer, request: GenerationRequest) -> bool:
     grammar, known = request.grammar, can.profile
     if grammar is None or grammar.kind != "json_schema" or can.holds_calls(request):
         return False
-    is_refused = known.is_hosted and known.logprobs is None  # which tells as much
+    is_refused = known.is_hosted and known.logprobs is None  # which is as good as a trial
     return not is_refused and (known.no_grammar is None or known.unmasked is None)
 
 
@@ -131,9 +131,9 @@ async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]
     reason, choice = NO_FORMAT, None
     prompt = await question(calls, HOUSE)
     # Some begin behind a reasoning, which is closed at once where that is possible.
-    for one in (prompt, *await closed(calls, prompt)):
-        held = under_grammar(calls.can, one, grammar_of(_SCHEMA))
-        answer = await calls.try_complete(one, held, max_tokens=_NUM_TOKENS, top=top)
+    for asking in (prompt, *await closed(calls, prompt)):
+        held = under_grammar(calls.can, asking, grammar_of(_SCHEMA))
+        answer = await calls.try_complete(asking, held, max_tokens=_NUM_TOKENS, top=top)
         if answer is None:
             break
         reason, choice = _IGNORED, answer

@@ -56,7 +56,7 @@ class ModelCalls(Calls):
     """Calls whose bodies are fitted to the profile of a server, which its refusals change.
 
     Attributes:
-        can: what the server can do.
+        can: the server and its abilities.
     """
 
     def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
@@ -172,7 +172,7 @@ def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]
     if can.holds_calls(request) and request.grammar is not None:
         schema = json.loads(request.grammar.source)  # see `tool_calls.schema_of_one`
         branches = schema.get("anyOf", [schema])
-        allowed = [one["properties"]["name"]["const"] for one in branches]
+        allowed = [branch["properties"]["name"]["const"] for branch in branches]
         sent["tool_choice"] = "required"
         if len(allowed) == 1 < len(request.tools):
             sent["tool_choice"] = {"type": "function", "function": {"name": allowed[0]}}

@@ -54,7 +54,7 @@ async def score_given(
         return parted(sequence), "literal", dict.fromkeys(wanted, reason)
     readings = await together(*(_read(calls, prompt, ids) for ids in forms.values()))
     # The first of equally likely ones, which is the literal one.
-    likelihoods = [float(np.nan_to_num(one, nan=-np.inf).sum()) for one, _ in readings]
+    likelihoods = [float(np.nan_to_num(values, nan=-np.inf).sum()) for values, _ in readings]
     best = int(np.argmax(likelihoods))
     (form, ids), (logprobs, texts) = list(forms.items())[best], readings[best]
     reason = unsound(logprobs)
@@ -107,8 +107,8 @@ async def first_tokens(
     further = {}
     if prompt.ids is not None:
         ids = [[(await tokenize(calls, text))[:1] for text in group] for group in groups]
-        names = [[f"token_id:{one}" for pieces in group for one in pieces] for group in ids]
-        wanted = sorted({one for group in ids for pieces in group for one in pieces})
+        names = [[f"token_id:{n}" for pieces in group for n in pieces] for group in ids]
+        wanted = sorted({n for group in ids for pieces in group for n in pieces})
         further = {"logprobs": 1, "logprob_token_ids": wanted, "return_tokens_as_token_ids": True}
     [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.profile.logprobs)
     if not choice.tops:

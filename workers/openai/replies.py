@@ -314,7 +314,7 @@ def _tokens(reply: _Logprobs) -> _Tokens:
         raise ValueError("not one log-prob a token")
     tops: list[Mapping[str, float]] = []
     for likeliest in named if has_tops else ():
-        # Of several with one name the likeliest; nobody draws what has no log-prob.
+        # Of several with one name the likeliest; without a log-prob none is ever drawn.
         possible = [one for one in likeliest if one[1] is not None]
         tops.append(dict(sorted(possible, key=itemgetter(1))))
     return tuple(tokens), np.array(logprobs, dtype=np.float64), tuple(tops) or None

@@ -32,7 +32,7 @@ def behind_reasoning(
         sequence: record of the choice, with the statistics of all its tokens.
         choice: of the server; one that parts the two itself has log-probs of both.
         texts: (T,) of its tokens; None where they are not known.
-        opened: whether the prompt ended in the tag that begins a reasoning.
+        opened: the prompt ended in the tag that begins a reasoning.
     """
     parted = _parted(choice, opened=opened)
     num_tokens, first = choice.num_tokens, choice.num_tokens
@@ -186,7 +186,7 @@ class Teller:
         """Tell the tokens of an event.
 
         Raises:
-            Unreachable: it makes no sense, or brings more tokens than were asked for.
+            Unreachable: it makes no sense, or brings more tokens than were requested.
         """
         try:
             for piece in event.get("choices") or ():

@@ -1,7 +1,7 @@
-"""What a server is, by one look, and what is tried out of it: that on which numbers stand.
+"""The trial of a server: one look, and calls that try out all that numbers stand on.
 
-Whether log-probs are those of the untouched distribution, whether a reasoning comes before answers,
-what ends these. What a schema makes of log-probs is tried out later (`workers.openai.grammars`).
+That is: the law of log-probs, whether a reasoning comes before answers, and the token that ends
+these. Log-probs under a schema are tried out later (`workers.openai.grammars`).
 """
 
 import logging
