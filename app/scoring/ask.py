@@ -26,12 +26,12 @@ PARTS: Mapping[Units | None, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf something is asked; by default nobody's in particular.
+    """The caller on whose behalf a door asks; by default nobody in particular.
 
     Attributes:
-        name: of their key; who shares it shares turns.
-        namespace: of what is cached and can be labelled.
-        charge: told how many tokens were computed for them, as soon as they are.
+        name: of the key; callers with the same name share turns.
+        namespace: of cached entries, and of answers that can be labelled.
+        charge: called with each number of tokens computed for the caller, as soon as it is known.
     """
 
     name: str = ""
@@ -42,7 +42,7 @@ class Caller:
 
 NOBODY = Caller()
 # Set around each request that comes with a key. An ask takes its caller from here, so that no door
-# can forget it and show one caller what another one's asks have left behind.
+# can forget it and show one caller entries of another caller's asks.
 current_caller: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
 
 
@@ -60,11 +60,11 @@ class GivenSample:
 
 @dataclass(frozen=True, slots=True)
 class GivenClaim(Exact):
-    """Something that an answer says, in words of its own.
+    """A claim of an answer, in words that need not be the answer's.
 
     Attributes:
-        text: that can be understood by itself.
-        quotes: words of the answer that it was read from, in their order; none where nobody knows.
+        text: understandable without the answer.
+        quotes: the words of the answer that state it, in their order; empty where not known.
     """
 
     text: str
@@ -73,48 +73,48 @@ class GivenClaim(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A prompt or an answer, and what is to be known of it.
+    """A prompt or an answer, and what is to be scored and returned of it.
 
-    Doors check shapes and bounds; whether this deployment can do it, `app.scoring.plan` checks. Its
-    errors name these fields, which a door translates into its own.
+    Doors check shapes and bounds, `app.scoring.check` what this deployment can do. Its errors name
+    these fields, which a door translates into its own.
 
     Attributes:
-        prompt: raw text; exclusive with `messages`. With neither no model is asked for an answer.
+        prompt: raw text; exclusive with `messages`. With neither no model answers.
         messages: chat messages {"role", "content"}; see `models.records.GenerationRequest`.
         tools: that the model may call; the fields of an answer that calls some are its calls'.
         chat_template_kwargs: variables of the model's chat template, `reasoning_effort` among them.
         grammar: that what the model writes is held to; None for any text.
-        answer: one that exists already; None lets the model answer.
-        answer_token_logprobs: (T,) nats, of whoever wrote the given answer; None lets the model
-            read it.
-        samples: some that exist already; None lets the model draw them where any are read.
-        sampling: how the model draws samples, and how long its texts may be.
+        answer: an existing one; None lets the model answer.
+        answer_token_logprobs: (T,) nats, by the model that wrote the given answer; None lets the
+            model here read it.
+        samples: existing ones; None lets the model draw them where any are read.
+        sampling: the law of the samples, and bounds of the texts.
         strategy: which text is scored; heeded where the model answers.
-        light: whether no samples may be drawn, so that a probe stands for them.
+        light: no samples may be drawn; a probe stands for them.
         estimators: names to score; None for the default ones.
-        of_tokens: whether the default ones are those that read no samples.
+        of_tokens: the default estimators are those that read no samples.
         primary: the one whose value is *the* uncertainty; None for the default one.
         similarity: name of the similarity function; None for the deployment's default.
-        explain: whether the samples are wanted in groups by meaning.
-        num_tops: likeliest tokens that are wanted of each of the shown texts'.
+        explain: the samples are returned in groups by meaning.
+        num_tops: likeliest tokens that are returned for each token of the shown texts.
         num_shown: texts that are shown: the scored one, then the first others of its law.
         units: the parts of the answer that are scored by themselves; "answer" for it alone.
         claims: of the given answer, where units are claims; None lets the model split the answer.
         json_schema: that an answer with fields follows; it says how their values are compared.
-        target_error: largest wanted share of wrong answers among those that pass; None asks for no
+        target_error: largest wanted share of wrong answers among those that pass; None for no
             decision.
-        on_reject: what becomes of an answer that does not pass: it is given all the same, held
-            back, or asked of a second model.
-        escalate_below: confidence below which an answer that does not pass is to be asked of
-            somebody else, and from which on it is to be verified; None for `ESCALATE_BELOW`.
-        on_unit_reject: what becomes of parts that do not pass: they are kept, or removed from the
+        on_reject: the fate of an answer that does not pass: it is returned all the same, held
+            back, or replaced by that of a second model.
+        escalate_below: confidence below which an answer that does not pass is to be escalated, and
+            from which on it is to be verified; None for `ESCALATE_BELOW`.
+        on_unit_reject: the fate of parts that do not pass: they are kept, or removed from the
             text, or the whole answer is held back.
         calibration: group of the calibrator; None for that of all labels.
-        cache: whether what was computed before may serve, and this be remembered.
+        cache: earlier results may serve, and this one may be stored.
         timeout_s: seconds within which a result is of use; None for as long as it takes.
-        in_background: whether what else the caller asks goes first.
-        unheeded: codes of what came with it and is shown to no model, or not as it came; told as
-            warnings.
+        in_background: the caller's other asks go first.
+        unheeded: codes of what was sent and is shown to no model, or not as it was sent; reported
+            as warnings.
     """
 
     prompt: str | None = None
@@ -152,7 +152,7 @@ class Ask:
     unheeded: tuple[str, ...] = ()
 
     def without_texts(self) -> "Ask":
-        """The same for those who keep it, without what prompt, messages and their template say."""
+        """The ask without the words of prompt, messages and template variables, fit to be kept."""
         messages: tuple[Mapping[str, Any], ...] | None = None
         if self.messages is not None:
             messages = tuple(dict.fromkeys(message) for message in self.messages)
@@ -161,7 +161,7 @@ class Ask:
         return replace(self, prompt=prompt, messages=messages, chat_template_kwargs=kwargs)
 
     def with_system_merged(self) -> "Ask | None":
-        """The same with what system messages say before the first user message; None without them.
+        """The ask with system messages put before the first user message; None without them.
 
         For models whose chat template has no place for them.
         """
@@ -203,14 +203,14 @@ class Ask:
 
     @property
     def how_it_reasons(self) -> dict[str, int | str]:
-        """Its options of reasonings, by name; empty for none."""
+        """The options of its reasoning, by name; empty for none."""
         sampling, effort = self.sampling, self.chat_template_kwargs.get(EFFORT)
-        said = {
+        options = {
             "max_reasoning_tokens": sampling.max_reasoning_tokens,
             "max_sample_reasoning_tokens": sampling.max_sample_reasoning_tokens,
             EFFORT: None if effort is None else str(effort),
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
     @property
     def shown(self) -> tuple[int, ...]:
@@ -236,7 +236,7 @@ class Ask:
 
     @property
     def requires_call(self) -> bool:
-        """A call of a tool is all that may be written."""
+        """True where the model may write nothing but a call of a tool."""
         return bool(self.tools) and self.grammar is not None and self.grammar.kind == "json_schema"
 
     @property

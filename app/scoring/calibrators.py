@@ -1,4 +1,4 @@
-"""The calibrator of a deployment: loaded, held to the models that serve, and told their scores."""
+"""The calibrator of a deployment: loaded, checked against its models, and watched for shifts."""
 
 import logging
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ def load_calibrator(setting: str, models: Models) -> Calibrator | None:
 
 
 def compares_prompts(calibrator: Calibrator, models: Models) -> bool:
-    """The generator says which prompts are unlike those of the calibrator."""
+    """True where the generator marks prompts that are unlike those of the calibrator."""
     return bool(calibrator.prompts) and models.generator.prompts == calibrator.prompts
 
 
@@ -62,7 +62,7 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
     for part in calibrator.parts:
         binding = part.binding
         comparer = models.comparers.get(binding.similarity)
-        found: dict[str, tuple[Any, Any]] = {
+        identities: dict[str, tuple[Any, Any]] = {
             "the language model": (binding.model_id, generator.model_id),
             "its revision": (binding.revision, generator.revision),
             "its tokenizer, template or precision": (binding.generator, generator.identity),
@@ -72,20 +72,20 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
             ),
         }
         if nli is not None:  # without one, nothing that reads it is scored
-            found["the NLI model"] = binding.nli, nli.identity
+            identities["the NLI model"] = binding.nli, nli.identity
         for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
             served = generator.probes[statistic].sha256
-            found[f"the probe of {statistic}"] = (binding.probes[statistic], served)
-        for what, (bound, served) in found.items():
+            identities[f"the probe of {statistic}"] = (binding.probes[statistic], served)
+        for name, (bound, served) in identities.items():
             if bound != served:
                 raise ValueError(
-                    f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
+                    f"the calibrator is another deployment's: {name} was {bound}, and is {served}"
                 )
 
 
 @dataclass(eq=False)
 class ServedCalibrator:
-    """The calibrator of a deployment, served while its models are, and told each score.
+    """The calibrator of a deployment, served while its models are, and a monitor of the scores.
 
     Nobody labels what is served, but its uncertainties are compared with the reference's.
 
@@ -102,7 +102,7 @@ class ServedCalibrator:
     _shifts: dict[tuple[str, str, int], ShiftMonitor] = field(default_factory=dict)
 
     def of(self, models: Models) -> Calibrator | None:
-        """It, where it is of these models; checked again, and the log told, where they are new."""
+        """The calibrator where it fits these models; checked and logged again if they are new."""
         if self.calibrator is None:
             return None
         if models != self.checked_for:
@@ -122,10 +122,10 @@ class ServedCalibrator:
             return ""
         return self._misfit or NO_CALIBRATOR
 
-    def told(self, plan: Plan, uncertainty: float | None, *, is_new: bool) -> bool:
-        """True where the latest scores have shifted from the reference's.
+    def observe(self, plan: Plan, uncertainty: float | None, *, is_new: bool) -> bool:
+        """Add a new score; returns True where the latest have shifted from the reference's.
 
-        A new one is added to them: what the cache serves again counts once.
+        One that the cache serves again is not new.
         """
         calibrated = plan.calibrated
         if isinstance(calibrated, str) or uncertainty is None:

@@ -1,7 +1,7 @@
-"""Pure: what is refused before any work. No other file of the core refuses an ask for what it says.
+"""Pure: the checks of an ask before any work. No other file of the core refuses one for its fields.
 
-How much there is to compare is known beforehand of given texts only. What a model writes is held to
-the same bounds by `check_pairs` and `check_relevance` once it is there.
+The number of pairs is known beforehand of given texts only. Generated texts are held to the same
+bounds by `check_pairs` and `check_relevance` once it is there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
 from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Calibrated, Plan
-from app.scoring.questions import questions, read_by_token, subject_of
+from app.scoring.questions import make_questions, read_by_token, subject_of
 from models.calibration import Calibrator
 from models.engines.protocol import check_grammar, check_no_images
 from models.errors import (
@@ -46,7 +46,7 @@ def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> N
     """Refuse an ask that cannot be done here, exceeds a limit, or contradicts itself.
 
     Raises:
-        Forbidden: whoever asks may not ask for it.
+        Forbidden: the caller's key does not allow it.
         InvalidRequest: names the field, and the limit or what is missing.
     """
     for fault in _faults(plan, deployment, is_streamed=is_streamed):
@@ -87,7 +87,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
 
 
 def _of_caller(plan: Plan) -> Faults:
-    """Modes that a key is not good for."""
+    """Modes that the caller's key does not allow."""
     ask = plan.ask
     if ask.mode not in ask.caller.modes:
         yield Forbidden(f"this key may not ask for mode {ask.mode}", field="light")
@@ -117,7 +117,7 @@ def _of_light(plan: Plan) -> Faults:
 def _of_statistics(plan: Plan) -> Faults:
     """Estimators, strategies and waves that read what cannot be known here."""
     ask, available = plan.ask, plan.available
-    # Scoring what exists already is best effort: what was not brought is null with its reason.
+    # Scoring what exists already is best effort: what was not given is null with its reason.
     if plan.strategy != "given":
         yield from _of_estimators(plan)
     lacking: dict[str, tuple[str, frozenset[str]]] = {
@@ -140,7 +140,7 @@ def _of_units(plan: Plan, models: Models) -> Faults:
 
 
 def _of_estimators(plan: Plan) -> Faults:
-    """Estimators that were named, or in light mode any, which read what nobody supplies."""
+    """Estimators that were named, or in light mode any, which read what is not supplied."""
     ask, absent = plan.ask, plan.absent
     # All that light mode is for stands and falls with a probe; null scores would hide that there
     # is none.
@@ -149,7 +149,7 @@ def _of_estimators(plan: Plan) -> Faults:
         names = tuple(filter(None, (*(ask.estimators or ()), ask.primary)))
     for name in names:
         missing, field = sorted(needs([name]) - plan.available), _named_by(name, ask)
-        if unread := [one for one in missing if one in PROBE_STATISTICS]:
+        if unread := [needed for needed in missing if needed in PROBE_STATISTICS]:
             for statistic in filter(absent.__contains__, unread):
                 message = f"{name} needs a probe: {absent[statistic]}"
                 yield LightNeedsHiddenStates(message, field=field)
@@ -159,9 +159,9 @@ def _of_estimators(plan: Plan) -> Faults:
                 field=field,
             )
         if missing:
-            reasons = dict.fromkeys(absent[one] for one in missing if one in absent)
-            told = (f"{name} reads {', '.join(missing)}, which this deployment cannot supply",)
-            yield StatisticUnavailable("; ".join((*told, *reasons)), field=field)
+            reasons = dict.fromkeys(absent[needed] for needed in missing if needed in absent)
+            message = f"{name} reads {', '.join(missing)}, which this deployment cannot supply"
+            yield StatisticUnavailable("; ".join((message, *reasons)), field=field)
 
 
 def _of_sampling(sampling: SamplingParams) -> Faults:
@@ -236,7 +236,7 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
 
 
 def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits) -> Faults:
-    """Images that nobody looks at, too many or too large ones, and those that are elsewhere."""
+    """Images that the model does not read, too many or too large ones, and too many URLs."""
     num_urls = 0
     for number, (field, url) in enumerate(images_of(ask.messages or ())):
         check_no_images([field], generator.no_images)
@@ -252,7 +252,7 @@ def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits) -> Faults:
 
 
 def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
-    """Decisions that nobody can make, and second models that are not there or would not see."""
+    """Decisions without a calibration, and second models that are missing or are not shown all."""
     ask, has_target = plan.ask, plan.ask.target_error is not None
     if ask.on_unit_reject != "keep":
         yield from _of_unit_reject(ask)
@@ -302,7 +302,7 @@ def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
 
 
 def _of_escalation(ask: Ask, *, has_second: bool) -> Faults:
-    """A second model that is not there, or would not see what is asked."""
+    """A second model that is missing, or is not shown all of the ask."""
     if not has_second:
         yield "on_reject", "no second model is set: see COCOA_ESCALATION__URL"
     if ask.has_images:
@@ -330,12 +330,12 @@ def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
     ask, subject = plan.ask, subject_of(plan.ask, None)
     contexts = [""] * len(read_by_token(plan, subject))
     rules = comparer.rules.of_texts_alone()  # more pairs, but no text is read
-    asked = questions(plan, subject, contexts, rules, rules)
-    num_pairs = len(asked.similarity)
+    questions = make_questions(plan, subject, contexts, rules, rules)
+    num_pairs = len(questions.similarity)
     if comparer.is_by_sentence:
-        num_pairs = num_cells(asked.similarity)
+        num_pairs = num_cells(questions.similarity)
     check_pairs(ask, num_pairs, limits)
-    check_pairs(ask, len(asked.nli), limits)
+    check_pairs(ask, len(questions.nli), limits)
 
 
 def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits) -> None:

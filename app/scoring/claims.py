@@ -1,6 +1,6 @@
-"""Pure: how the language model is asked to split an answer into claims, and what it replies.
+"""Pure: the question that has the language model split an answer into claims, and its reply.
 
-The answer is data of that question: it stands in it as a JSON string, which it cannot end, and the
+The answer is data of that question: it stands there as a JSON string, which it cannot end, and the
 reply is held to a schema. What the reply quotes is looked up in the answer.
 """
 
@@ -70,20 +70,20 @@ _claimed, decode_split = reader(_Claimed), reader(Split)
 
 def split_request(ask: Ask, answer: str, max_tokens: int) -> GenerationRequest:
     """The request for the claims of an answer."""
-    asked = _QUESTION.format(question=_json(question_of(ask)), answer=_json(answer))
-    return own_question(ask, asked, max_tokens=max_tokens, grammar=_GRAMMAR)
+    question = _QUESTION.format(question=_json(question_of(ask)), answer=_json(answer))
+    return own_question(ask, question, max_tokens=max_tokens, grammar=_GRAMMAR)
 
 
 def claims_in(reply: str) -> tuple[GivenClaim, ...] | None:
-    """Distinct claims that a reply holds; None where it was cut or is none."""
+    """The distinct claims of a reply; None where it was cut or is no list of claims."""
     try:
-        found = _claimed(reply.encode()).claims
+        written = _claimed(reply.encode()).claims
     except ValueError:
         return None
     claims = []
-    for one in found:
-        if one.text.strip():
-            claims.append(replace(one, quotes=tuple(filter(None, one.quotes))))
+    for claim in written:
+        if claim.text.strip():
+            claims.append(replace(claim, quotes=tuple(filter(None, claim.quotes))))
     return tuple(dict.fromkeys(claims))
 
 

@@ -1,4 +1,4 @@
-"""One ask through the workers: a generation, the questions about it, and what they show."""
+"""One ask through the workers: a generation, the questions about it, and their replies."""
 
 import asyncio
 import time
@@ -25,8 +25,8 @@ from app.scoring.questions import (
     TRUE,
     Subject,
     choose,
+    make_questions,
     question_of,
-    questions,
     read_by_token,
     subject_of,
 )
@@ -45,11 +45,11 @@ from models.waves import ends_by_agreement
 from workers.admission import Turn
 from workers.protocol import Comparer, Workers
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 # To compare so many texts with each other, or so many characters of them, takes ten milliseconds.
 _MANY, _LONG_CHARACTERS = 24, 4_000
-# What is charged for texts that came with an ask, which no model reads.
+# For the charge of texts that came with an ask, which no model reads.
 _CHARACTERS_A_TOKEN = 4
 
 
@@ -94,9 +94,9 @@ class Computation:
             self.parts = PartsOfAnswer(plan, self._nli, workers.nli, self.thread, limits)
         elif plan.ask.units in PARTS:
             self.parts = PartsOfAnswer(plan, self._similarity, None, self.thread, limits)
-        self._said_by: set[str] = set()  # identities of the generator's weights
+        self._identities: set[str] = set()  # of the generator's weights, by its replies
         self._compared_s = 0.0  # while samples were drawn
-        # Whether the number of samples depends on what `name` does not have.
+        # True where the number of samples depends on a statistic that `name` does not have.
         self._has_unnamed = False
 
     async def computed(
@@ -110,13 +110,13 @@ class Computation:
             return await self.evidence(generation)
 
     async def entry(self, turn: Turn, on_token: OnToken | None) -> tuple[Evidence, bytes | None]:
-        """As `computed` says, and the cache's entry of it, if its name tells all it came from.
+        """The evidence, and its cache entry; None where `name` does not cover all it came from.
 
-        Each who waits for shared work has a deadline; it ends when the last has left.
+        Shared work has no deadline: each who waits has one, and it ends when the last has left.
         """
         evidence = await self.computed(turn, None, on_token)
         identity = self.deployment.models.generator.identity
-        is_named = self._said_by <= {identity} and not self._has_unnamed
+        is_named = self._identities <= {identity} and not self._has_unnamed
         is_named &= self._similarity.is_current and (self._nli is None or self._nli.is_current)
         if not is_named:
             return evidence, None
@@ -125,7 +125,7 @@ class Computation:
     async def generate(
         self, timeout_s: float | None, on_token: OnToken | None = None
     ) -> Generation | None:
-        """Answer and samples, charged to the caller; None where no model is asked.
+        """Answer and samples, charged to the caller; None where no model answers.
 
         Raises:
             CocoaError: see `Generator.generate`.
@@ -136,7 +136,7 @@ class Computation:
         if self.parts is not None and ask.answer is not None and ask.samples:
             await self.parts.check(subject_of(ask, None))
         began_at = time.monotonic()
-        # Of other strategies nobody knows yet which sequence is y*; `check` refuses to stream them.
+        # Other strategies choose y* later; `check` refuses to stream them.
         streamed = int(self.plan.strategy == "sample")
         request = replace(self.plan.request, timeout_s=timeout_s, streamed=streamed)
         generation = await self._generated(request, on_token)
@@ -149,7 +149,7 @@ class Computation:
             if timeout_s is not None:
                 left_s = max(0.0, timeout_s - (time.monotonic() - began_at))
             wave = await self.workers.generator.generate(next_wave(request, generation, left_s))
-            ask.caller.charge(sum(one.num_written for one in wave.samples))
+            ask.caller.charge(sum(sample.num_written for sample in wave.samples))
             generation = with_wave(generation, wave)
         return generation
 
@@ -176,29 +176,31 @@ class Computation:
             contexts = await self._comparer.fit_contexts(followed)
             check_relevance(contexts, by_token, self.deployment.limits)
         nli_rules = rules if self._nli is None else self._nli.rules
-        asked = await self._aside(subject, questions, plan, subject, contexts, rules, nli_rules)
-        # Pairs of parts go in one batch with the others; by their words none is asked.
-        compared = {"similarity": list(asked.similarity), "nli": list(asked.nli), "words": []}
+        aside = partial(self._aside, subject)
+        questions = await aside(make_questions, plan, subject, contexts, rules, nli_rules)
+        # Pairs of parts go in one batch with the others; comparing by words needs none.
+        similarity, nli = list(questions.similarity), list(questions.nli)
+        compared = {"similarity": similarity, "nli": nli, "words": []}
         if self.parts is not None and plan.parts_compared_by is not None:
             compared[plan.parts_compared_by] += await self.parts.pairs(subject)
         if generation is None:
-            texts = [one.text for one in plan.ask.samples or ()]
+            texts = [sample.text for sample in plan.ask.samples or ()]
             if plan.ask.answer is not None:
                 texts.append(plan.ask.answer.text)
             plan.ask.caller.charge(sum(map(len, texts)) // _CHARACTERS_A_TOKEN)
-        asking: dict[str, Awaitable[Any]] = {
+        calls: dict[str, Awaitable[Any]] = {
             "similarity": self._similarity.table(compared["similarity"])
         }
         if self._nli is not None:
-            asking["nli"] = self._nli.table(compared["nli"])
-        if asked.true_false is not None:
-            asking["true_false"] = self._true_false(asked.true_false)
-        replied = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
-        evidence = await self._aside(subject, derive, plan, subject, generation, asked, **replied)
+            calls["nli"] = self._nli.table(compared["nli"])
+        if questions.true_false is not None:
+            calls["true_false"] = self._true_false(questions.true_false)
+        replies = dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
+        evidence = await aside(derive, plan, subject, generation, questions, **replies)
         return replace(evidence, similarity_s=time.monotonic() - began_at + self._compared_s)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
-        """Generate, and charge the caller; where it was given up, for the tokens that were told."""
+        """Generate, and charge the caller; where it is cancelled, for the tokens until then."""
         cost = 0
 
         def tell(token: Token) -> None:
@@ -210,17 +212,17 @@ class Computation:
         try:
             generation = await self.workers.generator.generate(request, on_token and tell)
             cost = generation.prompt_tokens
-            for one in (generation.answer, *generation.samples):
-                cost += one.num_written
+            for text in (generation.answer, *generation.samples):
+                cost += text.num_written
         finally:
             self.plan.ask.caller.charge(cost)
-        self._said_by.add(generation.identity)
+        self._identities.add(generation.identity)
         return generation
 
     async def _agree(self, generation: Generation) -> bool:
-        """All samples so far mean the same as the answer.
+        """True where all samples so far mean the same as the answer.
 
-        The scores of pairs that tell it are not asked for again.
+        The scores of pairs that decide it are kept, and serve again.
         """
         began_at = time.monotonic()
         subject, strategy = subject_of(self.plan.ask, generation), self.plan.strategy
@@ -232,7 +234,7 @@ class Computation:
             statistics["similarity_matrix"] = similarity_matrix(texts, table)
         else:
             subject = choose(strategy, subject)
-            if subject.answer.no_answer:  # nothing is asked about it
+            if subject.answer.no_answer:  # nothing is compared with it
                 return False
             answer, others = subject.answer.compared_text, subject.other_texts
             pairs = await self._aside(subject, answer_pairs, answer, others, rules)
@@ -243,9 +245,9 @@ class Computation:
         return all_agree(strategy, subject, statistics, len(subject.samples))
 
     async def _aside(
-        self, subject: Subject, work: Callable[..., Found], *args: Any, **named: Any
-    ) -> Found:
-        """Run pure work on its texts, beside the event loop where they are many or long."""
+        self, subject: Subject, work: Callable[..., Value], *args: Any, **named: Any
+    ) -> Value:
+        """Run pure work on a subject's texts, beside the event loop where they are many or long."""
         texts = [subject.answer.compared_text, *subject.texts]
         if len(texts) <= _MANY and sum(map(len, texts)) <= _LONG_CHARACTERS:
             return work(*args, **named)
@@ -258,6 +260,6 @@ class Computation:
             reply = await self.workers.generator.first_token_logprobs(question, (TRUE, FALSE))
         except PromptTooLong:
             return None
-        self._said_by.add(reply.identity)
+        self._identities.add(reply.identity)
         true, false = reply.logprobs
         return true, false

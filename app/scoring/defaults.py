@@ -1,4 +1,4 @@
-"""Pure: which estimators are scored, and which one is reported, where an ask names none."""
+"""Pure: the estimators that are scored, and the one that is reported, where an ask names none."""
 
 from collections.abc import Collection, Sequence
 
@@ -26,7 +26,7 @@ LIGHT_ESTIMATORS = (
     "mte",
     "consistency_light",
 )
-# Without samples, which were found to say little more of tool calls.
+# Without samples, which add little for tool calls, as measured.
 TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
 PRIMARY = ("rb_cocoa_root_sp", "cocoa_root_sp", "rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
@@ -59,7 +59,7 @@ def estimators_of(ask: Ask) -> tuple[str, ...]:
 
 
 def primary_of(estimators: Sequence[str], available: frozenset[str]) -> tuple[str, bool]:
-    """The uncertainty where none is named, and whether it stands in for a better one."""
+    """The uncertainty where none is named, and True where it stands in for a better one."""
     for name in PRIMARY:
         if name in estimators and needs([name]) <= available:
             return name, False

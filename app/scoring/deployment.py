@@ -22,7 +22,7 @@ class AskLimits:
         max_text_sentences: of the same texts, where they are compared by sentences.
         max_pairs: ordered pairs that one pair model reads for an ask: distinct ones of texts, or,
             where texts are compared by sentences, all their cells.
-        max_units: parts of one answer that are told; a given answer with more is refused.
+        max_units: parts of one answer that are scored; a given answer with more is refused.
         max_claim_tokens: of the reply in which a model splits an answer into claims; at most half
             of its context in any case.
         max_images: in the messages of an ask.
@@ -44,7 +44,7 @@ class AskLimits:
     max_relevance_characters: Annotated[int, Ge(1)] = 100_000_000
 
 
-# Of those who ask a machine of their own.
+# Of asks on a machine of the caller's own.
 UNBOUNDED = AskLimits(**{field.name: sys.maxsize for field in fields(AskLimits)})
 
 
@@ -68,12 +68,12 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """All that decides, beside an ask, what may be asked and what its scores mean.
+    """All beside an ask that decides whether it is possible, and what its scores mean.
 
     Attributes:
         limits: of asks.
         calibrator: that fits these models; None where none does.
-        has_second_model: to be asked where an answer does not pass.
+        has_second_model: that answers where an answer does not pass.
     """
 
     models: Models
@@ -85,7 +85,7 @@ class Deployment:
 def models_of(workers: Workers) -> Models:
     generator = workers.generator.info
     comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
-    if "p_true_logprob" in generator.statistics:  # it tells log-probs of first tokens
+    if "p_true_logprob" in generator.statistics:  # it returns log-probs of first tokens
         comparers[BY_MODEL] = ComparerInfo(
             identity=f"{BY_MODEL} {generator.identity}",
             model_id=generator.model_id,

@@ -1,6 +1,6 @@
-"""Pure: from what the workers replied to the statistics that estimators read.
+"""Pure: from the workers' replies to the statistics that estimators read.
 
-Whatever a plan wants is there in the end, or has its reason; anything else is a defect and raised.
+Each planned statistic has a value or a reason in the end; anything else is a defect and raised.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from models.statistics import (
 # does not tell the two apart by one token; None where the question exceeds the model's context.
 TrueFalse = tuple[float | None, float | None] | None
 
-# Why there is no answer, by its code.
+# The reason why there is no answer, by its code.
 NO_ANSWER: Mapping[NoAnswer, str] = {
     "answer_refused": "the model's server refused to answer",
     "answer_filtered": "the filter of the model's server left nothing of the answer",
@@ -53,13 +53,13 @@ _BY_TOKEN = supplied_by("answer", "samples")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that costs a model, which a cache remembers: statistics by name, and what they are of.
+    """All that needs a model, which a cache stores: statistics by name, and the texts of them.
 
     Attributes:
         absent: statistic to the reason why it is not known.
-        truncated: whether any compared pair was cut.
-        generation: None where no model was asked for an answer.
-        similarity_s: seconds between generation and scoring; 0 where they were remembered.
+        truncated: a compared pair was cut.
+        generation: None where no model wrote or read an answer.
+        similarity_s: seconds between generation and scoring; 0 where the cache had them.
         payload: of the entry that it was read from; None where it was computed.
     """
 
@@ -76,14 +76,14 @@ def derive(
     plan: Plan,
     subject: Subject,
     generation: Generation | None,
-    asked: Questions,
+    questions: Questions,
     similarity: PairTable,
     nli: PairTable | None = None,
     true_false: TrueFalse = None,
 ) -> Evidence:
     """Every statistic of the plan, or its reason.
 
-    The last three are the replies to what is asked; None for what is not.
+    The last three are the replies to the questions; None for one that was not asked.
 
     Raises:
         RuntimeError: a planned statistic has neither.
@@ -99,7 +99,7 @@ def derive(
         for name in plan.statistics:
             if reads_samples(frozenset({name})):
                 absent[name] = ALL_LEFT_OUT
-    compared = _compared(plan, subject, asked, similarity, nli)
+    compared = _compared(plan, subject, questions, similarity, nli)
     for name in absent.keys() & compared.keys():
         del compared[name]
     statistics |= compared
@@ -170,7 +170,7 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
 
 
 def _compared(
-    plan: Plan, subject: Subject, asked: Questions, table: PairTable, nli: PairTable | None
+    plan: Plan, subject: Subject, questions: Questions, table: PairTable, nli: PairTable | None
 ) -> dict[str, Any]:
     """Statistics that are computed from the scores of pairs."""
     wanted, answer = plan.statistics, subject.answer.compared_text
@@ -182,7 +182,7 @@ def _compared(
     if "similarity_matrix" in wanted:
         statistics["similarity_matrix"] = similarity_matrix(subject.texts, table)
     relevances = []
-    for context, sequence in zip(asked.contexts, asked.by_token, strict=True):
+    for context, sequence in zip(questions.contexts, questions.by_token, strict=True):
         relevances.append(token_relevance(context, sequence.token_texts or (), table))
     if "token_relevance" in wanted:
         statistics["token_relevance"] = relevances.pop(0)

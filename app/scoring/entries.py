@@ -29,7 +29,7 @@ _FORMAT = 5
 # Parameters that decide each sample, and those that decide how many there are.
 _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
 _HOW_MANY = ("num_samples", "stop_mass")
-# What follows from the texts and from what was asked about them; the rest comes with the texts.
+# Statistics that follow from texts and from replies about them; the others come with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
 _MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "question")
 
@@ -70,7 +70,7 @@ def statistics_name(plan: Plan, models: Models) -> str:
         parts["answer"] = asdict(ask.answer)
         parts["answer_token_logprobs"] = ask.answer_token_logprobs
     if ask.samples is not None:
-        parts["samples"] = [[one.text, one.token_logprobs] for one in ask.samples]
+        parts["samples"] = [[sample.text, sample.token_logprobs] for sample in ask.samples]
     elif reads_samples(plan.statistics):
         names = _LAW
         if plan.is_sampled:
@@ -107,8 +107,8 @@ def decode_pair(entry: bytes, num_labels: int) -> PairScore:
 
 
 def split_name(namespace: str, identity: str, request: GenerationRequest) -> str:
-    asked = request.prompt, request.messages, request.chat_template_kwargs
-    parts = [_FORMAT, identity, *asked, request.sampling.max_new_tokens]
+    question = request.prompt, request.messages, request.chat_template_kwargs
+    parts = [_FORMAT, identity, *question, request.sampling.max_new_tokens]
     return f"{_prefix(namespace)}claims:{digest(parts)}"
 
 
@@ -128,7 +128,7 @@ _pair_score = reader(tuple[tuple[Probability, ...], bool])
 def encode(evidence: Evidence) -> bytes:
     """A complete result as bytes.
 
-    How long it took is of the moment, and left out.
+    Its durations are of the moment, and left out.
     """
     generation = evidence.generation
     if generation is not None:
@@ -141,7 +141,7 @@ def encode(evidence: Evidence) -> bytes:
 def decode(payload: bytes, plan: Plan) -> Evidence | None:
     """Read an entry of `encode`, cut to the samples that this ask draws.
 
-    None where there are too few samples, or where it lacks what is wanted returned.
+    None where there are too few samples, or where a statistic that is returned is missing.
 
     Raises:
         ValueError, TypeError, LookupError: it is no entry of such an ask.
@@ -158,7 +158,7 @@ def decode(payload: bytes, plan: Plan) -> Evidence | None:
     statistics = token_statistics(subject)
     statistics |= {name: _derived(name, value, subject) for name, value in entry.derived.items()}
     if subject.answer.no_answer:
-        readings = set()  # what a probe read is no reading of an answer
+        readings = set()  # a reading of no answer is none
     elif not subject.lacks_samples and not entry.absent.keys() <= _MAY_BE_ABSENT:
         raise ValueError("no reasons for what may be absent")
     if readings != (plan.statistics & PROBE_STATISTICS) - entry.absent.keys():
@@ -168,8 +168,8 @@ def decode(payload: bytes, plan: Plan) -> Evidence | None:
         raise ValueError("statistics are missing")
     if lacking:
         return None
-    known = subject, statistics, entry.absent, entry.truncated
-    evidence = Evidence(*known, generation, payload=payload)
+    absent, truncated = entry.absent, entry.truncated
+    evidence = Evidence(subject, statistics, absent, truncated, generation, payload=payload)
     if generation is None:
         return evidence
     return _as_drawn(evidence, generation, plan)
@@ -191,15 +191,15 @@ def _as_drawn(evidence: Evidence, generation: Generation, plan: Plan) -> Evidenc
         return all_agree(plan.strategy, evidence.subject, evidence.statistics, num_samples)
 
     if ends_by_agreement(request, generation.answer, generation.samples):
-        tells = "similarity_matrix" if plan.strategy == "mbr" else "similarity"
-        if tells not in evidence.statistics and not evidence.subject.answer.no_answer:
+        deciding = "similarity_matrix" if plan.strategy == "mbr" else "similarity"
+        if deciding not in evidence.statistics and not evidence.subject.answer.no_answer:
             return None
     num_samples = num_taken(request, generation, agree)
     if num_samples == len(generation.samples):
         return evidence
     if plan.is_sampled:  # how many there are is part of its name
         raise ValueError("another number of samples")
-    # Of a cut pair nobody knows which sample it was of.
+    # The sample of a cut pair is not known.
     if num_samples is None or evidence.truncated:
         return None
     taken = _first(generation, num_samples)
@@ -219,7 +219,7 @@ def _first(generation: Generation, num_samples: int) -> Generation:
 
 
 def _of_first(value: Any, shape: tuple[Dimension, ...], num_samples: int) -> Any:
-    """A statistic of that many first samples; one that is of no sample is itself."""
+    """The statistic cut to the first samples; unchanged where it is of no sample."""
     if shape == ("M", "M"):
         return value[:num_samples, :num_samples]
     return value[:num_samples] if "M" in shape else value
@@ -252,12 +252,12 @@ def _derived(name: str, value: Any, subject: Subject) -> Any:
 
 
 def _message(message: Mapping[str, Any]) -> list[Any]:
-    """Role, content, and what is said of calls."""
+    """Role, content, and the fields of calls, if any."""
     rest = {name: message[name] for name in message.keys() - {"role", "content"}}
-    said = [message["role"], message["content"]]
+    parts = [message["role"], message["content"]]
     if rest:
-        said.append(sorted(rest.items()))
-    return said
+        parts.append(sorted(rest.items()))
+    return parts
 
 
 def _prefix(namespace: str) -> str:

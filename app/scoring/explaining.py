@@ -1,4 +1,4 @@
-"""Pure: what the samples say, in groups by meaning, and in a sentence on them and on parts."""
+"""Pure: the samples in groups by meaning, and a sentence on the groups and one on parts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def groups_of(evidence: Evidence) -> list[Group] | None:
         return None
     to_answer = _to_answer(subject, statistics["similarity"])
     others = _grouped(to_answer, statistics["similarity_matrix"])
-    same = [i for i, one in enumerate(to_answer) if one >= SAME]
+    same = [i for i, value in enumerate(to_answer) if value >= SAME]
     others.sort(key=len, reverse=True)  # stable: of equally many the earlier sample's first
     return [_group(subject, to_answer, rows) for rows in (same, *others)]
 
@@ -88,10 +88,10 @@ def sentence(groups: Sequence[Group]) -> str:
         agree = f"1 of {total} samples means"
     elif same.count == 0:
         agree, who = "No sample means", "the samples"
-    said = ", ".join(f'"{short(group.text)}" ({group.count})' for group in others[:_MAX_NAMED])
+    meanings = ", ".join(f'"{short(group.text)}" ({group.count})' for group in others[:_MAX_NAMED])
     if len(others) > _MAX_NAMED:
-        said += f", and {len(others) - _MAX_NAMED} more"
-    return f"{agree} the same as the answer; {who} say {said}."
+        meanings += f", and {len(others) - _MAX_NAMED} more"
+    return f"{agree} the same as the answer; {who} say {meanings}."
 
 
 def all_agree(
@@ -132,17 +132,17 @@ def _as_finished(subject: Subject, similarity: Array) -> Array:
 
 def _grouped(to_answer: Array, matrix: Array) -> list[list[int]]:
     """The other samples (indices): each joins the first group whose first member it is like."""
-    found: list[list[int]] = []
-    for i, one in enumerate(to_answer):
-        if one >= SAME:
+    groups: list[list[int]] = []
+    for i, value in enumerate(to_answer):
+        if value >= SAME:
             continue
-        for rows in found:
+        for rows in groups:
             if matrix[rows[0], i] >= SAME:
                 rows.append(i)
                 break
         else:
-            found.append([i])
-    return found
+            groups.append([i])
+    return groups
 
 
 def _group(subject: Subject, to_answer: Array, rows: Sequence[int]) -> Group:
@@ -170,10 +170,10 @@ def _group(subject: Subject, to_answer: Array, rows: Sequence[int]) -> Group:
 def _mass(members: Sequence[TokenSequence]) -> float | None:
     """Probability of the distinct texts together; None where one is not known."""
     masses: dict[str, float] = {}
-    for one in members:
-        if one.token_logprobs is not None and one.num_tokens:
-            masses.setdefault(one.compared_text, float(np.exp(one.token_logprobs.sum())))
-    if any(one.compared_text not in masses for one in members):
+    for text in members:
+        if text.token_logprobs is not None and text.num_tokens:
+            masses.setdefault(text.compared_text, float(np.exp(text.token_logprobs.sum())))
+    if any(text.compared_text not in masses for text in members):
         return None
     return min(1.0, sum(masses.values()))
 
@@ -191,19 +191,19 @@ def shaky_units(units: ScoredUnits) -> str:
     """One sentence: so many sentences or claims lack support, and the least supported ones."""
     shaky: list[tuple[float, str]] = []
     num_compared, kind = 0, "sentence"
-    for one in units.units[1:]:
-        kind, mean = one.unit.kind, support(one.unit)
-        if mean is None or one.unit.supports is None:
+    for unit in (scored.unit for scored in units.units[1:]):
+        kind, mean = unit.kind, support(unit)
+        if mean is None or unit.supports is None:
             continue
         num_compared += 1
         if mean < SAME:
-            num_samples = len(one.unit.supports)
+            num_samples = len(unit.supports)
             denied = f"support {mean:.2f}"
-            if one.unit.contradictions is not None:
-                denied = f"denied by {len(denied_by(one.unit))} of {num_samples} samples"
-            for said, share in list(one.unit.alternatives.items())[:1]:
-                denied += f': "{short(said or "")}" ({round(share * num_samples)})'
-            shaky.append((mean, f'"{short(one.unit.text)}" ({denied})'))
+            if unit.contradictions is not None:
+                denied = f"denied by {len(denied_by(unit))} of {num_samples} samples"
+            for instead, share in list(unit.alternatives.items())[:1]:
+                denied += f': "{short(instead or "")}" ({round(share * num_samples)})'
+            shaky.append((mean, f'"{short(unit.text)}" ({denied})'))
     if not num_compared:
         return f"No {kind} is compared with samples."
     if not shaky:

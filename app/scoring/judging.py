@@ -1,7 +1,7 @@
-"""Pure: what the uncertainties of an answer and its parts mean, and what may pass.
+"""Pure: the confidences and decisions that uncertainties of an answer and its parts lead to.
 
 A confidence holds for prompts like those of the calibration. A score of another model, of samples
-that were drawn otherwise, or of an answer unlike all that were calibrated says nothing, and why.
+that were drawn otherwise, or of an answer unlike all that were calibrated has a reason instead.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -49,7 +49,7 @@ class Decision:
 
     Attributes:
         threshold: an uncertainty; None where the labels allow none, and no answer may pass.
-        action: let it pass, have it verified, or ask somebody else.
+        action: let it pass, have it verified, or escalate it.
     """
 
     accept: bool
@@ -66,7 +66,7 @@ class JudgedUnit:
 
     Attributes:
         confidence: P(right) in [0, 1]; None where it has no uncertainty.
-        accept: it passes; None where no decision was asked for.
+        accept: it passes; None where no decision was requested.
         is_removed: the refined text is without it.
         reason: why it does not pass, and why it stays where it should be removed; None where it
             passes.
@@ -84,10 +84,10 @@ class UnitsJudgement:
 
     Attributes:
         reason: why none of them has a confidence; None where that is known.
-        decision: that all of them pass, where that was asked.
-        refined_text: the answer without those that do not pass; None unless that was asked, or for
-            `no_refined_text`.
-        no_refined_text: why there is none though it was asked.
+        decision: on all of them together; None where none was requested.
+        refined_text: the answer without those that do not pass; None unless requested, or for the
+            reason in `no_refined_text`.
+        no_refined_text: why there is none though it was requested.
     """
 
     units: tuple[JudgedUnit, ...]
@@ -128,10 +128,10 @@ def judge(
     """Turn the uncertainties of an answer and its parts into confidences and decisions.
 
     An answer without one, or unlike those that were calibrated, has no confidence and never passes.
-    Nor does one of which the codes of warnings are `warned`. Reading a schema takes `steps`.
+    Nor does one with a code in `warned` that forbids it. Reading a schema takes `steps`.
 
     Raises:
-        InvalidRequest: the schema is none, as only now shows, or takes too many steps.
+        InvalidRequest: the schema turns out to be invalid, or takes too many steps.
     """
     uncertainty, is_foreign = scored.scores[plan.primary], False
     for name in needs([plan.primary]) & readings.keys():
@@ -187,41 +187,41 @@ def _of_parts(
     if parts and parts[0].unit.kind != PARTS[ask.units]:
         calibrated = "the answer was not split into claims"
     if isinstance(calibrated, str):
-        judged, decision = JudgedUnit(), _none_calibrated(ask, calibrated)
+        each, decision = JudgedUnit(), _none_calibrated(ask, calibrated)
         if decision is not None:
-            judged = JudgedUnit(accept=False, reason=calibrated)
-        return UnitsJudgement((judged,) * len(parts), calibrated, decision)
+            each = JudgedUnit(accept=False, reason=calibrated)
+        return UnitsJudgement((each,) * len(parts), calibrated, decision)
     calibrator, calibration = calibrated.calibrator, calibrated.calibration
     unlike = _why_unlike(answer, calibrated.binding, warned)
     threshold = _threshold(ask, calibration)
-    told = [_of_part(one, plan, calibration, threshold, unlike) for one in parts]
+    judged = [_of_part(part, plan, calibration, threshold, unlike) for part in parts]
     if threshold is None:
-        return UnitsJudgement(tuple(told), unlike)
+        return UnitsJudgement(tuple(judged), unlike)
     why_not = unlike
-    if why_not is None and not told:
+    if why_not is None and not judged:
         why_not = _NO_PARTS
     if why_not is None and not units.parts.is_whole:
         why_not = _TOO_MANY
-    confidence, accept = _least_confidence(told), all(one.accept for one in told)
+    confidence, accept = _least_confidence(judged), all(unit.accept for unit in judged)
     decision = _decided(
         ask, threshold, calibrator, _OF_PARTS, confidence, accept=accept, why_not=why_not
     )
-    return UnitsJudgement(tuple(told), unlike, decision)
+    return UnitsJudgement(tuple(judged), unlike, decision)
 
 
 def _of_part(
-    one: ScoredUnit,
+    part: ScoredUnit,
     plan: Plan,
     calibration: Calibration,
     threshold: Threshold | None,
     unlike: str | None,
 ) -> JudgedUnit:
-    reading, read = one.unit.reading, needs(filter(None, [one.estimator]))
+    reading, read = part.unit.reading, needs(filter(None, [part.estimator]))
     if unlike is None and reading is not None and reading.out_of_domain and PREDICTED in read:
         unlike = _UNLIKE_TRAINING
     uncertainty, confidence, reason = None, None, unlike
-    if one.estimator == plan.unit_primary:  # which is what was calibrated
-        uncertainty = one.uncertainty
+    if part.estimator == plan.unit_primary:  # the calibrated one
+        uncertainty = part.uncertainty
     if uncertainty is not None and unlike is None:
         confidence = calibration.confidence(uncertainty)
     if threshold is None:
@@ -265,7 +265,7 @@ def _threshold(ask: Ask, calibration: Calibration) -> Threshold | None:
 
 
 def _none_calibrated(ask: Ask, why: str) -> Decision | None:
-    """That nothing passes, where a decision is asked for and nothing is calibrated."""
+    """The decision that nothing passes, where one is requested and nothing is calibrated."""
     if ask.target_error is None:
         return None
     return Decision(False, None, ask.target_error, f"{why}; nothing is accepted")
@@ -312,17 +312,17 @@ def _percent(share: float) -> str:
 
 
 def _least_confidence(judged: Sequence[JudgedUnit]) -> float | None:
-    """Of the parts that do not pass; None where that of one is unknown, or there are none."""
-    known = [one.confidence for one in judged if not one.accept]
+    """The least of the parts that do not pass; None where one is unknown, or all pass."""
+    known = [unit.confidence for unit in judged if not unit.accept]
     if not known or None in known:
         return None
-    return min(one for one in known if one is not None)
+    return min(confidence for confidence in known if confidence is not None)
 
 
 def _refined(
     ask: Ask, answer: TokenSequence, units: ScoredUnits, steps: Steps, judgement: UnitsJudgement
 ) -> UnitsJudgement:
-    """The judgement with the answer's text without the parts that do not pass, where asked.
+    """The judgement with the answer's text without the parts that do not pass, if requested.
 
     Of sentences headings and code, which are none, stay.
     """
@@ -343,18 +343,18 @@ def _refined(
             removable = may_be_null(value, ask.json_schema, steps)
         except BadSchema as error:
             raise InvalidRequest(str(error), field="json_schema") from None
-    removed, told = [], []
+    removed, judged = [], []
     for one, scored in zip(judgement.units, units.units[1:], strict=True):
         if one.accept:
-            told.append(one)
+            judged.append(one)
         elif scored.unit.path in removable:
             removed.append(scored.unit)
-            told.append(replace(one, is_removed=True))
+            judged.append(replace(one, is_removed=True))
         else:
             reason = f"{one.reason}; it stays, as the schema does not let it be null"
-            told.append(replace(one, reason=reason))
+            judged.append(replace(one, reason=reason))
     if value is not None:
         text = without(answer.text, removed)
     else:
         text = without_sentences(answer.text, [span for unit in removed for span in unit.spans])
-    return replace(judgement, units=tuple(told), refined_text=text)
+    return replace(judgement, units=tuple(judged), refined_text=text)

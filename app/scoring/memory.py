@@ -1,4 +1,4 @@
-"""Entries by name: looked up, computed once however many want them, and kept.
+"""Entries by name: looked up, computed once for all who want them at a time, and stored.
 
 What a cache returns is not trusted: a Redis is shared, and others may write to it.
 """
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 # Between two looks at what another process computes.
 _POLL_S = 0.02
-# What comes of reading JSON of another shape.
+# Exceptions of reading JSON of another shape.
 _INVALID = (ValueError, TypeError, LookupError, AttributeError)
 _SEAL_BYTES = 16
 
@@ -51,19 +51,19 @@ class Memory:
 
         Args:
             name: of the entry.
-            wanted: what the value depends on beside the name.
+            wanted: all beside the name that the value depends on.
             read: the value that an entry's payload makes for this caller; None where it has too
                 little. Raises ValueError, TypeError, LookupError or AttributeError for an invalid
                 one.
             compute: the value, and what is stored of it; None stores nothing.
 
         Raises:
-            Exception: whatever `compute` raises, to all who wait for it.
+            Exception: any that `compute` raises, to all who wait for it.
         """
-        [found] = await self.get_many([name], read)
-        if found is not None:
+        [known] = await self.get_many([name], read)
+        if known is not None:
             self._observer.observe_one("cache_lookups", "hit")
-            return found, "cache"
+            return known, "cache"
         self._observer.observe_one("cache_lookups", "miss")
         key = name, wanted
         is_joining = key in self._under_way
@@ -102,7 +102,7 @@ class Memory:
         self.cache.put({name: seal(name, payload) for name, payload in payloads.items()})
 
     async def holds(self, name: str, entry: bytes) -> bool:
-        """True where the cache has this very entry, which was found valid before."""
+        """True where the cache has this very entry, which was read as valid before."""
         has_it = await self.cache.get_many([name]) == [entry]
         if has_it:
             self._observer.observe_one("cache_lookups", "hit")
@@ -134,12 +134,12 @@ class Memory:
             await asyncio.sleep(_POLL_S)
             is_claimed = await self.cache.claim(name)
             # Whoever computed it may have been done just before the claim was free.
-            [found] = await self.get_many([name], read)
-            if found is not None:
+            [known] = await self.get_many([name], read)
+            if known is not None:
                 if is_claimed:
                     self.cache.release(name)
                 self._observer.observe_one("joined_requests")
-                return found, "joined"
+                return known, "joined"
         try:
             value, payload = await compute()
             if payload is not None:
@@ -152,7 +152,7 @@ class Memory:
 def seal(name: str, payload: bytes) -> bytes:
     """The payload behind a digest of name and payload.
 
-    The digest tells it from damaged, moved or foreign entries. It has no secret: whoever may write
+    The digest tells it from damaged, moved or foreign entries. It has no secret: all who may write
     and knows this function can seal whatever they like.
     """
     # Names hold no NUL, so that none can end in the middle of a payload.

@@ -1,6 +1,6 @@
-"""The similarity function "llm": the language model itself says whether two answers say the same.
+"""The similarity function "llm": the language model itself judges whether two answers say the same.
 
-It is asked about each ordered pair by one prefill, and the share of yes against no is the score.
+Each ordered pair is one prefill, and the probability of yes against no is the score.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from workers.protocol import Comparer, ComparerInfo, Generator, PairReply, PairS
 
 _YES = ("Yes", " Yes", "yes", " yes", "YES")
 _NO = ("No", " No", "no", " no", "NO")
-# Questions of one ask that are put at once: the others of a batch want their turn, too.
+# Questions of one ask at the same time: the others of a batch need their turn, too.
 _ABREAST = 4
-# Of a question, whose end says what is asked.
+# The last characters of a question, which decide what it asks.
 _MAX_CHARACTERS = 2_000
-# What is charged: nobody counts the tokens of such a question.
+# For the charge: the tokens of such a question are not counted.
 _CHARACTERS_A_TOKEN = 4
 
 
 class ModelComparer:
-    """A `Comparer` of the answers to one ask; asked in a chat where the ask is one.
+    """A `Comparer` of the answers to one ask; its questions are chats where the ask is one.
 
     Args:
-        info: of `Models`; what its scores are remembered by has the question as well.
+        info: that of `Models`; the identity by which scores are cached covers the question, too.
     """
 
     busy_since: float | None = None
@@ -52,33 +52,33 @@ class ModelComparer:
             SimilarityUnavailable: the model says neither yes nor no.
             CocoaError: see `Generator.first_token_logprobs`.
         """
-        turns, weights = asyncio.Semaphore(_ABREAST), set[str]()
+        turns, identities = asyncio.Semaphore(_ABREAST), set[str]()
 
-        async def one(pair: Pair) -> PairScore:
+        async def in_turn(pair: Pair) -> PairScore:
             async with turns:
-                return await self._score(pair, weights)
+                return await self._score(pair, identities)
 
-        scores = await together(*map(one, pairs))
-        identity = self._identity(*(f"{BY_MODEL} {one}" for one in sorted(weights)))
+        scores = await together(*map(in_turn, pairs))
+        identity = self._identity(*(f"{BY_MODEL} {name}" for name in sorted(identities)))
         return PairReply(dict(zip(pairs, scores, strict=True)), identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """`check` refuses what would ask for it."""
+        """Never called: `check` refuses asks that need it."""
         raise NotImplementedError
 
     async def run(self) -> None:
-        """It lives for one ask, and its generator is watched."""
+        """Do nothing: it lives for one ask, and its generator is watched."""
 
     async def warm_up(self) -> None:
-        """Its generator has its own."""
+        """Do nothing: its generator warms up by itself."""
 
     async def close(self) -> None:
-        """Its generator outlives it."""
+        """Do nothing: its generator outlives it."""
 
-    def _identity(self, *weights: str) -> str:
-        return digest_of(*weights, self._question, self._ask.messages is None)
+    def _identity(self, *identities: str) -> str:
+        return digest_of(*identities, self._question, self._ask.messages is None)
 
-    async def _score(self, pair: Pair, weights: set[str]) -> PairScore:
+    async def _score(self, pair: Pair, identities: set[str]) -> PairScore:
         first, second = pair
         question = (
             f"Question: {self._question}\nFirst answer: {first}\nSecond answer: {second}\n"
@@ -91,9 +91,9 @@ class ModelComparer:
         except PromptTooLong:
             message = "is llm, and two answers with their question exceed the model's context"
             raise InvalidRequest(message, field="similarity") from None
-        weights.add(reply.identity)
-        # A word without log-probs is none of the likeliest tokens that a server tells.
-        yes, no = (-math.inf if one is None else one for one in reply.logprobs)
+        identities.add(reply.identity)
+        # A word without a log-prob is none of the likeliest tokens that a server returns.
+        yes, no = (-math.inf if logprob is None else logprob for logprob in reply.logprobs)
         if yes == no == -math.inf:
             raise SimilarityUnavailable("the language model says neither yes nor no")
         return (float(np.exp(yes - np.logaddexp(yes, no))),), False

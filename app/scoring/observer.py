@@ -1,4 +1,4 @@
-"""The seam to metrics: told what happens while asks are scored."""
+"""The interface to metrics: called at each event while asks are scored."""
 
 from app.scoring.result import Result
 
@@ -7,10 +7,10 @@ class Observer:
     """Ignores everything; metrics override what they count."""
 
     def observe_one(self, counter: str, *labels: str, by: float = 1) -> None:
-        """Something happened that a counter of `app.http.metrics` counts, once or so often."""
+        """Count an event in a counter of `app.http.metrics`, once or `by` times."""
 
     def observe_failure(self, estimator: str, error: Exception) -> None:
-        """An estimator failed on what it was given; its score is null, the others are served."""
+        """An estimator failed on its input; its score is null, the others are served."""
 
     def observe_result(self, result: Result) -> None:
         """An ask has its result."""

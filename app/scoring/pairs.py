@@ -1,4 +1,4 @@
-"""Scores of pairs for one ask: each asked of the comparer at most once, over a shared memory."""
+"""Scores of pairs for one ask: each computed at most once, over a shared memory."""
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,9 +26,9 @@ class PairScores:
     """Scores of pairs by one comparer, for one ask.
 
     Attributes:
-        info: of the comparer as the ask found it.
-        rules: which pairs need no asking.
-        is_current: whether every reply came from those weights, so that it may be remembered.
+        info: of the comparer at the start of the ask.
+        rules: that score some pairs without the comparer.
+        is_current: every reply came from these weights, so that it may be stored.
         num_tokens: of texts, as far as they are known without counting.
         memory: holds scores of earlier asks; None where none may serve.
         token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
@@ -62,7 +62,7 @@ class PairScores:
         check_pairs(self.ask, num_pairs, self.limits)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
-        """Scores of these pairs and of all that were asked for before.
+        """Scores of these pairs and of all that were requested before.
 
         Raises:
             InvalidRequest: there are more than an ask may have.
@@ -78,8 +78,8 @@ class PairScores:
             for pair in missing:
                 names[pair] = pair_name(namespace, identity, *map(self._digest, pair))
             decode = partial(decode_pair, num_labels=len(self.info.labels))
-            found = await self.memory.get_many(list(names.values()), decode)
-            for pair, score in zip(names, found, strict=True):
+            stored = await self.memory.get_many(list(names.values()), decode)
+            for pair, score in zip(names, stored, strict=True):
                 if score is not None:
                     self._keep(pair, score)
             missing = list(filterfalse(self._values.__contains__, missing))
@@ -105,7 +105,7 @@ class PairScores:
         self._is_cut |= was_cut
 
     async def _charge(self, pairs: Sequence[Pair]) -> None:
-        """Charge the caller what the comparer has read, where that is charged."""
+        """Charge the caller the tokens that the comparer has read, where they are charged."""
         if self.token_ends is None:
             return
         texts = dict.fromkeys(chain.from_iterable(pairs))

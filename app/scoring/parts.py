@@ -19,9 +19,9 @@ from models.threads import ModelThread
 from models.units.steps import Steps
 from workers.protocol import NliComparer
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
-# What is charged for comparing fields, which no model does.
+# For the charge of comparing fields, which no model does.
 _STEPS_A_TOKEN = 1000
 
 
@@ -30,8 +30,8 @@ class PartsOfAnswer:
     """Makes and compares the parts of the answer to one ask.
 
     Attributes:
-        scores: of pairs, by what compares parts.
-        nli: the model behind these, where statements are compared; None elsewhere.
+        scores: of pairs, by the comparer of parts.
+        nli: the model behind them, where statements are compared; None elsewhere.
         thread: where parts are made and compared: those of long answers take a second.
         limits: of parts and pairs.
     """
@@ -44,7 +44,7 @@ class PartsOfAnswer:
     steps: Steps = field(default_factory=Steps)
     _made: Fields | Statements | None = None
 
-    async def aside(self, work: Callable[..., Found], *args: Any, **named: Any) -> Found:
+    async def aside(self, work: Callable[..., Value], *args: Any, **named: Any) -> Value:
         """Run pure work on its thread; cancelled, it ends at its next step."""
         loop = asyncio.get_running_loop()
         try:
@@ -54,7 +54,7 @@ class PartsOfAnswer:
             raise
 
     async def check(self, subject: Subject) -> None:
-        """Refuse given texts that make too many pairs; what is made of them is not kept."""
+        """Refuse given texts that make too many pairs; the parts made for it are not kept."""
         if self.plan.parts_compared_by is not None and self._are_known(subject, None):
             self.scores.check(await self._unknown(await self._make(subject, None)))
 
@@ -72,7 +72,7 @@ class PartsOfAnswer:
         return await self._unknown(self._made)
 
     async def compared(self, subject: Subject, split: Split | None = None) -> Parts:
-        """The parts of the answer; pairs that are not remembered are asked.
+        """The parts of the answer; pairs that are not stored are compared.
 
         Raises:
             InvalidRequest: the texts make more pairs than the limits allow.

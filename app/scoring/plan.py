@@ -33,7 +33,7 @@ from models.statistics import (
 from models.units.unit import PREDICTED, UNIT_STATISTICS, Kind
 from workers.protocol import GeneratorInfo
 
-# What choosing y* among the samples reads.
+# Statistics by which y* is chosen among the samples.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
     "greedy": frozenset(),
     "sample": frozenset({"sample_texts"}),
@@ -47,7 +47,7 @@ MAX_SHARE_CUT = 0.01
 NO_CALIBRATOR = (
     "no calibrator is loaded: see COCOA_CALIBRATOR; `cocoa calibrate` makes one of labelled answers"
 )
-# What groups of samples are made of.
+# Statistics that groups of samples are made of.
 _EXPLAINED = frozenset(
     {
         "answer_token_logprobs",
@@ -57,20 +57,20 @@ _EXPLAINED = frozenset(
         "similarity_matrix",
     }
 )
-# What compares a part with what the samples have in its place; "words" asks no model.
+# The comparer of a part with its counterparts in the samples; "words" needs no model.
 Comparing = Literal["similarity", "nli", "words"]
 _COMPARED_BY: dict[Kind, Comparing] = {
     "field": "similarity",
     "sentence": "nli",
     "claim": "nli",
 }
-# Statistics that a generator is asked for in one go; `p_true_logprob` is a question of its own.
+# Statistics that a generator supplies in one reply; `p_true_logprob` needs one of its own.
 _GENERATED = supplied_by("answer", "samples", "probe")
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What the calibrator says of an estimator of an ask, and what it is good for."""
+    """The calibration of an estimator, and the settings that bind it."""
 
     calibrator: Calibrator
     binding: Binding
@@ -87,14 +87,14 @@ class Plan:
         read: all that estimators and the strategy read, be it known here or not; of `statistics`
             the others are for returned fields only.
         available: all that can be known of the answer or its parts.
-        absent: of what cannot be, the reasons that the generator has.
+        absent: the generator's reasons for what cannot be.
         degraded: the primary is a weaker one than would be reported if all could be known.
         is_reasoned: the answer has turned out to have a reasoning before it.
         unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
             none are wanted.
         unit_primary: the one whose value is the uncertainty of a part.
-        parts_compared_by: what compares parts with what the samples have in their place; None where
-            they are not.
+        parts_compared_by: the comparer of parts with their counterparts in the samples; None where
+            they are not compared.
     """
 
     ask: Ask
@@ -138,7 +138,7 @@ class Plan:
 
     @cached_property
     def request(self) -> GenerationRequest:
-        """All that the generator is asked for, where it is asked."""
+        """The request to the generator, where one is sent."""
         return generation_request(self.ask, self.generated)
 
     @property
@@ -150,17 +150,17 @@ class Plan:
         return 1 + self.request.num_samples
 
     def asks(self, source: Literal["similarity", "nli"]) -> bool:
-        """These compare anything, be it parts."""
+        """True where this source compares anything, be it parts."""
         return source == self.parts_compared_by or self.reads(source)
 
     def reads(self, *sources: Source) -> bool:
-        """Any planned statistic is of these sources, such as "similarity" or "nli"."""
+        """True where any planned statistic is of these sources, such as "similarity" or "nli"."""
         return not self.statistics.isdisjoint(supplied_by(*sources))
 
     def for_reasoned(self, *, answer: bool) -> "Plan":
-        """The same once the answer, or a sample alone, has turned out to have a reasoning before.
+        """The plan once the answer, or a sample alone, has turned out to have a reasoning before.
 
-        An uncertainty that nobody named is then one that does not weigh answers by probability.
+        A default uncertainty is then one that does not weigh answers by probability.
         """
         primary = self.primary
         if self.ask.primary is None and "sample_token_logprobs" in needs([primary]):
@@ -224,7 +224,7 @@ _OF_LOGPROBS = frozenset({"answer_token_logprobs", "sample_token_logprobs"})
 
 
 def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
-    """The ask as this generator can answer it, which the result then says.
+    """The ask as this generator can answer it, and as the result reports it.
 
     Where it answers by draws alone, the answer is one of the samples. Where it parts calls of tools
     from text itself, their tokens may not be known: samples are drawn, and consistency is reported.
@@ -242,15 +242,15 @@ def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
 def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     """All that can be known of an ask here.
 
-    Without a prompt no model is asked; a probe reads greedy answers only; samples that are brought
-    along have texts, and maybe log-probs; of an answer with its own log-probs no others are taken.
+    Without a prompt no model answers; a probe reads greedy answers only; given samples have texts,
+    and maybe log-probs; of a given answer with log-probs no others are taken.
     """
-    sources: frozenset[str] = frozenset()
+    sources, generator = frozenset[str](), deployment.models.generator
     if ask.has_prompt:
-        sources = deployment.models.generator.statistics - _untold(ask, deployment.models.generator)
+        sources = generator.statistics - _lost_to_grammar(ask, generator)
     if ask.answer is not None:
         sources = sources - PROBE_STATISTICS
-        if deployment.models.generator.no_given:
+        if generator.no_given:
             sources = sources - ANSWER_STATISTICS
     if ask.answer_token_logprobs is not None:  # of other tokens than the model here would read
         sources = (sources - ANSWER_STATISTICS) | {"answer_token_logprobs"}
@@ -261,8 +261,8 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     return derivable(sources, has_nli=deployment.models.nli is not None)
 
 
-def _untold(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
-    """The statistics that a generator tells of other texts, and not of those under a grammar."""
+def _lost_to_grammar(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
+    """The statistics that a generator supplies of other texts, and not of those under a grammar."""
     is_held = ask.grammar is not None and not ask.tools
     return _OF_LOGPROBS if is_held and generator.no_grammar_logprobs else frozenset()
 
@@ -273,7 +273,7 @@ def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
     absent: dict[str, str] = {}
     if ask.answer is not None and generator.no_given:
         absent |= dict.fromkeys(ANSWER_STATISTICS, generator.no_given)
-    absent |= dict.fromkeys(_untold(ask, generator), generator.no_grammar_logprobs)
+    absent |= dict.fromkeys(_lost_to_grammar(ask, generator), generator.no_grammar_logprobs)
     return absent | dict(generator.absent)
 
 
@@ -300,7 +300,7 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
 
 
 def _shown(ask: Ask) -> frozenset[str]:
-    """Statistics that are returned whoever reads them."""
+    """Statistics that are returned, whether or not estimators read them."""
     shown: frozenset[str] = frozenset()
     if ask.return_samples:
         shown |= {"sample_texts", "sample_token_logprobs"}
@@ -315,8 +315,8 @@ def _of_parts(
     ask: Ask, estimators: Sequence[str], of_parts: frozenset[str], available: frozenset[str]
 ) -> tuple[tuple[str, ...], str | None]:
     """The estimators that are defined for parts of an answer, and the one that is reported."""
-    if ask.claims is not None and not any(one.quotes for one in ask.claims):
-        available = available - ANSWER_STATISTICS  # nobody knows which tokens are theirs
+    if ask.claims is not None and not any(claim.quotes for claim in ask.claims):
+        available = available - ANSWER_STATISTICS  # their tokens are not known
     defined = [name for name in estimators if needs([name]) <= of_parts]
     for name in (ask.primary, *PRIMARY_OF_PARTS, *defined):
         if name in defined and needs([name]) <= available:
@@ -337,8 +337,8 @@ def _comparer_of_parts(ask: Ask, read: frozenset[str], *, has_nli: bool) -> Comp
 def _calibrated(plan: Plan, primary: str | None, unit: Kind) -> Calibrated | str:
     """The calibration of an estimator for such asks and units, in the group that the ask names.
 
-    Where there is none, why, and what would have to be asked in place of it: the least that differs
-    from what was calibrated.
+    Where there is none, the reason, and the request that would have one: the calibrated settings
+    that differ least from those of the ask.
     """
     if primary is None:
         return f"no estimator of this request is defined for a {unit}"
@@ -364,12 +364,12 @@ def _calibrated(plan: Plan, primary: str | None, unit: Kind) -> Calibrated | str
         return f"{primary} of a {unit} is not calibrated"
     if nearest is None:
         return f"{primary} is not calibrated: see GET /version for estimators that are"
-    bound, asked = map(", ".join, zip(*nearest.values(), strict=True))
-    return f"not calibrated for {asked}: ask with {bound}, or calibrate for it"
+    bound, requested = map(", ".join, zip(*nearest.values(), strict=True))
+    return f"not calibrated for {requested}: ask with {bound}, or calibrate for it"
 
 
 def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, tuple[str, str]]:
-    """By name, what was calibrated and what is asked, in words, where scores are not comparable."""
+    """The calibrated and the requested value, in words, by name, where scores do not compare."""
     ask, sampling = plan.ask, plan.ask.sampling
     compared: dict[str, tuple[Any, Any]] = {
         "strategy": (binding.strategy, plan.strategy),
@@ -400,14 +400,14 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     differing: dict[str, tuple[str, str]] = {}
     if binding.input != ask.input:
         differing["input"] = binding.input, ask.input
-    for name, (bound, asked) in compared.items():
-        if bound != asked:
-            differing[name] = f"{name} {_in_words(bound)}", f"{name} {_in_words(asked)}"
+    for name, (bound, requested) in compared.items():
+        if bound != requested:
+            differing[name] = f"{name} {_in_words(bound)}", f"{name} {_in_words(requested)}"
     return differing
 
 
 def _draw(drawn: Binding | SamplingParams) -> int | str:
-    """The number of samples, as a request says it."""
+    """The number of samples, as a request states it."""
     if drawn.stop_mass is None:
         return drawn.num_samples
     return f"auto (max_samples {drawn.num_samples}, stop_mass {drawn.stop_mass:g})"

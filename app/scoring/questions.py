@@ -1,7 +1,7 @@
-"""Pure: what is scored, and all that workers are asked for it.
+"""Pure: the texts that are scored, and the questions to workers about them.
 
-`Plan.request` is asked first. What it brings is a `Subject`, and `questions` says all that is still
-asked about that.
+`Plan.request` goes first. A `Subject` is made of its reply, and all further questions are about
+that, see `make_questions`.
 """
 
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ class Subject:
         answer: y*; before one is chosen the greedy or the given answer.
         answer_sample: its index among the samples; None where it is none of them.
         samples: all M.
-        withheld: further ones that were drawn and left out: nobody wrote them to their end.
-        is_first_withheld: whether the one that was drawn first is among these.
+        withheld: further ones that were drawn and left out, as the server withheld their end.
+        is_first_withheld: the sample that was drawn first is among these.
     """
 
     answer: TokenSequence
@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def is_reasoned(self) -> bool:
-        return any(one.reasoning is not None for one in (self.answer, *self.samples))
+        return any(text.reasoning is not None for text in (self.answer, *self.samples))
 
     @property
     def texts(self) -> list[str]:
@@ -78,11 +78,11 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """All that is asked about a subject.
+    """All questions about a subject.
 
     Attributes:
         similarity, nli: pairs for the similarity function, and for the NLI model.
-        true_false: whether y* is true, for the generator; None where nobody wants to know.
+        true_false: the question whether y* is true, for the generator; None where it is not needed.
         by_token: sequences whose tokens' relevance is wanted: the answer, then the samples.
         contexts: the text before each of these.
     """
@@ -95,7 +95,7 @@ class Questions:
 
 
 def subject_of(ask: Ask, generation: Generation | None) -> Subject:
-    """The generated texts, those that the ask brings in their place; no sample is chosen yet."""
+    """The generated texts, those that the ask gives in their place; no sample is chosen yet."""
     samples: tuple[TokenSequence, ...] = ()
     if generation is not None:
         answer, samples = generation.answer, generation.samples
@@ -107,18 +107,18 @@ def subject_of(ask: Ask, generation: Generation | None) -> Subject:
         answer = given_sequence(ask.answer.text, ask.answer_token_logprobs)
         answer = replace(answer, num_tokens=len(ask.answer_token_logprobs))
     if ask.samples is not None:
-        brought = [given_sequence(sample.text, sample.token_logprobs) for sample in ask.samples]
-        samples = tuple(brought)
+        given = [given_sequence(sample.text, sample.token_logprobs) for sample in ask.samples]
+        samples = tuple(given)
     kept: list[TokenSequence] = []
     withheld: list[TokenSequence] = []
-    for one in samples:
-        (withheld if one.is_withheld else kept).append(one)
+    for sample in samples:
+        (withheld if sample.is_withheld else kept).append(sample)
     is_first_withheld = bool(withheld) and withheld[0] is samples[0]
     return Subject(answer, None, tuple(kept), tuple(withheld), is_first_withheld)
 
 
 def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> TokenSequence:
-    """A text that no model here has written; T is 0, as nobody knows its tokens."""
+    """A text that no model here has written; T is 0, as its tokens are not known."""
     sequence = parted(TokenSequence(text, text.strip(), 0, "given"))
     if token_logprobs is None:
         return sequence
@@ -165,17 +165,17 @@ def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:
     return sequences
 
 
-def questions(
+def make_questions(
     plan: Plan,
     subject: Subject,
     contexts: Sequence[str],
     rules: PairRules,
     nli_rules: PairRules,
 ) -> Questions:
-    """All that is asked about a subject with its y*; contexts are those of `read_by_token`.
+    """All questions about a subject with its y*; contexts are those of `read_by_token`.
 
-    What is compared by the similarity need not be what is judged by the NLI model: one may compare
-    what texts add to their question, the other the whole.
+    The rules of the similarity and of the NLI model may differ: one may compare what texts add to
+    their question, the other the whole.
     """
     wanted, answer = plan.statistics, subject.answer.compared_text
     by_token = read_by_token(plan, subject)

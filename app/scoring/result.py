@@ -1,4 +1,4 @@
-"""The result of one ask: everything that any door may say of it."""
+"""The result of one ask: everything that any door may report of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from models.similarity.protocol import EMBEDDED
 from models.statistics import SENTENCES_READ
 from workers.protocol import ComparerInfo, ProbeInfo
 
-# Where it came from: the cache, identical work under way, or this caller's own work.
+# The origin of statistics: the cache, identical work under way, or this caller's own work.
 Source = Literal["cache", "joined", "computed"]
 Outcome = Literal["accepted", "given", "held_back", "escalated", "escalation_failed"]
 STAGES = ("queue", "generate", "similarity", "score")
@@ -44,9 +44,9 @@ class Result:
     """One scored ask.
 
     Attributes:
-        generation: what the model wrote; None where it was not asked.
+        generation: the texts of the model; None where it had no request.
         scores: estimator to its value; None where it has none, for which `reasons` says why.
-        comparer: of the plan's similarity function.
+        comparer: that of the plan's similarity function.
         probes: of the generator, by the statistic that each predicts.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
@@ -108,7 +108,7 @@ class Result:
 
     @property
     def outcome(self) -> Outcome | None:
-        """The fate of an answer that was asked to keep a target error."""
+        """The fate of an answer that is held to a target error; None where it is held to none."""
         decision = self.judgement.decision
         if self.has_parts_held_back:
             return "held_back"
@@ -160,7 +160,7 @@ class Result:
 
     @property
     def found_mass(self) -> float | None:
-        """Probability of all that was found; None where what it is made of was not computed."""
+        """Probability of all that was found; None where its statistics were not computed."""
         statistics = self.evidence.statistics
         if not statistics.keys() >= FOUND_MASS_NEEDS:
             return None
@@ -229,17 +229,17 @@ class Result:
 
     @property
     def compares_foreign(self) -> bool:
-        """A pair model compared texts that it was not made for.
+        """True where a pair model compared texts that it was not made for.
 
-        An embedded one knows the answers of embedded language models, and none that came along.
+        An embedded one is made for the answers of embedded language models, and not for given ones.
         """
-        asked, are_given = [], self.ask.samples is not None
+        used, are_given = [], self.ask.samples is not None
         if self.plan.asks("similarity"):
-            asked.append(self.comparer)
+            used.append(self.comparer)
         if self.plan.asks("nli") and self.nli is not None:
-            asked.append(self.nli)
+            used.append(self.nli)
         return any(
-            one.is_out_of_domain or (are_given and one.model_id == EMBEDDED) for one in asked
+            info.is_out_of_domain or (are_given and info.model_id == EMBEDDED) for info in used
         )
 
     @property
@@ -249,7 +249,7 @@ class Result:
         if self.compares_foreign:
             codes.append("similarity_out_of_domain")
         comes_in_waves = self.ask.sampling.stop_mass is not None and self.ask.samples is None
-        if comes_in_waves and any(ESTIMATORS[one].moves_with_samples for one in plan.estimators):
+        if comes_in_waves and any(ESTIMATORS[name].moves_with_samples for name in plan.estimators):
             codes.append("scores_move_with_samples")
         if self.evidence.truncated:
             codes.append("similarity_truncated")

@@ -1,4 +1,4 @@
-"""The one path of an ask: plan, check, cache or workers, statistics, scores, what they mean."""
+"""The one path of an ask: plan, check, cache or workers, statistics, scores, judgement."""
 
 import asyncio
 import time
@@ -42,9 +42,9 @@ from workers.protocol import Workers
 if TYPE_CHECKING:
     from workers.escalation import SecondModel
 
-# Of the time that is left, what a second model may take.
+# The share of the remaining time that a second model may take.
 _SHARE_FOR_SECOND = 0.9
-_SLOW = {name for name, one in ESTIMATORS.items() if one.takes_long}
+_SLOW = {name for name, row in ESTIMATORS.items() if row.takes_long}
 _ESTIMATORS, _PARTS = "estimators", "parts"
 
 
@@ -57,7 +57,7 @@ class Policy:
     """A deployment's limits, calibrator, and ways with an answer that does not pass.
 
     Attributes:
-        second_model: asked where an answer does not pass and the ask says so.
+        second_model: answers where an answer does not pass and the ask wants that.
         rejects_foreign: an answer to a prompt unlike those of the calibrator never passes.
         merges_system: system messages that a chat template refuses or leaves out go before the
             first user message.
@@ -90,7 +90,7 @@ class Scorer:
         return self.admission.num_waiting + self.workers.generator.num_waiting
 
     def deployment(self) -> Deployment:
-        """All that decides, beside an ask, what may be asked and what its scores mean."""
+        """All beside an ask that decides whether it is possible, and what its scores mean."""
         models, policy = models_of(self.workers), self.policy
         calibrator = self.calibrator.of(models)
         return Deployment(models, policy.limits, calibrator, policy.second_model is not None)
@@ -100,10 +100,10 @@ class Scorer:
         return available_statistics(ask, self.deployment())
 
     async def run(self, ask: Ask, on_token: OnToken | None = None) -> Result:
-        """As `_run` says; again with system messages merged, if the template does not take them.
+        """The result of an ask; run again with system messages merged, if a template refuses them.
 
         Raises:
-            CocoaError: see `models.errors`; every way in which an ask can end without a result.
+            CocoaError: see `models.errors`; each way in which an ask can end without a result.
         """
         try:
             return await self._run(ask, on_token)
@@ -119,7 +119,7 @@ class Scorer:
         """Answer, or score a given answer.
 
         `on_token` is called on the event loop with each token of the answer as it is written; their
-        texts join to the answer's. One that was not written for this ask alone comes whole.
+        texts join to the answer's. One that was not written for this ask alone comes as a whole.
         """
         began_at = time.monotonic()
         deployment = self.deployment()
@@ -131,23 +131,23 @@ class Scorer:
             work = Computation(plan, deployment, self.workers, thread, memory, self.observer)
             evidence, source = await self._obtain(work, on_token)
             if on_token is not None and source != "computed":
-                _tell_whole(evidence.subject.answer, on_token)
+                _stream_whole(evidence.subject.answer, on_token)
             parts, parts_s = await self._parts(work, evidence)
             if evidence.subject.is_reasoned:
                 is_reasoned = evidence.subject.answer.reasoning is not None
                 plan = plan.for_reasoned(answer=is_reasoned)
             scored_at = time.monotonic()
-            found = await self._score(plan, evidence, parts)
-            judgement = await self._judge(plan, work, evidence, found, source)
+            scoring = await self._score(plan, evidence, parts)
+            judgement = await self._judge(plan, work, evidence, scoring, source)
             score_s = time.monotonic() - scored_at
             escalation = await self._escalation(plan.ask, judgement, began_at)
         result = Result(
             plan=plan,
             generation=evidence.generation,
             evidence=evidence,
-            scores=found.scores,
-            reasons=found.reasons,
-            units=found.units,
+            scores=scoring.scores,
+            reasons=scoring.reasons,
+            units=scoring.units,
             source=source,
             judgement=judgement,
             escalation=escalation,
@@ -158,7 +158,7 @@ class Scorer:
             total_s=time.monotonic() - began_at,
             name=work.name,
         )
-        # Once whoever asked has it.
+        # Once the caller has it.
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
         return result
 
@@ -174,9 +174,9 @@ class Scorer:
         return result
 
     async def _obtain(self, work: Computation, on_token: OnToken | None) -> tuple[Evidence, Source]:
-        """Take statistics from the cache or compute them; tells which of the two it was.
+        """The evidence, from the cache or computed, and its source.
 
-        Only what is complete is ever put into the cache.
+        Only complete evidence is ever put into the cache.
         """
         plan, memory = work.plan, work.memory
         turn = self._turn(plan.ask, plan.num_rows)
@@ -215,7 +215,7 @@ class Scorer:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     async def _judge(
-        self, plan: Plan, work: Computation, evidence: Evidence, found: Scored, source: Source
+        self, plan: Plan, work: Computation, evidence: Evidence, scoring: Scored, source: Source
     ) -> Judgement:
         answer, generation = evidence.subject.answer, evidence.generation
         readings: Mapping[str, ProbeReading] = {}
@@ -230,15 +230,15 @@ class Scorer:
         # Its models may have been replaced meanwhile.
         if self.calibrator.of(models_of(self.workers)) is None:
             plan = replace(plan, calibrator=None)
-        about = partial(judge, plan, found, answer, readings=readings, warned=warned)
+        judged = partial(judge, plan, scoring, answer, readings=readings, warned=warned)
         if work.parts is None:
-            judgement = about()
+            judgement = judged()
         else:
-            judgement = await work.parts.aside(about, steps=work.parts.steps)
+            judgement = await work.parts.aside(judged, steps=work.parts.steps)
         if judgement.confidence is None:
             return judgement
-        uncertainty, is_new = found.scores[plan.primary], source == "computed"
-        has_shifted = self.calibrator.told(plan, uncertainty, is_new=is_new)
+        uncertainty, is_new = scoring.scores[plan.primary], source == "computed"
+        has_shifted = self.calibrator.observe(plan, uncertainty, is_new=is_new)
         return replace(judgement, has_shifted=has_shifted)
 
     async def _escalation(
@@ -261,8 +261,8 @@ class Scorer:
         return Escalation(second.model, text=text)
 
 
-def _tell_whole(answer: Sequence, on_token: OnToken) -> None:
-    """Tell an answer that was not written for this ask alone."""
+def _stream_whole(answer: Sequence, on_token: OnToken) -> None:
+    """Stream an answer, as one token, that was not written for this ask alone."""
     if answer.reasoning is not None:
         on_token(Token("", reasoning=answer.reasoning.text))
     on_token(Token(answer.text))

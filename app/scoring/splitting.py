@@ -22,7 +22,7 @@ async def split(
     limits: AskLimits,
     turn: Turn,
 ) -> Split:
-    """The claims of an answer, or why there are none; what was asked is charged to the caller.
+    """The claims of an answer, or a warning for none; the model's tokens are charged to the caller.
 
     Raises:
         CocoaError: the generator is gone, or busy; a reply that is no list of claims is no error.
@@ -41,21 +41,21 @@ async def split(
             async with turn():
                 reply = await generator.generate(request)
         except (InvalidRequest, EngineError, InvalidLogits):  # too long, or no JSON
-            if generator.info.no_grammar:  # as was found out just now
+            if generator.info.no_grammar:  # as this request has shown
                 return Split(None, warning="claims_unsupported"), None
             return Split(None, warning="claims_not_split"), None
         num_tokens = reply.prompt_tokens + reply.answer.num_written
         ask.caller.charge(num_tokens)
-        found = Split(claims_in(reply.answer.text), num_tokens)
-        if found.claims is None:
-            found = Split(None, num_tokens, "claims_not_split")
+        result = Split(claims_in(reply.answer.text), num_tokens)
+        if result.claims is None:
+            result = Split(None, num_tokens, "claims_not_split")
         if reply.identity != info.identity:
-            return found, None
-        return found, to_json(found)
+            return result, None
+        return result, to_json(result)
 
     if memory is None:
-        found, _ = await compute()
-        return found
+        result, _ = await compute()
+        return result
     name = split_name(ask.caller.namespace, info.identity, request)
-    found, _ = await memory.get_or_compute(name, None, decode_split, compute)
-    return found
+    result, _ = await memory.get_or_compute(name, None, decode_split, compute)
+    return result

@@ -1,6 +1,6 @@
-"""Pure: what an answer states, what an NLI model is asked about it, and its support.
+"""Pure: the statements of an answer, the pairs of an NLI model about them, and their support.
 
-Sentences of an answer and claims are both statements; they differ in where they come from only.
+Sentences of an answer and claims are both statements; they differ in their origin only.
 Without an NLI model they are compared by their words, as `added` compares answers.
 """
 
@@ -36,11 +36,11 @@ _LABELS = ("entailment", "contradiction")
 
 @dataclass(eq=False)
 class Statements:
-    """Sentences or claims of an answer, and what its samples say of them.
+    """Sentences or claims of an answer, and their support by its samples.
 
     Attributes:
         stated: by the answer; they are not compared yet.
-        samples: that the answer is none of. Equal ones are read once.
+        samples: those that are not the answer; equal ones are read once.
         token_ends: of the NLI model, of each distinct statement and sample; None compares words.
         question: that answer and samples answer; a statement may repeat its numbers, and its words
             say nothing.
@@ -87,13 +87,13 @@ class Statements:
         table = replace(table, rules=table.rules.of_texts_alone())
         units, warnings = self.stated.units, self.stated.warnings + self._shortened
         if self.samples and self._is_by_words:
-            units = tuple(supported(units, self._said(table, "entailment"), None))
+            units = tuple(supported(units, self._scores(table, "entailment"), None))
         elif self.samples:
-            denies = self._said(table, "contradiction")
-            compared = supported(units, self._said(table, "entailment"), denies)
+            denies = self._scores(table, "contradiction")
+            compared = supported(units, self._scores(table, "entailment"), denies)
             units = tuple(self._with_alternatives(compared, denies))
-        num_asked = 0 if self._is_by_words else self.num_pairs
-        return replace(self.stated, units=units, warnings=warnings, num_pairs=num_asked)
+        num_pairs = 0 if self._is_by_words else self.num_pairs
+        return replace(self.stated, units=units, warnings=warnings, num_pairs=num_pairs)
 
     def _read_chunks(self, token_ends: TokenEnds) -> None:
         """Chunks of samples are premises, statements hypotheses, as long as the model may read."""
@@ -110,17 +110,17 @@ class Statements:
                 self._chunks[sample].append(premise)
                 self._sentences[premise] = _within(sample, chunk, self.spans[sample])
 
-    def _read_words(self, asked: Asked) -> None:
+    def _read_words(self, question: Asked) -> None:
         """Each sentence of a sample is a chunk of its own."""
         self._hypotheses = [unit.text for unit in self.stated.units]
         for sample in dict.fromkeys(self.samples):
             self._chunks[sample] = _within(sample, (0, len(sample)), self.spans[sample])
-            self._sentences |= {one: [one] for one in self._chunks[sample]}
+            self._sentences |= {chunk: [chunk] for chunk in self._chunks[sample]}
         for text in (*self._hypotheses, *self._sentences):
-            self._added[text] = word_set(added(text, asked))
+            self._added[text] = word_set(added(text, question))
 
-    def _said(self, table: PairTable, label: str) -> list[Array]:
-        """Of each sample (C_m, U), the scores of its chunks for each statement."""
+    def _scores(self, table: PairTable, label: str) -> list[Array]:
+        """Scores (C_m, U) of the chunks of each sample for each statement."""
         of_sample = {}
         for sample, chunks in self._chunks.items():
             of_sample[sample] = self._values(chunks, table, label)
@@ -129,19 +129,19 @@ class Statements:
     def _with_alternatives(self, units: Sequence[Unit], denies: Sequence[Array]) -> list[Unit]:
         """The statements with what samples that deny them, (C_m, U) each, say instead.
 
-        Of the chunk that contradicts most, the sentence that is nearest to the statement is it.
+        That is the sentence nearest to the statement, of the chunk that contradicts it most.
         """
-        told = []
+        changed = []
         for index, unit in enumerate(units):
-            said: Counter[str | None] = Counter()
+            counts: Counter[str | None] = Counter()
             for sample in denied_by(unit):
                 chunk = self._chunks[self.samples[sample]][int(denies[sample][:, index].argmax())]
                 instead = _nearest(unit.text, self._sentences[chunk])
                 if instead != unit.text:
-                    said[instead] += 1
-            shares = {one: n / len(denies) for one, n in said.most_common(_MAX_ALTERNATIVES)}
-            told.append(replace(unit, alternatives=shares))
-        return told
+                    counts[instead] += 1
+            shares = {text: n / len(denies) for text, n in counts.most_common(_MAX_ALTERNATIVES)}
+            changed.append(replace(unit, alternatives=shares))
+        return changed
 
     def _read(self, text: str, span: Span, token_ends: TokenEnds) -> str:
         """The text of a span; its tokens are counted."""
@@ -175,26 +175,26 @@ def _by_rule(
     A sample supports what it says word for word, and denies it with other numbers or a negation in
     the same words. A chunk that lacks a number of the statement does not entail it.
     """
-    known, found = reading(question).numbers, dict[Pair, dict[str, float]]()
-    own = {one: reading(one) for one in statements}
-    of_sentences = {one: reading(one) for chunk in sentences.values() for one in chunk}
+    known, labels = reading(question).numbers, dict[Pair, dict[str, float]]()
+    of_statements = {text: reading(text) for text in statements}
+    of_sentences = {text: reading(text) for chunk in sentences.values() for text in chunk}
     for of_sample in chunks.values():
-        for statement, read in own.items():
+        for statement, read in of_statements.items():
             related = {}
             for chunk in of_sample:
                 related[chunk] = {
-                    relation_of_words(of_sentences[one], read) for one in sentences[chunk]
+                    relation_of_words(of_sentences[s], read) for s in sentences[chunk]
                 }
             is_said = any("same" in one for one in related.values())
             for chunk, relations in related.items():
                 numbers = [*known, *chain(*(of_sentences[s].numbers for s in sentences[chunk]))]
                 if is_said:
-                    found[chunk, statement] = {"entailment": 1.0, "contradiction": 0.0}
+                    labels[chunk, statement] = {"entailment": 1.0, "contradiction": 0.0}
                 elif "different" in relations:
-                    found[chunk, statement] = {"entailment": 0.0, "contradiction": 1.0}
+                    labels[chunk, statement] = {"entailment": 0.0, "contradiction": 1.0}
                 elif not covers(numbers, read.numbers):
-                    found[chunk, statement] = {"entailment": 0.0}
-    return found
+                    labels[chunk, statement] = {"entailment": 0.0}
+    return labels
 
 
 def _within(text: str, chunk: Span, sentences: Iterable[Span]) -> list[str]:
@@ -209,8 +209,8 @@ def _nearest(statement: str, sentences: Iterable[str]) -> str:
 
     Common are runs of two characters, as scripts without blanks have no words.
     """
-    own = _runs(statement)
-    return max(sentences, key=lambda one: jaccard(own, _runs(one)))
+    runs = _runs(statement)
+    return max(sentences, key=lambda sentence: jaccard(runs, _runs(sentence)))
 
 
 def _runs(text: str) -> set[str]:
@@ -228,9 +228,9 @@ def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]
     text, tokens = subject.answer.text, token_spans(subject.answer)
     units = []
     is_misquoted = False
-    for one in claims[:max_units]:
-        units.append(claim(one.text, one.quotes, text, tokens))
-        is_misquoted |= bool(one.quotes) and not units[-1].spans
+    for given in claims[:max_units]:
+        units.append(claim(given.text, given.quotes, text, tokens))
+        is_misquoted |= bool(given.quotes) and not units[-1].spans
     warnings = {"no_claims": not units, "quotes_not_found": is_misquoted}
     return _parts(tuple(units), warnings, is_whole=len(units) == len(claims))
 

@@ -1,7 +1,7 @@
 """Pure: the units of an answer, the texts that must be compared for them, and their scores.
 
 The definitions are those of `models.units`. Nothing here is stored: the pairs of texts are, by
-`app.scoring.pairs`, so that the units of an answer which is asked for again cost no model.
+`app.scoring.pairs`, so that the units of an answer that comes again cost no model.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from models.units.steps import Steps
 from models.units.tool_calls import as_value, names_of, schema_of
 from models.units.unit import PREDICTED, Unit, cut, summary
 
-# Why the statistics of tokens cannot be cut to a unit.
+# The reason why the statistics of tokens cannot be cut to a unit.
 TOKENS_UNKNOWN = "the texts of the answer's tokens are not known"
 _NO_PROBE = "no probe of whole answers is loaded for this model"
 
@@ -41,10 +41,10 @@ class Parts:
         units: in the order of the text.
         missing: what samples have and the answer lacks, by path, with its share of the samples; of
             fields only.
-        num_pairs: of a chunk and a statement that the NLI model is asked for; None of fields.
-        warnings: codes of what a reader of the units should know.
-        is_whole: whether there are no further units.
-        split_tokens: that a model read and wrote to split the answer; None where none was asked.
+        num_pairs: of a chunk and a statement that the NLI model scores; None of fields.
+        warnings: codes for readers of the units.
+        is_whole: there are no further units.
+        split_tokens: that a model read and wrote to split the answer; None where none did.
     """
 
     units: tuple[Unit, ...] = ()
@@ -60,8 +60,8 @@ class ScoredUnit:
     """A unit with its scores.
 
     Attributes:
-        estimator: whose value is the unit's uncertainty: that of its kind, or `consistency` for one
-            without tokens; None where none is defined for its kind.
+        estimator: of the unit's uncertainty: that of its kind, or `consistency` for one without
+            tokens; None where none is defined for its kind.
     """
 
     unit: Unit
@@ -105,19 +105,19 @@ class Scored:
 
 
 class Fields:
-    """The fields of an answer that is JSON, or calls tools, and what its samples say of them.
+    """The fields of an answer that is JSON, or calls tools, and their support by its samples.
 
     Args:
         subject: with its y* chosen. Equal samples are parsed and compared once.
         schema: that the answer follows; true where there is none.
-        max_units: that are told of one answer, and as many of what it lacks.
+        max_units: that are scored of one answer, and as many of those that it lacks.
         tools: that the model may call. An answer without calls may then be text.
 
     Attributes:
         pairs: of strings whose similarity `parts` reads, in both directions.
 
     Raises:
-        InvalidRequest: the schema is none, or comparing takes too many steps.
+        InvalidRequest: the schema is invalid, or comparing takes too many steps.
     """
 
     def __init__(
@@ -150,10 +150,10 @@ class Fields:
             known = {text: read(text) for text in set(subject.other_texts)}
             self._samples = [known[text] for text in subject.other_texts]
             try:
-                asked = string_pairs(self._answer, self._samples, schema, steps)
+                strings = string_pairs(self._answer, self._samples, schema, steps)
             except BadSchema as error:
                 raise InvalidRequest(str(error), field="json_schema") from None
-            for first, second in asked:
+            for first, second in strings:
                 self.pairs += [(first, second), (second, first)]
 
     def parts(self, table: PairTable) -> Parts:
@@ -182,13 +182,13 @@ class Fields:
 
 
 def unknown_pairs(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
-    """Those whose scores no rule tells, as they are compared."""
-    asked: dict[Pair, None] = {}
+    """The pairs that no rule scores, as they are compared."""
+    unknown: dict[Pair, None] = {}
     for first, second in pairs:
         first, second = rules.compared(first), rules.compared(second)
         if not rules.is_known(first, second):
-            asked[first, second] = None
-    return list(asked)
+            unknown[first, second] = None
+    return list(unknown)
 
 
 def as_read(parts: Parts, generation: Generation | None) -> Parts:
@@ -219,23 +219,23 @@ def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) 
     if answer.token_texts is None:
         unknown = dict.fromkeys(("answer_token_logprobs", "answer_token_entropies"), TOKENS_UNKNOWN)
         absent = {**unknown, **absent}
-    # What the whole answer lacks its parts lack, too; the reason is told once.
+    # What the whole answer lacks its parts lack, too; the reason is reported once.
     names = []
     for name in plan.unit_estimators:
         is_read = PREDICTED in needs([name])  # by a probe of its own
         if scores[name] is not None or is_read or name == plan.unit_primary:
             names.append(name)
     for unit in parts.units:
-        found = score(names, *cut(unit, statistics, absent), on_failure)
-        units.append(ScoredUnit(unit, _estimator_of(unit, plan, found[0]), *found))
-    told = units[1:]
-    comparable = [one for one in told if one.estimator == plan.unit_primary] or told
-    mean, greatest = summary([one.uncertainty for one in comparable])
+        values, why = score(names, *cut(unit, statistics, absent), on_failure)
+        units.append(ScoredUnit(unit, _estimator_of(unit, plan, values), values, why))
+    _, *others = units
+    comparable = [part for part in others if part.estimator == plan.unit_primary] or others
+    mean, greatest = summary([part.uncertainty for part in comparable])
     return Scored(scores, reasons, ScoredUnits(tuple(units), parts, mean, greatest))
 
 
 def _estimator_of(unit: Unit, plan: Plan, scores: Mapping[str, float | None]) -> str | None:
-    """Whose value is the uncertainty: of a unit without tokens what is known without them."""
+    """The estimator of a unit's uncertainty; of one without tokens that which reads none."""
     if not len(unit.tokens) and scores.get(OF_SUPPORT) is not None:
         return OF_SUPPORT
     return plan.unit_primary

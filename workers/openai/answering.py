@@ -27,7 +27,7 @@ from workers.refusals import Rejected
 
 # Tokens of a reasoning's tags, at most.
 _TAGS = 8
-# Why a sequence lacks what was wanted of it, by its field.
+# The reason why a sequence lacks a wanted field, by the field.
 _MISSING = {
     "token_logprobs": "the server told no log-probs",
     "token_entropies": "the server told no entropy of a token",
@@ -37,20 +37,20 @@ _NOT_APART = "the server does not tell the tokens of the answer from those of it
 
 
 class OpenAIRequest:
-    """One request at one server, whose listener is told the tokens that are streamed."""
+    """One request at one server; its listener receives the tokens that are streamed."""
 
     def __init__(self, calls: ModelCalls, request: GenerationRequest, listener: Listener) -> None:
         self._calls = calls
         self._can = calls.can
         self._request = request
         self._listener = listener
-        # Whether the server is told in its own way that a call has to come.
+        # True where a parameter of the server requires a call.
         self._holds_calls = calls.can.holds_calls(request)
         self._prompt = Prompt()
         self._seed = self._prompt_tokens = self._most = 0
         self._warnings: dict[str, None] = {}
         self._absent: dict[str, str] = {}
-        # Why log-probs of the answer, and of samples, were not read.
+        # The reason why log-probs were not read, of the answer (False) and of samples (True).
         self._unread: dict[bool, str] = {}
         self._readings: dict[str, records.ProbeReading] = {}
         self._form: AnswerForm = "literal"
@@ -65,32 +65,32 @@ class OpenAIRequest:
             Unreachable, Rejected, Failed: the server's.
         """
         began_at = time.monotonic()
-        can, asked = self._can, self._request
+        can, request = self._can, self._request
         self._seed = secrets.randbelow(2**53)
-        if asked.sampling.seed is not None:
-            self._seed = asked.sampling.seed
-        if any(asked.tops_of) and asked.num_tops and not can.raw_samples:
+        if request.sampling.seed is not None:
+            self._seed = request.sampling.seed
+        if any(request.tops_of) and request.num_tops and not can.raw_samples:
             raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
-        self._prompt = await render(self._calls, asked)
+        self._prompt = await render(self._calls, request)
         if self._prompt.as_message:
             self._warn("prompt_as_message")
-        if asked.grammar is not None:
-            asked = replace(asked, grammar=await for_tokens(self._calls, asked.grammar))
+        if request.grammar is not None:
+            request = replace(request, grammar=await for_tokens(self._calls, request.grammar))
         forms: Forms = {}
-        if not asked.num_drawn:
-            forms = await forms_of(self._calls, self._prompt, asked.answer)
-        self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
+        if not request.num_drawn:
+            forms = await forms_of(self._calls, self._prompt, request.answer)
+        self._request = self._fitted(request, max(map(len, forms.values()), default=0))
         self._most = self._request.sampling.max_new_tokens or 0
-        is_drawn = asked.answer is None and bool(can.no_greedy)
-        num = num_further(asked, None, ())
+        is_drawn = request.answer is None and bool(can.no_greedy)
+        num_drawn, num = request.num_drawn, num_further(request, None, ())
         if num and is_drawn:  # the first draw is the answer
-            samples = await self._draw(num, asked.num_drawn)
+            samples = await self._draw(num, num_drawn)
             answer = samples[0]
         else:
-            answer, samples = await together(self._answer(forms), self._draw(num, asked.num_drawn))
+            answer, samples = await together(self._answer(forms), self._draw(num, num_drawn))
         while num := num_further(self._request, answer, samples):
-            samples += await self._draw(num, asked.num_drawn + len(samples))
-        self._listener.tell_rest((answer, *samples)[asked.streamed])
+            samples += await self._draw(num, num_drawn + len(samples))
+        self._listener.tell_rest((answer, *samples)[request.streamed])
         if is_drawn:
             self._warn("answer_is_drawn")
         self._explain(answer, samples)
@@ -110,7 +110,7 @@ class OpenAIRequest:
         )
 
     def _explain(self, answer: records.Sequence, samples: list[records.Sequence]) -> None:
-        """The warnings, and the reasons for what is not what was wanted."""
+        """Add the warnings, and the reasons for what is missing."""
         law, takes = self._request.sampling, self._can.profile.takes
         if samples:
             for name, wanted in (("temperature", law.temperature), ("top_p", law.top_p)):
@@ -122,12 +122,12 @@ class OpenAIRequest:
                 self._warn("seed_not_heeded")
         if self._readings and answer.num_tokens == 1:
             self._warn("one_token_answer")
-        if any(one.out_of_domain for one in self._readings.values()):
+        if any(reading.out_of_domain for reading in self._readings.values()):
             self._warn("out_of_domain")
         if answer.reasoning is not None:  # probes are read over all that the server wrote
             self._absent |= dict.fromkeys(self._readings, _NOT_APART)
             self._readings = {}
-        written = [one for one in samples if not one.is_withheld]
+        written = [sample for sample in samples if not sample.is_withheld]
         for name in self._request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
             field = STATISTICS[name].field or ""
             sequences = [answer] if name in ANSWER_STATISTICS else written
@@ -138,17 +138,17 @@ class OpenAIRequest:
                     reason = self._unread.get(name in SAMPLE_STATISTICS, reason)
                 self._absent.setdefault(name, reason)
 
-    def _fitted(self, asked: GenerationRequest, num_answer: int) -> GenerationRequest:
+    def _fitted(self, request: GenerationRequest, num_answer: int) -> GenerationRequest:
         """The request with a `max_new_tokens` that fits the context."""
         # To score an answer the server must have room to write one token more.
         num_answer += num_answer > 0
         limits = {"the model's context": self._can.max_context_tokens}
-        request = fitted(self._prompt.num_tokens, num_answer, asked, limits)
-        num_new = request.sampling.max_new_tokens or 0
-        generates = asked.answer is None or asked.num_samples > 0
-        if generates and asked.sampling.max_new_tokens is None and num_new < DEFAULT_NEW_TOKENS:
+        fitting = fitted(self._prompt.num_tokens, num_answer, request, limits)
+        num_new = fitting.sampling.max_new_tokens or 0
+        generates = request.answer is None or request.num_samples > 0
+        if generates and request.sampling.max_new_tokens is None and num_new < DEFAULT_NEW_TOKENS:
             self._warn("max_new_tokens_clamped")
-        return request
+        return fitting
 
     async def _answer(self, forms: Forms) -> records.Sequence:
         if (answer := self._request.answer) is None:
@@ -156,8 +156,8 @@ class OpenAIRequest:
         if self._request.num_drawn:  # an earlier request has brought it
             return records.Sequence(answer.text, answer.text, 0, "given")
         wanted = self._request.statistics & ANSWER_STATISTICS
-        found = await score_given(self._calls, self._prompt, answer.text, forms, wanted)
-        sequence, self._form, absent = found
+        scored = await score_given(self._calls, self._prompt, answer.text, forms, wanted)
+        sequence, self._form, absent = scored
         self._absent |= absent
         if sequence.token_ids is not None and answer.append_eos and self._can.eos_id is None:
             self._warn("no_eos_logprob")
@@ -174,7 +174,7 @@ class OpenAIRequest:
         return await self._sequence(choice, 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
-        """The next samples of the request, those of before not among them."""
+        """The next samples of the request, without those drawn before."""
         if not num:
             return []
         seed = requests.first_seed(self._seed) + num_drawn
@@ -187,45 +187,45 @@ class OpenAIRequest:
     async def _drawn(
         self, body: Mapping[str, Any], num: int, seed: int, place: int
     ) -> list[Choice]:
-        """As many samples, with seeds one after the other, by as few calls as the server lets.
+        """So many samples, with consecutive seeds, by as few calls as the server allows.
 
         Args:
-            body: of one.
-            num: of them.
-            seed: of the first.
-            place: of the one that is streamed; none where it is not among them.
+            body: of one sample.
+            num: of samples.
+            seed: of the first one.
+            place: of the one that is streamed; beyond their places where none of them is.
         """
         most = self._can.profile.max_samples or num
         if num > most:
             drawing = []
             for first in range(0, num, most):
-                part = min(most, num - first), seed + first, place - first
-                drawing.append(self._drawn(body, *part))
-            return [told for drawn_at_once in await together(*drawing) for told in drawn_at_once]
+                size = min(most, num - first)
+                drawing.append(self._drawn(body, size, seed + first, place - first))
+            return [choice for choices in await together(*drawing) for choice in choices]
         call = requests.drawn(body, self._request.sampling, num=num, seed=seed)
         try:
-            found = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
+            choices = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
             is_of_prompt = refusal.code in TOO_LONG | FILTERED
             if num == 1 or is_of_prompt or refusal.status not in (400, 413, 422):
                 raise
             # Maybe they are too many for one call.
-            found = await self._drawn(body, num // 2, seed, place)
-        if (num_found := len(found)) < num:
-            self._can.draws_at_most(num_found)
-            found += await self._drawn(body, num - num_found, seed + num_found, place - num_found)
-        return found
+            choices = await self._drawn(body, num // 2, seed, place)
+        if (got := len(choices)) < num:
+            self._can.draws_at_most(got)
+            choices += await self._drawn(body, num - got, seed + got, place - got)
+        return choices
 
     def _body(self, index: int) -> dict[str, Any]:
-        """Of the answer, 0, or of samples."""
+        """The body of a call for the answer, 0, or for a sample."""
         can, request, wanted = self._can, self._request, self._wanted(index)
-        num_tops = request.num_tops * any(bool(one) == bool(index) for one in request.tops_of)
+        num_tops = request.num_tops * any(bool(text) == bool(index) for text in request.tops_of)
         mode, num_columns = "", 0
         if can.columns is not None and (not index or "token_entropies" in wanted):
             reads_probes = not index and bool(request.statistics & can.probes.keys())
             mode, num_columns = can.columns.mode(reads_probes=reads_probes)
         top: int | None = None
-        # Where it parts no reasoning itself, texts of tokens alone tell where one ends.
+        # Where it parts no reasoning itself, only texts of tokens show where one ends.
         is_parted_here = can.profile.tokenizes and can.tags is not None
         needs = mode or num_tops or is_parted_here or wanted - {"compared_text"}
         if needs and not self._other_law(index):
@@ -253,18 +253,18 @@ class OpenAIRequest:
         if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
             teller = Teller(self._request, place, self._listener, opened=opened)
-            told = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
-            reply = merged(told[0], has_ended=told[1])
+            stream = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
+            reply = merged(stream[0], has_ended=stream[1])
         else:
             reply = await self._calls.post(path, body, max_bytes)
-        found = read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
+        choices = read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
         usage = reply.get("usage") or {}
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
-        return replies.counted(usage, found, self._most)
+        return replies.counted(usage, choices, self._most)
 
     async def _sequence(self, choice: Choice, index: int) -> records.Sequence:
-        """The answer, 0, or a sample, of which the server tells this."""
+        """The record of a choice, which is the answer, 0, or a sample."""
         wanted, request = self._wanted(index), self._request
         opened = self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
@@ -303,23 +303,23 @@ class OpenAIRequest:
         return sequence
 
     def _uncovered(self, choice: Choice, sequence: records.Sequence) -> str:
-        """Why the tokens with log-probs are not those of the text, as far as anybody can tell."""
+        """The reason why the tokens with log-probs are surely not those of the text, or ""."""
         texts, text = choice.tokens, choice.text
         if sequence.reasoning is not None:
             texts, text = sequence.token_texts, sequence.text
         if sequence.refusal is not None or choice.logprobs is None:
             return ""
-        covered, num_untold = None, 0
+        covered, num_unlisted = None, 0
         if choice.token_ids is None:  # else special tokens may not be shown in the text
             covered = logprobs.are_of(texts, text, is_cut=choice.finish_reason == "length")
-            # Tokens that end a text, and that not every server tells.
-            num_untold = 1 + sum(map(len, self._request.sampling.stop))
+            # Tokens that end a text, and that not every server lists.
+            num_unlisted = 1 + sum(map(len, self._request.sampling.stop))
         if covered is None:
-            covered = choice.num_missing <= num_untold
+            covered = choice.num_missing <= num_unlisted
         return "" if covered else logprobs.UNCOVERED
 
     def _other_law(self, index: int) -> str:
-        """Why log-probs of the answer, 0, or of samples are not those that are wanted, or ""."""
+        """The reason why log-probs of the answer, 0, or of samples are of another law, or ""."""
         if none := self._can.no_logprobs(of_samples=index > 0):
             return none
         if self._request.grammar is None or self._holds_calls:
@@ -327,7 +327,7 @@ class OpenAIRequest:
         return self._can.profile.unmasked or ""
 
     def _wanted(self, index: int) -> frozenset[str]:
-        """Fields of the answer, 0, or of samples, that hold what is wanted of their tokens."""
+        """Fields of the answer, 0, or of samples, that hold the wanted statistics of tokens."""
         return fields_of(self._request.statistics, "samples" if index else "answer")
 
     def _warn(self, code: str) -> None:

@@ -1,4 +1,4 @@
-"""What one server is found to be and can do, by its profile and its trial, and what follows. Pure.
+"""One server by its profile and its trial, and the abilities that follow from them. Pure.
 
 Other modules call it `can`.
 """
@@ -17,15 +17,15 @@ from workers.openai.logprobs import Columns
 from workers.openai.profiles import Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
 
-# What nobody knows until a request needs it.
+# Of an ability that is not tried out before a request needs it.
 _NOT_KNOWN = "not known yet"
 # Groups of spellings are looked for among so many likeliest first tokens.
 _LEAST_FIRST_TOKENS = 5
-# Where a server says nothing of its context, it refuses what is too long itself.
+# Of a server that states none: it refuses by itself what is too long.
 UNKNOWN_CONTEXT = 1_048_576
 
-# By which other weights are noticed: the greedy answer to a fixed prompt, and the mean log-prob of
-# its tokens where they have any.
+# Of weights: the greedy answer to a fixed prompt, and the mean log-prob of its tokens, None where
+# these have none.
 Fingerprint = tuple[str, float | None]
 # Nats between the means of two answers of the same weights, at most.
 _MEANS_APART = 0.02
@@ -37,25 +37,25 @@ class OpenAIServer:
 
     Attributes:
         model_id: as it calls the model.
-        profile: how it is spoken to; what its refusals teach replaces it.
+        profile: of its kind, as its refusals have changed it.
         kind: its profile's name.
-        root: where it says that it has the model from; "" for none. Never told to anybody.
+        root: the source of the model that it names; "" for none. Never shown to anybody.
         version: of the server's program; "" where it does not say.
         max_context_tokens: of prompt and new tokens.
-        unsound: why the log-probs that it told when it was tried out were none; "" otherwise.
-        raw_greedy, raw_samples: whether a greedy answer's log-probs, and those of samples, are
-            those of the untouched distribution.
+        unsound: why the log-probs of its trial were invalid; "" otherwise.
+        raw_greedy, raw_samples: a greedy answer's log-probs, and those of samples, are those of
+            the untouched distribution.
         special_prefix: ids that every prompt begins with.
         eos_id: of the token that ends an answer; None where none was seen.
         columns: of the plugin; None without it.
-        reasons: whether its model was seen to reason; None until it was tried.
+        reasons: its model reasoned in its trial; None until then.
         tags: around its reasonings, where its texts show them.
         no_images: why it reads no images in chats; "" where it does.
         fingerprint: None where the same weights answer now so, now otherwise.
         probes: by the statistic that each predicts, those that its plugin reads.
         revision: of its weights, as the deployment says; None where it leaves that to the server.
-        is_routed: whether it is a router, behind which replicas come and go, and which may hide
-            some of what a server tells.
+        is_routed: it is a router, behind which replicas come and go, and which may hide some
+            fields of their replies.
     """
 
     model_id: str
@@ -88,17 +88,17 @@ class OpenAIServer:
 
     @property
     def reads_given(self) -> bool:
-        """Whether it tells log-probs of a text that exists already."""
+        """True where it returns log-probs of a text that exists already."""
         return self.profile.tokenizes and self.tells_logprobs
 
     @property
     def calls_tools(self) -> bool:
-        """Whether the server itself shows tools, and parts calls from text."""
+        """True where the server itself shows tools, and parts calls from text."""
         return self.profile.chats and not self.profile.tokenizes
 
     @property
     def no_reasoning_limit(self) -> str:
-        """Why it heeds no `max_reasoning_tokens`; "" where it may."""
+        """The reason why it heeds no `max_reasoning_tokens`; "" where it may."""
         if not self.reasons:
             return NO_REASONING
         none = "the server of the model takes no such bound"
@@ -106,12 +106,12 @@ class OpenAIServer:
 
     @property
     def no_greedy(self) -> str:
-        """Why each of its answers is a draw; "" where it answers greedily."""
+        """The reason why each of its answers is a draw; "" where it answers greedily."""
         fixed = "the server of the model fixes the temperature"
         return "" if self.profile.takes("temperature") else fixed
 
     def no_logprobs(self, *, of_samples: bool = False) -> str:
-        """Why log-probs of the untouched distribution cannot be had; "" where they can."""
+        """The reason for no log-probs of the untouched distribution; "" where there are."""
         if self.profile.logprobs is None:
             return self.unsound or _NO_LOGPROBS
         is_raw = self.raw_samples if of_samples else self.raw_greedy
@@ -119,16 +119,16 @@ class OpenAIServer:
 
     @property
     def tells_logprobs(self) -> bool:
-        """Whether an answer's log-probs can be had."""
+        """True where it returns log-probs of an answer."""
         return not self.no_logprobs()
 
     @property
     def heeds_seed(self) -> bool | None:
-        """Whether the same seed draws the same; None where nobody knows."""
+        """True where the same seed draws the same; None where that is not known."""
         return self.profile.heeds_seed if self.profile.takes("seed") else False
 
     def holds_calls(self, request: GenerationRequest) -> bool:
-        """Whether the answer has to be a call of a tool, which it is told in its own way."""
+        """True where the answer has to be a call of a tool, and a parameter requires that."""
         grammar = request.grammar
         is_required = request.tools and grammar is not None and grammar.kind == "json_schema"
         return self.calls_tools and bool(is_required)
@@ -137,13 +137,13 @@ class OpenAIServer:
     def identity(self) -> str:
         """Digest of all that decides its answers, as far as it can be known from outside.
 
-        Of a router: of what any way to the same servers tells, by the plugin's mark where there is
-        one, so that a calibration holds behind all of them.
+        Of a router: of what every way to the same servers shows, by the plugin's mark where there
+        is one, so that a calibration holds behind all of them.
         """
         text, mean = self.fingerprint or (None, None)
         answers = text, None if mean is None else round(mean, 2) + 0.0
         parts: list[Any] = [self.model_id, self.revision, self.raw_samples, self.raw_greedy]
-        parts.append(sorted(one.sha256 for one in self.probes.values()))
+        parts.append(sorted(probe.sha256 for probe in self.probes.values()))
         if self.is_routed:
             return digest_of("routed", *parts, self.columns or answers)
         parts += [self.root, self.max_context_tokens, self.profile.completes]
@@ -151,7 +151,7 @@ class OpenAIServer:
 
     @property
     def info(self) -> GeneratorInfo:
-        """What the service is told of it."""
+        """The record of it for the service."""
         absent, revision = self.absent, self.revision or self.identity[:12]
         if self.columns is not None:
             revision = self.columns.revision or revision
@@ -167,7 +167,7 @@ class OpenAIServer:
             max_context_tokens=self.max_context_tokens,
             probes=self.probes,
             absent=absent,
-            capabilities=self.told,
+            capabilities=self.capabilities,
             no_reasoning_limit=self.no_reasoning_limit,
             max_tops=max_tops,
             no_grammar=self.profile.no_grammar or "",
@@ -180,7 +180,7 @@ class OpenAIServer:
 
     @property
     def absent(self) -> dict[str, str]:
-        """Each statistic that it cannot supply, and why."""
+        """The reason for each statistic that it cannot supply."""
         none, too_few, no_entropies = self.no_logprobs(), "", ""
         if not self.profile.tokenizes and (self.profile.logprobs or 0) < _LEAST_FIRST_TOKENS:
             too_few = "the server tells too few likeliest tokens"
@@ -199,9 +199,9 @@ class OpenAIServer:
 
     @property
     def _no_probes(self) -> str:
-        """Why it has no reading of a probe; "" where it could, and may have no such probe."""
+        """The reason for no reading of any probe; "" where it reads probes, if not all."""
         if self.columns is None:
-            return f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_ASKED_BY_IDS}"
+            return f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_BY_IDS_ALONE}"
         if self.columns.no_light:
             return f"{_NO_HIDDEN_STATES}: {self.columns.no_light}"
         if self.columns.probes and not self.probes:
@@ -209,8 +209,8 @@ class OpenAIServer:
         return ""
 
     @property
-    def told(self) -> dict[str, str | int | bool | None]:
-        """What `GET /version` says of the server."""
+    def capabilities(self) -> dict[str, str | int | bool | None]:
+        """The fields of the server in `GET /version`."""
         profile, columns = self.profile, self.columns
         renamed = [f"{name}={new}" for name, new in profile.names.items() if new]
         left_out = [name for name, new in profile.names.items() if not new]
@@ -242,7 +242,7 @@ class OpenAIServer:
 
 
 def agree(one: Fingerprint, other: Fingerprint) -> bool:
-    """Whether the same weights may have given both."""
+    """True where the same weights may have given both."""
     if one[1] is None or other[1] is None:
         return one == other
     return one[0] == other[0] and abs(one[1] - other[1]) <= _MEANS_APART
@@ -256,8 +256,8 @@ _LOGPROBS = (
     "p_true_logprob",
 )  # fmt: skip
 _NO_LOGPROBS = "the server of the model tells no log-probs"
-_ASKED_BY_IDS = "which prompts of token ids alone reach"
+_BY_IDS_ALONE = "which prompts of token ids alone reach"
 _NO_ENTROPIES = (
-    f"the server of the model tells no entropies: they need the plugin cocoa-vllm, {_ASKED_BY_IDS}"
+    f"the server of the model tells no entropies: they need the plugin cocoa-vllm, {_BY_IDS_ALONE}"
 )
 _NO_HIDDEN_STATES = "the server of the model shows no hidden states to probes"

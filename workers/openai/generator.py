@@ -1,7 +1,7 @@
 """A `Generator` over OpenAI-compatible servers that all hold the same model.
 
-What a server is, is looked at before it is first asked (`workers.openai.trial`), and again whenever
-it may have become another one: after it was away, after a new connection, and every now and then.
+Each server is tried out before its first request (`workers.openai.trial`), and again whenever it
+may have become another one: after it was away, after a new connection, and every now and then.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from workers.upstream import RemoteWorker, Resolve, Upstream, addresses, prompt_
 from workers.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")
-Ask = Callable[[ModelCalls], Awaitable[Reply]]
+Exchange = Callable[[ModelCalls], Awaitable[Reply]]
 
-# By which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on, know whose
-# calls share a queue.
+# The header by which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on,
+# know whose calls share a queue.
 FAIRNESS = "x-llm-d-inference-fairness-id"
 
 
@@ -82,25 +82,25 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         check_hidden_layers(request, num_layers=0)
         listener = Listener(on_token)
 
-        async def ask(calls: ModelCalls) -> Generation:
+        async def exchange(calls: ModelCalls) -> Generation:
             check_heeded(calls.can, request)
             return await OpenAIRequest(calls, request, listener).run()
 
-        return await self._ask(request, ask, listener.has_heard_nothing)
+        return await self._send(request, exchange, listener.has_heard_nothing)
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        async def ask(calls: ModelCalls) -> FirstTokenReply:
+        async def exchange(calls: ModelCalls) -> FirstTokenReply:
             logprobs = await first_tokens(calls, request, groups)
             return FirstTokenReply(tuple(logprobs), calls.can.identity)
 
-        return await self._ask(request, ask, lambda: True)
+        return await self._send(request, exchange, lambda: True)
 
-    async def _ask(
-        self, request: GenerationRequest, ask: Ask[Reply], may_repeat: Callable[[], bool]
+    async def _send(
+        self, request: GenerationRequest, exchange: Exchange[Reply], may_repeat: Callable[[], bool]
     ) -> Reply:
-        """What one of the servers answers; every failure is one of `models.errors`."""
+        """The reply of one of the servers; each failure is one of `models.errors`."""
         until, key = deadline_of(request.timeout_s), prompt_key(request)
         # For routers between here and the servers, and for their logs.
         headers = {SESSION_HEADER: session_of(key), **self._own_headers()}
@@ -117,7 +117,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                 headers=headers,
             )
             await find_out(calls, request, self._learning)
-            return await ask(calls)
+            return await exchange(calls)
 
         try:
             async with in_time(request.timeout_s):
@@ -128,7 +128,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
             raise errors.EngineError(f"the server of the model failed: {error}") from None
 
     def _refusal(self, request: GenerationRequest, error: Rejected) -> errors.CocoaError:
-        """What a server means that does not take a request; it is not quoted."""
+        """The error that a server's refusal means; the refusal is not quoted."""
         field = "messages" if request.prompt is None else "prompt"
         if error.code in TOO_LONG:
             message = "prompt and new tokens exceed the model's context"

@@ -1,4 +1,4 @@
-"""Schemas and grammars at a server: how they are asked for, and what they are there."""
+"""Schemas and grammars at a server: fields of a body for them, and a trial of their effect."""
 
 import json
 from asyncio import Lock
@@ -23,7 +23,7 @@ _NO_LARK = (
     "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
     "--structured-outputs-config.backend guidance"
 )
-# What the server is held to while a schema is tried out: nobody answers the question so by chance.
+# The only valid value of the schema that is tried out: no model answers the question so by chance.
 _VALUE = '{"word":"cocoa"}'
 _SCHEMA = {
     "type": "object",
@@ -51,7 +51,7 @@ def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
 
 
 def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
-    """What a body says that asks for texts under a grammar."""
+    """The fields of a body for texts under a grammar."""
     if grammar.kind != "json_schema":
         return {"structured_outputs": {"grammar": grammar.source}}
     schema = json.loads(grammar.source)
@@ -64,7 +64,7 @@ def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[s
 
 
 async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
-    """A grammar in which marks that are tokens of the server's are."""
+    """The grammar, with marks that are single tokens of the server as these tokens."""
     if grammar.kind == "json_schema" or not calls.can.profile.tokenizes:
         return grammar
     pieces = await together(*(tokenize(calls, mark) for mark in MARKS))
@@ -78,7 +78,7 @@ def check_followed(request: GenerationRequest, text: Sequence, *, is_call: bool)
         return
     if is_call:
         calls = read(text.text, names_of(request.tools))
-        if not any(isinstance(one, Call) for one in calls):
+        if not any(isinstance(block, Call) for block in calls):
             raise EngineError("the server of the model has not called the tool that it had to")
     elif request.grammar.kind == "json_schema":
         try:
@@ -89,12 +89,12 @@ def check_followed(request: GenerationRequest, text: Sequence, *, is_call: bool)
 
 
 async def find_out(calls: ModelCalls, request: GenerationRequest, one_by_one: Lock) -> None:
-    """Find out what a schema is to a server, once a request needs that and nobody knows it yet."""
+    """Try out whether a server follows schemas, once a request needs that and it is not known."""
     can = calls.can
     if not _is_unknown(can, request):
         return
     async with one_by_one:
-        if not _is_unknown(can, request):  # another request has found it out
+        if not _is_unknown(can, request):  # another request has tried it out
             return
         top = min(can.profile.logprobs or 0, 1) if can.tells_logprobs else None
         reason, choice = await _held(calls, top)
@@ -104,16 +104,16 @@ async def find_out(calls: ModelCalls, request: GenerationRequest, one_by_one: Lo
 
 
 def _is_unknown(can: OpenAIServer, request: GenerationRequest) -> bool:
-    """Whether a request is of a schema, and it has not been tried out what that is there."""
+    """True where a request has a schema, and the server's ways with one are not known yet."""
     grammar, known = request.grammar, can.profile
     if grammar is None or grammar.kind != "json_schema" or can.holds_calls(request):
         return False
-    is_refused = known.is_hosted and known.logprobs is None  # which tells as much
+    is_refused = known.is_hosted and known.logprobs is None  # which is as good as a trial
     return not is_refused and (known.no_grammar is None or known.unmasked is None)
 
 
 def _unmasked(choice: Choice | None) -> str:
-    """Why log-probs of the text that had to come are not those among what was allowed, or ""."""
+    """The reason why log-probs of a forced text are not over the allowed tokens alone, or ""."""
     if choice is None or (choice.logprobs is None and not choice.unsound):
         return _NO_LOGPROBS
     tokens, logprobs = choice.tokens or (), choice.logprobs
@@ -124,26 +124,26 @@ def _unmasked(choice: Choice | None) -> str:
 
 
 async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]:
-    """Why it does not follow a schema that has one text, "" where it does; and its last answer.
+    """The reason why it follows no schema of one text, "" where it does; and its last answer.
 
-    `top` is how many likeliest tokens are asked for with it; None for no log-probs.
+    `top` likeliest tokens are requested with it; None for no log-probs.
     """
     reason, choice = NO_FORMAT, None
     prompt = await question(calls, HOUSE)
     # Some begin behind a reasoning, which is closed at once where that is possible.
-    for one in (prompt, *await closed(calls, prompt)):
-        held = under_grammar(calls.can, one, grammar_of(_SCHEMA))
-        told = await calls.try_complete(one, held, max_tokens=_NUM_TOKENS, top=top)
-        if told is None:
+    for asking in (prompt, *await closed(calls, prompt)):
+        held = under_grammar(calls.can, asking, grammar_of(_SCHEMA))
+        answer = await calls.try_complete(asking, held, max_tokens=_NUM_TOKENS, top=top)
+        if answer is None:
             break
-        reason, choice = _IGNORED, told
-        if _is_held(told.text):
-            return "", told
+        reason, choice = _IGNORED, answer
+        if _is_held(answer.text):
+            return "", answer
     return reason, choice
 
 
 def _is_held(text: str) -> bool:
-    """Whether an answer is the one valid value, as far as it came; a reasoning aside.
+    """True where an answer is the only valid value, as far as it came; a reasoning aside.
 
     A model may fill its tokens with the blanks that JSON leaves open.
     """

@@ -1,4 +1,4 @@
-"""Numbers that a server tells with its tokens: log-probs, if they can be any, and columns. Pure.
+"""Numbers that a server returns with its tokens: log-probs, if they are valid, and columns. Pure.
 
 Columns are those of the plugin `cocoa-vllm` (docker/vllm/README.md), among the likeliest tokens, by
 the names of ids that no vocabulary has.
@@ -18,14 +18,14 @@ from workers.probe_reading import is_sound
 from workers.protocol import ProbeInfo
 from workers.standing import ChangedModel
 
-# T times the likeliest tokens of a place, by name; None where a server tells none.
+# T times the likeliest tokens of a place, by name; None where a server returns none.
 Tops = Sequence[Mapping[str, float]] | None
 
 FORMAT, FIRST_ID = 2, 2_000_000_000
 _MARK, ENTROPY, _FIRST_PROBE = 0, 1, 2
 # Of an `identity`: columns beside those of probes, and hexadecimal digits of one.
 LEAST_IDENTITY, _DIGITS = 6, 6
-# What begins the name of a column, and of no token.
+# The beginning of the name of each column, and of no token.
 _COLUMN = f"token_id:{FIRST_ID // 1000}"
 # In place of a number that is not finite; vLLM and OpenAI write it in place of the log-prob of what
 # has no probability.
@@ -53,11 +53,11 @@ NO_LIGHT = {
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the plugin is where a server has it.
+    """The plugin of a server.
 
     Attributes:
         mark: changes with weights and probes.
-        revision: of the weights, its first digits; "" where it knows none.
+        revision: of the weights, its first digits; "" where the plugin knows none.
         probes: first digits of their sha256, in the order of their columns.
         no_light: why there are no probes' columns; "" where there are.
     """
@@ -68,16 +68,16 @@ class Columns:
     no_light: str = ""
 
     def places(self, known: Mapping[str, ProbeInfo]) -> dict[str, int]:
-        """Which of its probes each known one is, by the statistic that it predicts."""
-        found: dict[str, int] = {}
+        """The index of each known probe among the plugin's, by the statistic that it predicts."""
+        places: dict[str, int] = {}
         for name, probe in known.items():
             for place, digits in enumerate(self.probes):
                 if probe.sha256.startswith(digits):
-                    found.setdefault(name, place)
-        return found
+                    places.setdefault(name, place)
+        return places
 
     def mode(self, *, reads_probes: bool) -> tuple[str, int]:
-        """What a request opts into, and how many columns it has.
+        """The mode that a request opts into, and the number of its columns.
 
         Each has at least the mark and entropies, by which other weights are noticed.
         """
@@ -99,7 +99,7 @@ class Columns:
             raise InvalidLogits("the language model returned NaN or infinite logits")
 
     def readings(self, tops: Tops, known: Mapping[str, ProbeInfo]) -> dict[str, ProbeReading]:
-        """What the last token says that each known probe reads of the whole answer.
+        """Each known probe's reading of the whole answer, by the columns of the last token.
 
         A reading that is no number, or out of its range, is left out.
         """
@@ -117,12 +117,12 @@ class Columns:
 
 
 def identity_in(tops: Tops) -> Columns | None:
-    """What the reply to mode "identity" says; None where it says nothing, or in another format."""
+    """The plugin by a reply to mode "identity"; None where there is none, or of another format."""
     first = tops[0] if tops else {}
-    told = [round(first[name]) for name in map(_name, range(len(first))) if name in first]
-    if len(told) < LEAST_IDENTITY or told[1] != FORMAT:
+    values = [round(first[name]) for name in map(_name, range(len(first))) if name in first]
+    if len(values) < LEAST_IDENTITY or values[1] != FORMAT:
         return None
-    mark, _, light, _, *digits = told
+    mark, _, light, _, *digits = values
     words = "".join(f"{one:0{_DIGITS}x}" for one in digits)
     revision, *probes = [words[i : i + 2 * _DIGITS] for i in range(0, len(words), 2 * _DIGITS)]
     if not revision.strip("0"):
@@ -151,12 +151,12 @@ def _name(index: int) -> str:
 def unsound(
     logprobs: Array, tokens: Sequence[str] = (), tops: Iterable[Mapping[str, float]] = ()
 ) -> str:
-    """Why these are no log-probs of a text's tokens; "" where they may be.
+    """The reason why these are no log-probs of a text's tokens; "" where they may be.
 
     Args:
         logprobs: (T,) of the chosen ones, NaN where there is none.
-        tokens: (T,) what they are called.
-        tops: T times those of the likeliest, by name; nothing where they are not told.
+        tokens: (T,) names of these.
+        tops: T times those of the likeliest, by name; nothing where there are none.
     """
     if not ((logprobs > MISSING) & (logprobs <= LOGPROBS[1])).all():
         return NO_NUMBER
@@ -173,14 +173,14 @@ def unsound(
 
 
 def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | None:
-    """Whether tokens have these texts join to the text, blanks aside; None where nobody can tell.
+    """True where tokens' texts join to the text, blanks aside; None where that cannot be decided.
 
-    What ended a text, a last token or stop string, is no part of it.
+    A last token or stop string that ended the text is no part of it.
 
     Args:
-        texts: (T,) of the tokens, as the server tells them; None where it does not.
+        texts: (T,) of the tokens, as the server returns them; None where it does not.
         text: that they should be of.
-        is_cut: whether it ended at its limit, so that nothing stands behind it.
+        is_cut: it ended at its limit, so that nothing stands behind it.
 
     >>> are_of([" is", " in", " India", "."], "It is in India.", is_cut=False)
     False

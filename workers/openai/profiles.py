@@ -1,4 +1,4 @@
-"""How servers are spoken to: what is known of their kinds, one row each, and what they teach. Pure.
+"""Profiles of servers: one row for each known kind, and how a refusal changes one. Pure.
 
 A row says what the makers document. Whatever a server refuses all the same is learnt from its
 refusal, and what numbers stand on is tried out (`workers.openai.trial`).
@@ -16,7 +16,7 @@ from workers.refusals import Rejected
 TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 # The codes by which they say that a filter does not let it pass.
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
-# What would make another distribution of the model's, where a server has a default for it.
+# Neutral values of parameters that change the distribution, for servers with other defaults.
 NEUTRAL: Mapping[str, float] = MappingProxyType(
     {
         "min_p": 0.0,
@@ -37,7 +37,7 @@ _RENAMED = {"max_tokens": "max_completion_tokens"}
 _LAW = ("temperature", "top_p", "stop", "seed")
 _EXTRAS = ("top_k", *NEUTRAL)
 LOGPROBS = ("logprobs", "top_logprobs")
-# How many likeliest tokens to ask for where more are refused; None for no log-probs at all.
+# The number of likeliest tokens to request where more are refused; None for no log-probs at all.
 _FEWER: Mapping[int, int | None] = {20: 10, 10: 5, 5: 1, 1: 0, 0: None}
 _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
 
@@ -47,29 +47,29 @@ class Profile:
     """One kind of server, or one server as far as it is known by now.
 
     Attributes:
-        hosts: what the names of its hosts end in.
-        owners: what it calls the owner of its models in their list.
-        models: beginnings of the names of models that it is about; none for all.
-        look: path by which it says what it is, and a field that it has there.
-        lists: whether its list of models has what can be asked.
+        hosts: endings of the names of its hosts.
+        owners: its names for the owner of its models in their list.
+        models: beginnings of the names of its models; none for all.
+        look: path that describes it, and a field of the reply.
+        lists: its list of models has those that can be requested.
         prefix: of its paths, in place of `/v1`.
         key_header: that carries the key, in place of `Authorization`.
-        completes, chats: whether it has the endpoint, and tells there what it tells at all.
-        tokenizes: whether it renders and tokenizes prompts, takes and gives token ids.
-        names: parameters that it calls otherwise; "" for one that it takes not at all.
+        completes, chats: it has the endpoint, with all that it returns at all.
+        tokenizes: it renders and tokenizes prompts, takes and returns token ids.
+        names: its own names of parameters; "" for one that it does not take.
         neutral: of `NEUTRAL`, those that it takes.
         max_samples: of one call; 0 for any number.
-        logprobs: the most likeliest tokens that it tells beside the chosen one; None for no
+        logprobs: the most likeliest tokens that it returns beside the chosen one; None for no
             log-probs at all.
-        heeds_seed: whether the same seed draws the same; None where nobody knows.
-        schema_of_texts: what completions call a schema; "" for `response_format`, as in chats.
+        heeds_seed: the same seed draws the same; None where that is not known.
+        schema_of_texts: the name of a schema in completions; "" for `response_format`, as in chats.
         no_grammar: why it holds no text to a schema; "" where it does, None until it was tried.
         unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
             tokens that the schema allows, None until it was tried.
-        reasons: whether its models may, as far as its makers say.
-        bounds_reasoning, reads_hints: whether it heeds `max_reasoning_tokens`, and what llguidance
+        reasons: its models may reason, as far as its makers say.
+        bounds_reasoning, reads_hints: it heeds `max_reasoning_tokens`, and what llguidance
             adds to schemas, which others refuse, or hold a text to nothing for.
-        is_hosted: whether calls cost money: it is asked as little as can be.
+        is_hosted: calls cost money, and are as few as can be.
         taken: parameters that it has taken.
     """
 
@@ -103,20 +103,20 @@ class Profile:
         return {self.key_header: shown} if key else {}
 
     def takes(self, name: str) -> bool:
-        """Whether it may be sent this parameter."""
+        """True where it may be sent this parameter."""
         return self.names.get(name) != ""
 
     def spoken(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A body as the server takes it."""
-        said: dict[str, Any] = {}
+        spoken: dict[str, Any] = {}
         for name, value in body.items():
             if name in LOGPROBS and self.logprobs is None:
                 continue
             if name in LOGPROBS and value is not True and "vllm_xargs" not in body:
                 value = min(value, self.logprobs or 0)
             if (known := self.names.get(name, name)) and (name, value) != ("top_logprobs", 0):
-                said[known] = value
-        return said
+                spoken[known] = value
+        return spoken
 
     def after(self, body: Mapping[str, Any]) -> "Profile":
         """The same once it has taken a body."""
@@ -124,16 +124,16 @@ class Profile:
         return replace(self, taken=self.taken | new) if new else self
 
     def refuses_here(self, refusal: Rejected, body: Mapping[str, Any]) -> bool:
-        """Whether a server that tells log-probs refuses them to this body, as some do to streams.
+        """True where a server that returns log-probs refuses them here, as some do to streams.
 
-        It was asked for so many before.
+        It has taken a body with them before.
         """
         if "logprobs" not in self.taken or "logprobs" not in self.spoken(body):
             return False
         return refusal.status == 403 or not refusal.named.isdisjoint(LOGPROBS)
 
     def taught(self, refusal: Rejected, body: Mapping[str, Any]) -> "Profile | None":
-        """What may go through instead; None where the refusal teaches nothing.
+        """The profile after a refusal; None where the refusal teaches nothing.
 
         A refusal that names a parameter has it renamed, lowered or left out; one that names none
         has what the server has never taken left out.
@@ -145,7 +145,7 @@ class Profile:
         if refusal.code in TOO_LONG | FILTERED or refusal.status not in (400, 403, 422):
             return None
         if refusal.status == 403:
-            return self._telling(None, body)
+            return self._with_logprobs(None, body)
         if not refusal.named:
             return self._without_new(body)
         meant = {new or name: name for name, new in self.names.items()}
@@ -154,12 +154,12 @@ class Profile:
         return next(filter(None, learnt), None)
 
     def _without(self, name: str, code: str, body: Mapping[str, Any]) -> "Profile | None":
-        """What takes no parameter of this name."""
+        """The profile with this parameter renamed, lowered or left out; None where it cannot be."""
         if name in LOGPROBS:
             fewer = self._fewer(body)
             if code in _UNSUPPORTED:
                 fewer = 0 if name == "top_logprobs" else None
-            return self._telling(fewer, body)
+            return self._with_logprobs(fewer, body)
         if name in self.names or name not in (*_RENAMED, *_LAW, *_EXTRAS):
             return None
         is_of_value = name in self.taken or (name == "temperature" and body[name] > 1.0)
@@ -168,24 +168,24 @@ class Profile:
         return replace(self, names={**self.names, name: _RENAMED.get(name, "")})
 
     def _without_new(self, body: Mapping[str, Any]) -> "Profile | None":
-        """What leaves out something that it has never taken."""
+        """The profile without parameters that the server has never taken; None where it has all."""
         new = {name for name in body.keys() - self.taken if self.takes(name)}
         for unsure in (new.intersection(_EXTRAS), new.intersection({"seed"})):
             if unsure:
                 return replace(self, names={**self.names, **dict.fromkeys(unsure, "")})
-        return self._telling(self._fewer(body), body) if new.intersection(LOGPROBS) else None
+        return self._with_logprobs(self._fewer(body), body) if new.intersection(LOGPROBS) else None
 
-    def _telling(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
-        """What tells so many likeliest tokens; None where the body asks for none."""
+    def _with_logprobs(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
+        """The profile with so many likeliest tokens; None where the body requests none."""
         return replace(self, logprobs=logprobs) if "logprobs" in self.spoken(body) else None
 
     def _fewer(self, body: Mapping[str, Any]) -> int | None:
-        """The next smaller number of likeliest tokens than a body asks for."""
+        """The next smaller number of likeliest tokens than a body requests."""
         sent = self.spoken(body)
-        told = sent.get("logprobs", 0)
-        if told is True:
-            told = sent.get("top_logprobs", 0)
-        return 20 if told > 20 else _FEWER.get(told)
+        num = sent.get("logprobs", 0)
+        if num is True:
+            num = sent.get("top_logprobs", 0)
+        return 20 if num > 20 else _FEWER.get(num)
 
 
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:
@@ -215,7 +215,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             owners=("llamacpp",), look=("/props", "build_info"), neutral=_OF_LLAMA,
             schema_of_texts="json_schema", unmasked=UNMASKED,
         ),
-        # Its completions tell no log-probs, and put a prompt into the template of chats as well.
+        # Its completions return no log-probs, and put a prompt into the template of chats as well.
         "ollama": Profile(
             owners=("library",), look=("/api/version", "version"), completes=False,
             names={"top_k": ""}, max_samples=1,
@@ -270,9 +270,9 @@ def by_host(url: str, model: str) -> str:
 
 
 def by_entry(entry: Mapping[str, Any]) -> str:
-    """The profile of a server that lists its model so; the generic one where that tells nothing."""
+    """The profile of a server that lists its model so; the generic one where that shows none."""
     for name, profile in PROFILES.items():
         if entry.get("owned_by") in profile.owners:
             return name
-    # What no other server says of its models.
+    # A field that no other server lists.
     return "vllm" if entry.get("max_model_len") else GENERIC

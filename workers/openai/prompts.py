@@ -1,4 +1,4 @@
-"""What a request asks of a server, in the server's own way."""
+"""Prompts of requests as a server takes them, and calls that fit their bodies to its profile."""
 
 import json
 import logging
@@ -37,7 +37,7 @@ _RESERVED = frozenset(
     | {"return_tensors", "return_assistant_tokens_mask", "tokenizer_kwargs", "raise_exception"}
     | {"bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"}
 )
-# Tokens at a prompt's end that tell how it ends.
+# Tokens at a prompt's end that suffice to see how it ends.
 TAIL = 4
 
 
@@ -53,10 +53,10 @@ _TOKENS, _TEXT = TypeAdapter(_Tokens), TypeAdapter(_Text)
 
 
 class ModelCalls(Calls):
-    """Calls whose bodies are spoken as the server takes them; what it refuses teaches how.
+    """Calls whose bodies are fitted to the profile of a server, which its refusals change.
 
     Attributes:
-        can: what the server can do.
+        can: the server and its abilities.
     """
 
     def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
@@ -64,24 +64,24 @@ class ModelCalls(Calls):
         self.can = can
 
     async def complete(
-        self, prompt: Prompt, num: int = 1, further: Mapping[str, Any] | None = None, **asked: Any
+        self, prompt: Prompt, num: int = 1, further: Mapping[str, Any] | None = None, **options: Any
     ) -> list[Choice]:
-        """So many choices of a reply to what `completion` asks, and to `further` parameters."""
-        body = {**completion(self.can, prompt, **asked), **(further or {})}
+        """`num` choices of a reply to a `completion` with `options` and `further` parameters."""
+        body = {**completion(self.can, prompt, **options), **(further or {})}
         return read_choices(await self.post(prompt.path, body), num)
 
     async def try_complete(
-        self, prompt: Prompt, further: Mapping[str, Any] | None = None, **asked: Any
+        self, prompt: Prompt, further: Mapping[str, Any] | None = None, **options: Any
     ) -> Choice | None:
         """The choice of such a reply; None where the server takes no such body, or fails.
 
-        That it takes no such body is no news for the log.
+        Its refusal is logged at DEBUG.
         """
         quiet = copy(self)
         quiet.level_of_rejections = logging.DEBUG
         self.num_posts += 1
         try:
-            [choice] = await quiet.complete(prompt, 1, further, **asked)
+            [choice] = await quiet.complete(prompt, 1, further, **options)
         except (Rejected, Failed):
             return None
         return choice
@@ -90,7 +90,7 @@ class ModelCalls(Calls):
         return await super().get(self._at(path))
 
     async def _posted(self, path: str, body: Mapping[str, Any], read: Read[Reply]) -> Reply:
-        """What is read once the server is spoken to as it wants; raises its first refusal."""
+        """The reply to the body as servers take it; raises the first refusal if none is taken."""
         known = at_first = self.can.profile
         first: Exception | None = None
 
@@ -121,13 +121,13 @@ class ModelCalls(Calls):
         return path
 
 
-async def token_ids(calls: Calls, **asked: Any) -> tuple[int, ...]:
-    """What `/tokenize` answers, if it is that."""
-    return tuple(read(_TOKENS, await calls.post("/tokenize", asked), "its token ids")["tokens"])
+async def token_ids(calls: Calls, **body: Any) -> tuple[int, ...]:
+    """Token ids in the reply of `/tokenize` to a body."""
+    return tuple(read(_TOKENS, await calls.post("/tokenize", body), "its token ids")["tokens"])
 
 
 async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
-    """What the server is asked for a request.
+    """The prompt of a request as the server takes it.
 
     Raises:
         ChatTemplateError: it takes no messages, or its template refuses these, or leaves one out.
@@ -165,14 +165,14 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
 
 
 def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]:
-    """What a body says of tools; a grammar that is a schema of one call asks for one."""
+    """The fields of a body for tools; a grammar that is a schema of one call requires one."""
     if not request.tools:
         return {}
     sent: dict[str, Any] = {"tools": list(request.tools)}
     if can.holds_calls(request) and request.grammar is not None:
         schema = json.loads(request.grammar.source)  # see `tool_calls.schema_of_one`
         branches = schema.get("anyOf", [schema])
-        allowed = [one["properties"]["name"]["const"] for one in branches]
+        allowed = [branch["properties"]["name"]["const"] for branch in branches]
         sent["tool_choice"] = "required"
         if len(allowed) == 1 < len(request.tools):
             sent["tool_choice"] = {"type": "function", "function": {"name": allowed[0]}}
@@ -210,17 +210,17 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
 
 
 async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
-    """Refuse tools where the template shows none, or writes calls so that nobody reads them."""
+    """Refuse tools where the template shows none, or writes calls that are not read here."""
     name = f"f{secrets.token_hex(4)}"
     chat = tuple(example(name))
     with suppress(ChatTemplateError):
         # One after the other: a new connection would have the server tried out again.
         plain = await _render_chat(calls, replace(request, messages=chat[:1], tools=()))
-        asked = await _render_chat(calls, replace(request, messages=chat[:1]))
+        offered = await _render_chat(calls, replace(request, messages=chat[:1]))
         called = replace(request, messages=chat)
         ids = await _render_chat(calls, called, add_generation_prompt=False)
-        if len(asked) > len(plain):
-            prompt, rendered = await detokenize(calls, asked), await detokenize(calls, ids)
+        if len(offered) > len(plain):
+            prompt, rendered = await detokenize(calls, offered), await detokenize(calls, ids)
             if reads_back(prompt, rendered, name):
                 return
     message = "the chat template of the model's server takes no tools, or writes calls in a format"

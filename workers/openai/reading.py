@@ -1,4 +1,4 @@
-"""What a server says of texts that nobody asks it to write: given answers, and next tokens."""
+"""Log-probs of texts that a server does not write: given answers, and next tokens."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from workers.openai.requests import Prompt
 
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
 _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"
-# Prompts of one call by which the entropies at each token of an answer are asked, in tokens.
+# Tokens of the prompts of one call, one for the entropy at each token of an answer, at most.
 _MOST_PREFIX_TOKENS = 200_000
 
 Forms = Mapping[AnswerForm, tuple[int, ...]]
@@ -47,16 +47,16 @@ async def forms_of(calls: ModelCalls, prompt: Prompt, answer: GivenAnswer | None
 async def score_given(
     calls: ModelCalls, prompt: Prompt, text: str, forms: Forms, wanted: frozenset[str]
 ) -> tuple[records.Sequence, AnswerForm, dict[str, str]]:
-    """The answer with what the server says of its tokens, its likelier form, and what is absent."""
+    """The answer with statistics of its tokens, its likelier form, and reasons for absent ones."""
     sequence = records.Sequence(text, text.strip(), 0, "given")
-    if not forms:  # where a server reads log-probs of prompts, all but images is asked by ids
+    if not forms:  # where a server returns log-probs of prompts, all but images goes by ids
         reason = _BEHIND_IMAGES if calls.can.reads_given else NOT_READ
         return parted(sequence), "literal", dict.fromkeys(wanted, reason)
-    found = await together(*(_read(calls, prompt, ids) for ids in forms.values()))
+    readings = await together(*(_read(calls, prompt, ids) for ids in forms.values()))
     # The first of equally likely ones, which is the literal one.
-    likelihoods = [float(np.nan_to_num(one, nan=-np.inf).sum()) for one, _ in found]
+    likelihoods = [float(np.nan_to_num(values, nan=-np.inf).sum()) for values, _ in readings]
     best = int(np.argmax(likelihoods))
-    (form, ids), (logprobs, texts) = list(forms.items())[best], found[best]
+    (form, ids), (logprobs, texts) = list(forms.items())[best], readings[best]
     reason = unsound(logprobs)
     if are_of(texts, text, is_cut=False) is False:
         reason = UNCOVERED
@@ -79,7 +79,7 @@ async def score_given(
 
 
 async def texts_of(calls: ModelCalls, prompt: Prompt, choice: Choice) -> tuple[str, ...] | None:
-    """Texts of an answer's tokens that came as ids: one more prefill tells them."""
+    """Texts of an answer's tokens that came as ids, by one more prefill; None where not known."""
     ids, before, can = choice.token_ids, prompt.ids, calls.can
     if ids is None or before is None or not can.reads_given:
         return None
@@ -103,12 +103,12 @@ async def first_tokens(
     can = calls.can
     prompt = await render(calls, request)
     fitted(prompt.num_tokens, 0, request, {"the model's context": can.max_context_tokens})
-    names: Sequence[Iterable[str]] = groups  # where nobody tokenizes, a token is a whole spelling
+    names: Sequence[Iterable[str]] = groups  # without ids a token is a whole spelling
     further = {}
     if prompt.ids is not None:
         ids = [[(await tokenize(calls, text))[:1] for text in group] for group in groups]
-        names = [[f"token_id:{one}" for found in group for one in found] for group in ids]
-        wanted = sorted({one for group in ids for found in group for one in found})
+        names = [[f"token_id:{n}" for pieces in group for n in pieces] for group in ids]
+        wanted = sorted({n for group in ids for pieces in group for n in pieces})
         further = {"logprobs": 1, "logprob_token_ids": wanted, "return_tokens_as_token_ids": True}
     [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.profile.logprobs)
     if not choice.tops:
@@ -118,8 +118,8 @@ async def first_tokens(
 
 
 def _sum(logprobs: Mapping[str, float], names: Iterable[str]) -> float | None:
-    found = [logprobs[name] for name in names if name in logprobs]
-    mass = sum(map(math.exp, found))
+    known = [logprobs[name] for name in names if name in logprobs]
+    mass = sum(map(math.exp, known))
     return math.log(mass) if mass > 0.0 else None
 
 
@@ -138,7 +138,7 @@ async def _read(
 
 
 async def _entropies(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) -> Array | None:
-    """Exact entropies (T,) at each token of an answer, each asked of what comes before it.
+    """Exact entropies (T,) at each token of an answer, each by a prompt that ends before it.
 
     The prompts share their beginnings with each other, and so the server's cache.
     """

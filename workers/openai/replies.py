@@ -1,4 +1,4 @@
-"""From what a server says to choices. Pure; whatever makes no sense is `Unreachable`.
+"""From a server's replies to choices. Pure; a reply that makes no sense is `Unreachable`.
 
 Completions and chat completions differ in where things are, and in nothing else.
 """
@@ -91,7 +91,7 @@ class _Choice(TypedDict, total=False):
     stop_reason: Any
     logprobs: _Logprobs | None
     token_ids: _Ids | None
-    # Of the first token of a prompt nothing is told.
+    # None of the first token of a prompt.
     prompt_logprobs: list[dict[str, _Token] | None] | None
 
 
@@ -106,7 +106,7 @@ _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float],
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One generated sequence as a server tells it.
+    """One generated sequence of a reply.
 
     Attributes:
         text: without the stop string that ended it.
@@ -114,16 +114,16 @@ class Choice:
         logprobs: (T,) nats, NaN where one is missing; None without.
         tops: T times the likeliest tokens, by text or "token_id:N", the plugin's columns among
             them; None without.
-        token_ids: (T,); None where it does not tell them.
-        ended_by_eos: whether no stop string ended it, where the server says so.
-        reasoning: that the server tells apart; None where it tells none.
-        refusal: that it tells in place of an answer; None where it tells none.
+        token_ids: (T,); None where the server does not return them.
+        ended_by_eos: no stop string ended it, and the server says so.
+        reasoning: that the server returns apart; None where it returns none.
+        refusal: that it returns in place of an answer; None where it returns none.
         unsound: why its log-probs are none; "" where they may be read.
-        prompt_tokens: by id, what is told of each token of the prompt; empty where nothing is.
-        num_written: tokens of it, by what `usage` counts where the server does not tell them.
+        prompt_tokens: each token of the prompt with its log-prob, by id; empty without.
+        num_written: tokens of it, by `usage` where the server does not list them.
         num_hidden: tokens of a reasoning that the text may not show, by `usage`.
-        num_missing: that `usage` counts, and were told neither by ids nor by log-probs, on the
-            average over the texts of its call; 0 where none are told.
+        num_missing: that `usage` counts, and that neither ids nor log-probs list, on the average
+            over the texts of its call; 0 where none are listed.
     """
 
     text: str
@@ -143,14 +143,14 @@ class Choice:
 
     @property
     def num_tokens(self) -> int | None:
-        """T; None where the server does not tell tokens."""
+        """T; None where the server does not list tokens."""
         if self.token_ids is not None:
             return len(self.token_ids)
         return None if self.logprobs is None else len(self.logprobs)
 
     @property
     def shows_its_end(self) -> bool:
-        """Whether the token that ended it is among those with a log-prob."""
+        """True where the token that ended it is among those with a log-prob."""
         if self.finish_reason != "stop" or self.token_ids is not None:
             return True
         tokens = self.tokens or ()
@@ -160,9 +160,9 @@ class Choice:
     def of_prompt(self, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
         """Log-probs (T,) and texts of the last T tokens of its prompt, which are `ids`."""
         logprobs, texts = [], []
-        told = self.prompt_tokens[-len(ids) :]
+        entries = self.prompt_tokens[-len(ids) :]
         try:
-            for token, entry in zip(ids, told, strict=True):
+            for token, entry in zip(ids, entries, strict=True):
                 of_token = (entry or {})[str(token)]
                 logprobs.append(of_token["logprob"])
                 texts.append(of_token["decoded_token"] or "")
@@ -175,15 +175,15 @@ def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Choice]:
     """Each choice of a call, of at most `most` tokens, with its share of what `usage` counts."""
     total, size = count(usage, "completion_tokens"), len(choices)
     hidden = -(-count(usage, "completion_tokens_details", "reasoning_tokens") // size)
-    told = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
+    listed = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
     missing = 0
-    if len(told) == size:
-        missing = max(0, -(-max(0, total - sum(told)) // size) - hidden)
-    found = []
+    if len(listed) == size:
+        missing = max(0, -(-max(0, total - sum(listed)) // size) - hidden)
+    shares = []
     for place, choice in enumerate(choices):
         num = min(most, total // size + (place < total % size))
-        found.append(replace(choice, num_written=num, num_hidden=hidden, num_missing=missing))
-    return found
+        shares.append(replace(choice, num_written=num, num_hidden=hidden, num_missing=missing))
+    return shares
 
 
 def count(usage: Any, *path: str) -> int:
@@ -203,8 +203,8 @@ def to_sequence(choice: Choice, wanted: frozenset[str] = frozenset()) -> records
     logprobs = entropies = None
     if "token_logprobs" in wanted and not choice.unsound:
         logprobs = choice.logprobs
-    if "token_entropies" in wanted and (told := column(choice.tops, ENTROPY)) is not None:
-        entropies = np.maximum(told, 0.0)
+    if "token_entropies" in wanted and (values := column(choice.tops, ENTROPY)) is not None:
+        entropies = np.maximum(values, 0.0)
     return records.Sequence(
         text=choice.text,
         compared_text=choice.text.strip(),
@@ -218,7 +218,7 @@ def to_sequence(choice: Choice, wanted: frozenset[str] = frozenset()) -> records
 
 
 def token_texts(choice: Choice) -> tuple[str, ...] | None:
-    """(T,) what each token adds to the text; None where the server tells no texts that join to it.
+    """(T,) what each token adds to the text; None where the server has no texts that join to it.
 
     The token that ended it adds nothing, whatever the server calls it.
     """
@@ -231,20 +231,20 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
 
 
 def likeliest(choice: Choice, num: int) -> records.Tops | None:
-    """(T,) at most `num` of each token's likeliest ones; None where the server tells none.
+    """(T,) at most `num` of each token's likeliest ones; None where the server returns none.
 
-    Of several with one text the chosen one is told; what it gives no probability is left out.
+    Of several with one text the chosen one counts; those without a probability are left out.
     """
     if choice.tops is None or choice.tokens is None or choice.logprobs is None:
         return None
-    told = []
+    likeliest_of_each = []
     together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
     for tops, token, logprob in together:
         possible = {name: one for name, one in tops.items() if one > MISSING}
         chosen = {token: logprob}  # before one as likely, which may be itself by another name
         ranked = sorted((chosen | possible | chosen).items(), key=itemgetter(1), reverse=True)
-        told.append(tuple(ranked[:num]))
-    return tuple(told)
+        likeliest_of_each.append(tuple(ranked[:num]))
+    return tuple(likeliest_of_each)
 
 
 def read_choices(
@@ -255,24 +255,24 @@ def read_choices(
     Raises:
         Unreachable: there are not `num` of them, or at least one, or one makes no sense.
     """
-    found = read(_REPLY, reply, "its answer")["choices"]
-    if len(found) != num and not (may_be_fewer and 0 < len(found) < num):
-        raise Unreachable(f"it answers {len(found)} choices in place of {num}")
+    rows = read(_REPLY, reply, "its answer")["choices"]
+    if len(rows) != num and not (may_be_fewer and 0 < len(rows) < num):
+        raise Unreachable(f"it answers {len(rows)} choices in place of {num}")
     try:
-        return [_choice(one, stop) for one in sorted(found, key=lambda one: one.get("index") or 0)]
+        return [_choice(one, stop) for one in sorted(rows, key=lambda one: one.get("index") or 0)]
     except (LookupError, TypeError, ValueError):
         raise Unreachable("its answer makes no sense") from None
 
 
-def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
-    message = told.get("message") or {"content": told["text"]}
+def _choice(reply: _Choice, stop: tuple[str, ...]) -> Choice:
+    message = reply.get("message") or {"content": reply["text"]}
     # Ollama may say nothing of its end, and Gemini more than a word.
-    end = _WORD.match(told.get("finish_reason") or "")
+    end = _WORD.match(reply.get("finish_reason") or "")
     finish_reason = _FINISHED.get(end[0], end[0]) if end else "unknown"
     if finish_reason in _BROKEN_OFF:
         raise Unreachable("it broke a text off")
-    tokens, logprobs, tops = _tokens(told.get("logprobs") or {})
-    (text, reasoning), ids, why_unsound = said_in(message), told.get("token_ids"), ""
+    tokens, logprobs, tops = _tokens(reply.get("logprobs") or {})
+    (text, reasoning), ids, why_unsound = texts_in(message), reply.get("token_ids"), ""
     if calls := message.get("tool_calls"):
         text, texts = _with_calls(text, calls, tokens or ())
         tokens, why_unsound = texts, "" if texts else _CALLS_APART
@@ -283,7 +283,7 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     elif logprobs is not None:
         why_unsound = unsound(logprobs, tokens or (), without_columns(tops))
     cut = cut_at_stop(text, stop)
-    ended = finish_reason == "stop" and cut is None and told.get("stop_reason") is None
+    ended = finish_reason == "stop" and cut is None and reply.get("stop_reason") is None
     return Choice(
         text if cut is None else cut,
         finish_reason,
@@ -295,14 +295,14 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
         reasoning=reasoning or None,
         refusal=message.get("refusal") or None,
         unsound=why_unsound,
-        prompt_tokens=told.get("prompt_logprobs") or (),
+        prompt_tokens=reply.get("prompt_logprobs") or (),
     )
 
 
-def _tokens(told: _Logprobs) -> _Tokens:
-    tokens, logprobs = told.get("tokens") or [], told.get("token_logprobs")
-    named: list[Any] = [top and list(top.items()) for top in told.get("top_logprobs") or ()]
-    if content := told.get("content"):
+def _tokens(reply: _Logprobs) -> _Tokens:
+    tokens, logprobs = reply.get("tokens") or [], reply.get("token_logprobs")
+    named: list[Any] = [top and list(top.items()) for top in reply.get("top_logprobs") or ()]
+    if content := reply.get("content"):
         tokens = [one["token"] for one in content]
         logprobs = [one["logprob"] for one in content]
         for one in content:
@@ -314,16 +314,16 @@ def _tokens(told: _Logprobs) -> _Tokens:
         raise ValueError("not one log-prob a token")
     tops: list[Mapping[str, float]] = []
     for likeliest in named if has_tops else ():
-        # Of several with one name the likeliest; nobody draws what has no log-prob.
+        # Of several with one name the likeliest; without a log-prob none is ever drawn.
         possible = [one for one in likeliest if one[1] is not None]
         tops.append(dict(sorted(possible, key=itemgetter(1))))
     return tuple(tokens), np.array(logprobs, dtype=np.float64), tuple(tops) or None
 
 
-def said_in(message: Mapping[str, Any]) -> tuple[str, str]:
+def texts_in(message: Mapping[str, Any]) -> tuple[str, str]:
     """Text and reasoning of a message or a delta: strings or parts, by present or former names.
 
-    >>> said_in({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "So"}]}]})
+    >>> texts_in({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "So"}]}]})
     ('', 'So')
     """
     content = message.get("content") or ""
@@ -349,8 +349,8 @@ def _with_calls(
     named = list(map(_named, calls))
     names, wanted = [name for name, _ in named], list(starmap(_plain, named))
     for written in (tokens, tokens[:-1]):  # the last token may be what ended the answer
-        found = [one for one in calls_in("".join(written), names) if isinstance(one, Call)]
-        if found and [_plain(one.name, one.arguments) for one in found] == wanted:
+        parsed = [one for one in calls_in("".join(written), names) if isinstance(one, Call)]
+        if parsed and [_plain(call.name, call.arguments) for call in parsed] == wanted:
             return "".join(written), (*written, *[""] * (len(tokens) - len(written)))
     blocks = [content.strip()] if content.strip() else []
     for name, arguments in named:  # as they were written: those that were cut off are no call

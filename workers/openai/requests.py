@@ -1,4 +1,4 @@
-"""What a server is asked: prompts, and the bodies of calls. Pure."""
+"""Prompts as a server takes them, and the bodies of calls. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
-# How vLLM calls `max_reasoning_tokens`.
+# The name of `max_reasoning_tokens` in vLLM.
 BUDGET = "thinking_token_budget"
-# What a reply may bring for each token, for each likeliest one told with it, and beside them all.
+# Most bytes of a reply for each token, for each likeliest one beside it, and for all the rest.
 _TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
 # Tokens that a chat template may add to messages.
 _TEMPLATE_TOKENS = 4096
@@ -24,12 +24,12 @@ _SEEDS, _STRIDE = 2**31 - 2**16, 1_000_003
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt as a server is asked it: exactly one of the first three.
+    """A prompt as a server takes it: exactly one of the first three.
 
     Attributes:
-        opened: whether it ends in `<think>`.
-        further: what else a chat is sent with, such as tools.
-        as_message: whether raw text became a message, as the server completes no text.
+        opened: it ends in `<think>`.
+        further: fields of a chat beside the messages, such as tools.
+        as_message: raw text became a message, as the server completes no text.
     """
 
     ids: tuple[int, ...] | None = None
@@ -41,17 +41,17 @@ class Prompt:
 
     @property
     def path(self) -> str:
-        """Of the endpoint that takes it."""
+        """The path of the endpoint that takes it."""
         return CHAT if self.messages is not None else COMPLETIONS
 
     @property
     def num_tokens(self) -> int:
-        """Of its ids; 0 where nobody tokenized it."""
+        """The number of its ids; 0 where it is not tokenized."""
         return len(self.ids or ())
 
     @property
     def most_tokens(self) -> int:
-        """Bound of its tokens: each has at least one byte."""
+        """A bound on its tokens: each has at least one byte."""
         texts = [self.text or ""]
         for message in self.messages or ():
             texts += map(str, message.values())
@@ -69,7 +69,7 @@ def completion(
 ) -> dict[str, Any]:
     """The body of a greedy answer.
 
-    It asks for the `top` likeliest tokens beside each chosen one, None for no log-probs, and for
+    It requests the `top` likeliest tokens beside each chosen one, None for no log-probs, and
     the columns of a `mode` of the plugin, which have ids for names; "" for none.
     """
     body: dict[str, Any] = {"max_tokens": max_tokens, "temperature": 0.0}
@@ -94,7 +94,7 @@ def completion(
 
 
 def most_bytes(body: Mapping[str, Any], num: int) -> int:
-    """The most bytes of a reply of `num` choices to a body."""
+    """A bound on the bytes of a reply of `num` choices to a body."""
     num_top = int(body.get("top_logprobs") or body.get("logprobs") or 0)
     num_tokens: int = num * (body["max_tokens"] + 1)
     return min(MAX_REPLY_BYTES, _OTHER_BYTES + num_tokens * (_TOKEN_BYTES + _TOP_BYTES * num_top))

@@ -1,6 +1,6 @@
-"""Reasonings before answers, in whole replies and in streams, whose tokens are told as they come.
+"""Reasonings before answers, in whole replies and in streams, which are passed on as they come.
 
-A server tells a reasoning in its text, apart from it in a message, or not at all.
+A server returns a reasoning in its text, apart from it in a message, or not at all.
 """
 
 import json
@@ -15,7 +15,7 @@ from models.statistics import Source, fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.replies import TOO_MANY, Choice, likeliest, read_choices, said_in, to_sequence
+from workers.openai.replies import TOO_MANY, Choice, likeliest, read_choices, texts_in, to_sequence
 
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
 _LONGEST_END = max(map(len, _ENDS))
@@ -30,9 +30,9 @@ def behind_reasoning(
 
     Args:
         sequence: record of the choice, with the statistics of all its tokens.
-        choice: as the server tells it; one that parts the two itself tells log-probs of both.
+        choice: of the server; one that parts the two itself has log-probs of both.
         texts: (T,) of its tokens; None where they are not known.
-        opened: whether the prompt ended in the tag that begins a reasoning.
+        opened: the prompt ended in the tag that begins a reasoning.
     """
     found, said = _parted(choice, opened=opened)
     num_tokens, first = choice.num_tokens, choice.num_tokens
@@ -62,7 +62,7 @@ def behind_reasoning(
 
 
 def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
-    """Index of the first token behind a reasoning; None where it has none, or nobody knows it.
+    """Index of the first token behind a reasoning; None where it has none, or it is not known.
 
     `opened` is as in `behind_reasoning`.
     """
@@ -71,7 +71,7 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
 
 def is_reasoned(choice: Choice, *, opened: bool) -> bool:
-    """Whether a reasoning ends in the text of a choice: which token ends it, the texts tell."""
+    """True where a reasoning ends in the text of a choice; the texts show which token ends it."""
     found, _ = _parted(choice, opened=opened)
     return found is not None and found.is_finished
 
@@ -83,7 +83,7 @@ def _parted(choice: Choice, *, opened: bool) -> tuple[records.Reasoning | None, 
 def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
     """One reply of all events of a stream, as if it had come at once.
 
-    Not all servers say that a stream `has_ended`: what is told to its finish is whole.
+    Not all servers say that a stream `has_ended`: a text with its finish is whole.
 
     Raises:
         Unreachable: it broke off, or makes no sense.
@@ -109,12 +109,12 @@ def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
 
 
 def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Add what one event says of a choice to what is known of it."""
+    """Add the piece of a choice in one event to the choice."""
     if delta := _delta_of(piece):
         message = choice.setdefault("message", {"content": ""})
-        text, reasoning = said_in(delta)
-        told = {"content": text, "reasoning": reasoning, "refusal": delta.get("refusal")}
-        for name, more in told.items():
+        text, reasoning = texts_in(delta)
+        texts = {"content": text, "reasoning": reasoning, "refusal": delta.get("refusal")}
+        for name, more in texts.items():
             if more:
                 message[name] = message.get(name, "") + more
         message.setdefault("tool_calls", []).extend(delta.get("tool_calls") or ())
@@ -129,12 +129,12 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
 
 
 def _delta_of(piece: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a piece says of a chat; some tell a whole message at once, some pieces nothing."""
+    """The delta of a piece of a chat; some have a whole message in its place, some nothing."""
     return piece.get("delta") or piece.get("message") or {}
 
 
 def _joined(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The calls that these are pieces of.
+    """The calls of these pieces.
 
     A piece goes on with the call of its number; another id, or where none are numbered another
     name, begins a call.
@@ -142,13 +142,13 @@ def _joined(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
     last: dict[Any, tuple[dict[str, Any], Any]] = {}
     for piece in pieces:
-        number, own, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
-        call, known = last.get(number, ({}, None))
-        is_other = own and known and own != known
-        if not call or is_other or (number is None and not own and function.get("name")):
+        number, call_id, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
+        call, known_id = last.get(number, ({}, None))
+        is_other = call_id and known_id and call_id != known_id
+        if not call or is_other or (number is None and not call_id and function.get("name")):
             call = {"name": "", "arguments": ""}
             calls.append({"function": call})
-        last[number] = call, own or known
+        last[number] = call, call_id or known_id
         for name in call:
             more = function.get(name) or ""
             call[name] += more if isinstance(more, str) else json.dumps(more)
@@ -156,7 +156,7 @@ def _joined(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Teller:
-    """Hears the events of a stream, and tells the tokens of one of its choices.
+    """Hears the events of a stream, and tells a listener the tokens of one of its choices.
 
     `opened` is as in `behind_reasoning`.
     """
@@ -168,15 +168,15 @@ class Teller:
         self._listener = listener
         self._opened = opened
         self._has_stop = bool(request.sampling.stop)
-        # What was heard while the answer has not begun, and the texts of these tokens.
+        # Tokens before the answer has begun, and the texts that the server lists of them.
         self._held: list[Token] = []
         self._texts: list[str] = []
         self._has_begun = False
-        # Whether the server tells a reasoning apart from its answer.
+        # True where the server returns a reasoning apart from its answer.
         self._is_apart = False
-        # Whether all is told at the end, as nobody knows yet which tokens are the answer's.
+        # True where all is told at the end, as the answer's tokens are not known before.
         self._is_silent = False
-        # What the tokens of the reasoning held of the answer's text.
+        # The beginning of the answer's text, where tokens of the reasoning held it.
         self._lead = ""
         self._num_left = (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
         self._num_tops = request.num_tops_of(request.streamed)
@@ -187,7 +187,7 @@ class Teller:
         """Tell the tokens of an event.
 
         Raises:
-            Unreachable: it makes no sense, or brings more tokens than were asked for.
+            Unreachable: it makes no sense, or brings more tokens than were requested.
         """
         try:
             for piece in event.get("choices") or ():
@@ -222,7 +222,7 @@ class Teller:
             self._texts += choice.tokens or ()
 
     def _look_for_answer(self) -> None:
-        """Tell what is held once it is certain what it is."""
+        """Tell the held tokens once it is certain whether they are the answer's."""
         text = "".join(token.text for token in self._held)
         tags = tags_in(text, opened=self._opened)
         found, answer = part([text], tags, opened=self._opened)
@@ -258,7 +258,7 @@ class Teller:
             self._lead = ""
 
     def _tell_thoughts(self, thoughts: str) -> None:
-        """Tell what is new of a reasoning, of which this much is certain."""
+        """Tell the new end of a reasoning, of which `thoughts` are certain."""
         if new := thoughts[self._listener.num_thoughts :]:
             self._listener.tell(Token("", reasoning=new))
 

@@ -1,7 +1,7 @@
-"""What a server is, by one look, and what is tried out of it: that on which numbers stand.
+"""The trial of a server: one look, and calls that try out all that numbers stand on.
 
-Whether log-probs are those of the untouched distribution, whether a reasoning comes before answers,
-what ends these. What a schema makes of log-probs is tried out later (`workers.openai.grammars`).
+That is: the law of log-probs, whether a reasoning comes before answers, and the token that ends
+these. Log-probs under a schema are tried out later (`workers.openai.grammars`).
 """
 
 import logging
@@ -31,7 +31,7 @@ from workers.refusals import Denied, Failed, Rejected, Unreadable
 
 logger = logging.getLogger(__name__)
 
-# Fixed texts, asked of every server; none of them is a client's. Most models answer the first one
+# Fixed texts, sent to every server; none of them is a client's. Most models answer the first one
 # in the same words each time, and few of them equally surely.
 HOUSE, _SUM = "Translate to German: the old house by the river.", "What is 12 + 5 + 7?"
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
@@ -41,22 +41,22 @@ _COMPARED, _NOISE = 5, 0.05
 # are not by the second, those of a greedy answer are.
 _CHANGED = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
 _UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
-# What of a model's entry says what it is; the rest is of the moment.
+# Fields that identify a model in its entry; the others change with the moment.
 _CONTEXTS = ("max_model_len", "context_length", "context_window", "max_context_length")
 _TELLING = ("id", "root", "meta", "owned_by", *_CONTEXTS)
 _NO_IMAGES = "the server of the model takes no images"
 
 
 class GeneratorTrial:
-    """How an OpenAI-compatible server is found out: see `workers.standing.Kind`.
+    """The trial of an OpenAI-compatible server: see `workers.standing.Kind`.
 
-    Where the deployment names no model, the first that it lists is asked.
+    Where the deployment names no model, the first that it lists is taken.
 
     Attributes:
-        profile: what is known of it before it is looked at.
+        profile: all that is known of it before the trial.
 
     Raises:
-        ModelNotLoaded: the deployment names a kind of server that there is not.
+        ModelNotLoaded: the deployment names an unknown kind of server.
     """
 
     def __init__(self, servers: GeneratorConfig, probes: Mapping[str, ProbeInfo]) -> None:
@@ -66,7 +66,7 @@ class GeneratorTrial:
         self._model = "" if servers.model == EngineConfig().model else servers.model
         self._servers = servers
         self._probes = probes
-        # As far as the settings and the host's name tell it.
+        # As far as the settings and the host's name show it.
         self._kind = servers.server or profiles.by_host(next(iter(servers.urls)), self._model)
         self.profile = self._profile(self._kind or profiles.GENERIC)
 
@@ -81,7 +81,7 @@ class GeneratorTrial:
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
         kind, look = await self._look(client, said)
-        can = self._said(kind, {"context": self._servers.context, **said}, look)
+        can = self._server(kind, {"context": self._servers.context, **said}, look)
         calls = ModelCalls(client, can)
         if not can.profile.is_hosted or can.profile.logprobs is not None:
             await _try(calls, self._servers.end_token)
@@ -104,7 +104,7 @@ class GeneratorTrial:
         return replace(profile, prefix="") if self._servers.api_version else profile
 
     async def _look(self, client: Client, said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-        """The kind of a server, and what it says of itself where that has a path for it."""
+        """The kind of a server, and its description of itself where the kind has a path for it."""
         kind = self._kind or profiles.by_entry(said)
         is_any = kind == profiles.GENERIC and not self._kind
         for name in PROFILES if is_any else [kind]:
@@ -116,10 +116,10 @@ class GeneratorTrial:
                     return name, {**reply, "version": reply[field]}
         return kind, {}
 
-    def _said(self, kind: str, entry: Mapping[str, Any], look: Mapping[str, Any]) -> OpenAIServer:
-        """What a server says of itself in the entry of its model, each in its own way."""
+    def _server(self, kind: str, entry: Mapping[str, Any], look: Mapping[str, Any]) -> OpenAIServer:
+        """The server by the entry of its model and its description, which differ with the kind."""
         counts = (
-            count(entry, "context"),  # that of the settings
+            count(entry, "context"),  # of the settings
             count(look, "default_generation_settings", "n_ctx"),
             count(entry, "meta", "n_ctx"),
             *(count(entry, name) for name in _CONTEXTS),
@@ -143,15 +143,15 @@ class GeneratorTrial:
         return can
 
     def _bind(self, can: OpenAIServer) -> None:
-        """Remember those of the known probes that the server's plugin reads.
+        """Remember the known probes that the server's plugin reads.
 
         Raises:
-            Refused: its weights have another revision than the deployment says.
+            Refused: its weights have another revision than the deployment sets.
         """
-        said, columns = can.revision, can.columns
+        revision, columns = can.revision, can.columns
         if columns is None:
             return
-        if said and columns.revision and not said.startswith(columns.revision):
+        if revision and columns.revision and not revision.startswith(columns.revision):
             raise Refused("its weights have another revision than the settings say")
         if not columns.no_light:
             can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
@@ -167,16 +167,16 @@ async def _try(calls: ModelCalls, end_token: str) -> None:
         can.raw_greedy = can.raw_samples or _have_one_law(
             first, await _drawn_first(calls, prompt, _UNCHANGED)
         )
-    if can.profile.is_hosted:  # the same weights answer now so, now otherwise
+    if can.profile.is_hosted:  # answers of the same weights differ
         return
     await _begin(calls, greedy, end_token)
     if can.profile.tokenizes:
         can.columns = await _columns(calls, prompt)
     if can.no_greedy:
         return
-    found = _fingerprint(greedy)
-    if can.columns is not None or agree(found, _fingerprint((await _greedy(calls))[1])):
-        can.fingerprint = found
+    fingerprint = _fingerprint(greedy)
+    if can.columns is not None or agree(fingerprint, _fingerprint((await _greedy(calls))[1])):
+        can.fingerprint = fingerprint
 
 
 async def _greedy(calls: ModelCalls) -> tuple[Prompt, Choice]:
@@ -195,14 +195,14 @@ def _fingerprint(greedy: Choice) -> Fingerprint:
 
 
 async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
-    """Find the endpoint that answers, and tells log-probs if one does, by its first answer."""
+    """Try endpoints, and keep one with log-probs if there is one; its first prompt and answer."""
     can, profile = calls.can, calls.can.profile
     ways = [(True, True)] * profile.tokenizes
     ways += [(False, True)] * profile.completes + [(False, False)]
     refusal: Exception | None = None
     blind: tuple[Profile, Prompt, Choice] | None = None
     for tokenizes, completes in ways:
-        # Log-probs that one endpoint refuses another may tell.
+        # Log-probs that one endpoint refuses another may return.
         can.learn(tokenizes=tokenizes, completes=completes, logprobs=profile.logprobs)
         try:
             if tokenizes:
@@ -226,12 +226,12 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
 
 
 def _look_at_logprobs(can: OpenAIServer, greedy: Choice) -> None:
-    """What log-probs a greedy answer has; none where they cannot be any."""
-    told, can.unsound = greedy.logprobs, greedy.unsound
-    if told is not None and not told.any():
+    """Remember the number of likeliest tokens; None where the log-probs are missing or invalid."""
+    logprobs, can.unsound = greedy.logprobs, greedy.unsound
+    if logprobs is not None and not logprobs.any():
         can.unsound = ALL_ZERO
     num: int | None = None
-    if told is not None and not can.unsound:
+    if logprobs is not None and not can.unsound:
         counts = map(len, (greedy.tops or ({},))[:2])  # tokens may share a text
         num = min(can.profile.logprobs or 0, *counts)
     can.learn(logprobs=num)
@@ -240,35 +240,35 @@ def _look_at_logprobs(can: OpenAIServer, greedy: Choice) -> None:
 async def _drawn_first(
     calls: ModelCalls, prompt: Prompt, law: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Log-probs of first tokens that are drawn so, by names: each draw tells the likeliest."""
-    found: dict[str, float] = {}
+    """Log-probs of first tokens under a law of draws, by name: each draw adds the likeliest."""
+    logprobs: dict[str, float] = {}
     top = min(calls.can.profile.logprobs or 0, _COMPARED)
     for seed in (3,) if top else (3, 4, 5, 6):
         further = {**law, "seed": seed}
         if choice := await calls.try_complete(prompt, further, max_tokens=1, top=top):
-            found |= _first_logprobs(choice)
-    return found
+            logprobs |= _first_logprobs(choice)
+    return logprobs
 
 
 def _first_logprobs(choice: Choice) -> dict[str, float]:
-    """Log-probs of its first token and of the likeliest in that place, by names."""
-    found = dict((choice.tops or ({},))[0])
+    """Log-probs of the first token and of the likeliest in its place, by name."""
+    logprobs = dict((choice.tops or ({},))[0])
     if choice.tokens and choice.logprobs is not None:
-        found[choice.tokens[0]] = float(choice.logprobs[0])
-    return found
+        logprobs[choice.tokens[0]] = float(choice.logprobs[0])
+    return logprobs
 
 
 def _have_one_law(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Whether the log-probs that both know are the same; where they share none, they are not."""
+    """True where the log-probs that both have are the same; False where they share none."""
     shared = one.keys() & other.keys()
     return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)
 
 
 async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
-    """Whether it reasons before it answers, and the id that ends its answers.
+    """Remember whether it reasons before it answers, and the id that ends its answers.
 
     Raises:
-        Refused: what the settings say that ends them is no token.
+        Refused: the end token of the settings is no token there.
     """
     can, most = calls.can, _BEGINNING_TOKENS
     prompt = await question(calls, _SUM)
@@ -314,9 +314,9 @@ async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
 
 
 async def _columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
-    """What the plugin says of itself; None where there is none, or one of another format."""
+    """The plugin's description of itself; None where there is none, or one of another format."""
     top = calls.can.profile.logprobs or 0
     if not calls.can.reads_given or top < LEAST_IDENTITY:
         return None
-    told = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
-    return identity_in(told.tops) if told else None
+    choice = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
+    return identity_in(choice.tops) if choice else None

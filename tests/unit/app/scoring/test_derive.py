@@ -5,7 +5,7 @@ import pytest
 
 from app.scoring.ask import Ask
 from app.scoring.derive import derive
-from app.scoring.questions import Subject, questions
+from app.scoring.questions import Subject, make_questions
 from models.records import ProbeReading
 from models.similarity.pairs import PairRules, PairTable
 from models.statistics import PROBE_STATISTICS
@@ -27,7 +27,7 @@ def subject(*samples, answer=" Paris"):
 
 def derived(statistics, found, said, *, written=None, **plan):
     planned = a_plan(statistics, ask=ASK, **plan)
-    asked = questions(planned, found, (), RULES, RULES)
+    asked = make_questions(planned, found, (), RULES, RULES)
     return derive(planned, found, written, asked, *said)
 
 

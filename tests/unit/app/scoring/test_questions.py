@@ -9,9 +9,9 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.questions import (
     Subject,
     choose,
+    make_questions,
     question_about,
     question_of,
-    questions,
     read_by_token,
     subject_of,
 )
@@ -92,7 +92,7 @@ class TestChoosing:
 
 
 def asked(plan, found, contexts=()):
-    return questions(replace(plan, ask=ASK), found, contexts, RULES, RULES)
+    return make_questions(replace(plan, ask=ASK), found, contexts, RULES, RULES)
 
 
 class TestPairs:
