@@ -48,8 +48,8 @@ logger = logging.getLogger(__name__)
 def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -> FastAPI:
     """The service. Models load in the background while `/readyz` answers 503.
 
-    Where one cannot be loaded, or its loop dies or hangs, `on_death` is called; by default the
-    process asks itself to end.
+    Where a model cannot be loaded, or its loop dies or hangs, `on_death` is called; by default the
+    process sends SIGTERM to itself.
     """
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
@@ -98,9 +98,9 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
         title="cocoa-serve",
         version=version("cocoa-serve"),
         lifespan=lifespan,
-        generate_unique_id_function=lambda route: route.name,  # what clients call the operation
-        redirect_slashes=False,  # to where the client's own Host header says
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # `app.http` has its own
+        generate_unique_id_function=lambda route: route.name,  # the operation's name in clients
+        redirect_slashes=False,  # a redirect would go to the host of the client's header
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # `app.http` has both
     )
     app.state.settings, app.state.service = settings, service
     app.state.is_draining, app.state.repeats = False, Repeats(service)
@@ -124,7 +124,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     if tracing is not None:
         tracing.add_to(app)
     if settings.cors_origins:
-        # Outermost: a browser asks for leave without a key, and reads refusals, too.
+        # Outermost: a browser's preflight has no key, and pages can read refusals, too.
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
@@ -176,7 +176,7 @@ async def _start(
 
 
 def _check_calibrator(setting: str) -> None:
-    """Refuse the path of no file before models are loaded, which may take minutes."""
+    """Refuse a path without a file before models are loaded, which may take minutes."""
     path = Path(setting)
     if setting not in ("", "auto") and not path.is_file():
         raise ModelNotLoaded(f"COCOA_CALIBRATOR: no such file: {path.absolute()}")

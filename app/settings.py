@@ -132,7 +132,7 @@ class Settings(BaseSettings):
     prompt_out_of_domain: Literal["reject", "warn"] = "reject"
     # Whether system messages go before the first user message where a template takes none.
     merge_system: bool = True
-    # Whether readiness needs what is asked for by name: probes, a calibrator.
+    # Whether readiness needs each capability that is configured: probes, a calibrator.
     require_configured: bool = False
     escalation: EscalationConfig = EscalationConfig()
     cache: CacheConfig = CacheConfig()

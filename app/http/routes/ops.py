@@ -34,7 +34,7 @@ async def livez(request: Request) -> Status:
     return Status(status="alive")
 
 
-@router.get("/health", include_in_schema=False)  # as servers of models are asked
+@router.get("/health", include_in_schema=False)  # the path of servers of models
 @router.get("/readyz")
 async def readyz(request: Request) -> Status:
     """200 while requests are accepted."""

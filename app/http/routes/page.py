@@ -27,7 +27,7 @@ _files = StaticFiles(directory=_FOLDER, check_dir=False)
 
 @router.get(PAGE_PATH)
 async def page(request: Request) -> Response:
-    """The page; where operation has a port of its own, it is told where the API's schema is."""
+    """The page; where operation has a second port, the page's link to the API's schema names it."""
     ops_port = request.app.state.settings.ops_port
     if ops_port is None:
         return await _file(_INDEX, request)
@@ -38,7 +38,7 @@ async def page(request: Request) -> Response:
 
 @router.get(FILES_PATH + "{name}")
 async def page_file(name: str, request: Request) -> Response:
-    """What the page is made of; 404 for anything else."""
+    """A file of the page; 404 for any other name."""
     return await _file(name, request)
 
 
