@@ -41,13 +41,13 @@ class BadCalibrator(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Binding(Exact):
-    """What the scores came from; scores of anything else are not comparable with them.
+    """The origin of scores; scores of another origin are not comparable with them.
 
     Attributes:
         model_id, revision: of the language model, for messages.
         generator: identity of the language model, with tokenizer, template and precision.
         input: "prompt", "messages" or "images" among them, what was asked.
-        strategy: how answers were chosen.
+        strategy: the choice of answers.
         num_samples, stop_mass, temperature, top_k, top_p, stop: as in
             `models.records.SamplingParams`; the first five matter to scores that read samples.
         max_new_tokens: the limit that answers and samples had.
@@ -56,8 +56,8 @@ class Binding(Exact):
         comparer: its identity.
         nli: identity of the NLI model; None where there was none.
         probes: sha256 of the probe by the statistic that it predicts.
-        reasoning: what was asked of reasonings, by name (`app.scoring.ask.Ask.how_it_reasons`).
-        unit: what was scored: "answer", or a kind of its parts.
+        reasoning: the kind of reasoning requested, by name (`app.scoring.ask.Ask.how_it_reasons`).
+        unit: the kind of text scored: "answer", or a kind of its parts.
         schema_use: of a JSON schema (`app.scoring.ask.Ask.schema_use`): "followed" where texts were
             held to it; of parts "compared" where it says only how their values are compared,
             "called" where they are of calls of tools; else "none".
@@ -116,7 +116,7 @@ class Threshold(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Calibration(Exact):
-    """What the uncertainties of one estimator mean.
+    """The meaning of one estimator's uncertainties.
 
     Attributes:
         method: "platt" or "isotonic", which made the curve; of parts of answers the latter is the
@@ -158,7 +158,7 @@ class Part:
     """Calibrations of the estimators for one way of asking.
 
     Attributes:
-        binding: what they are good for.
+        binding: the origin of scores that they hold for.
         groups: group, `ALL` among them, to estimator to calibration.
     """
 
@@ -168,11 +168,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Calibrator:
-    """What the scores of one deployment mean, for each way of asking that was calibrated.
+    """The meaning of one deployment's scores, for each kind of request that was calibrated.
 
     Attributes:
         id: short digest of the whole file.
-        source: what the labels were, in words, without folders of whoever made it.
+        source: a description of the labels, without folders of whoever made it.
         delta: probability, over calibration sets, that a threshold breaks its promise.
         parts: at least one; the first that is good for a request speaks of it.
         prompts: sha256 of the file of its prompts (`models.probes.domain`); "" where its labels

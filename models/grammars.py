@@ -224,7 +224,7 @@ class _Writer:
         return own
 
     def _members(self, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """What it says of elements and properties; a pattern that is a name is an optional one."""
+        """The keywords of elements and properties; a pattern that is a name is an optional one."""
         own: dict[str, Any] = {}
         for keyword in ("items", "additionalProperties"):
             if keyword in schema:

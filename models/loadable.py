@@ -1,4 +1,4 @@
-"""Whether a checkpoint can be loaded, told before the libraries that load it are imported."""
+"""Checks that a checkpoint can be loaded, before the libraries that load it are imported."""
 
 import functools
 import json
@@ -62,7 +62,7 @@ _NOT_CAUSAL = (
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What a checkpoint is, as far as it says without being loaded.
+    """The listing of a checkpoint, known without loading it.
 
     Attributes:
         files: their names; None where only a copy of an earlier time is on this machine.
@@ -96,7 +96,7 @@ def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
 
 
 def is_embedding_model(path: str, revision: str | None) -> bool:
-    """Whether a checkpoint makes vectors of single texts, and no scores of pairs.
+    """True where a checkpoint makes vectors of single texts, and no scores of pairs.
 
     Raises:
         ModelNotLoaded: it is not there.

@@ -1,4 +1,4 @@
-"""What this project uses of transformers, imported without what only training and compiling need.
+"""The used part of transformers, imported without what only training and compiling need.
 
 transformers imports torch's compiler for one class and three decorators, tensors of several
 machines, and scipy for the losses of object detection: a third of the time that a service takes to
@@ -97,7 +97,7 @@ def _masking_mode() -> Any:
 
 
 def is_one_of(model: Any, names: tuple[str, ...]) -> bool:
-    """Whether a model's class is transformers' own of one of these names.
+    """True where a model's class is transformers' own of one of these names.
 
     By name, so that nothing is imported of classes that are not loaded; and code that a checkpoint
     brings along may have taken a name.

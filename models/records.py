@@ -50,7 +50,7 @@ EFFORT, NO_EFFORT = "reasoning_effort", "none"
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams(Exact):
-    """How the samples are drawn; the greedy answer heeds `max_new_tokens` and `stop` only.
+    """Parameters of the draws; the greedy answer heeds `max_new_tokens` and `stop` only.
 
     Attributes:
         num_samples: M, drawn only when a wanted statistic is one of the samples'. With `stop_mass`
@@ -87,7 +87,7 @@ class SamplingParams(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Grammar(Exact):
-    """What an answer and its samples are held to, token by token.
+    """The grammar that an answer and its samples follow, token by token.
 
     Attributes:
         kind: of the source; "lark" is the dialect of llguidance.
@@ -223,7 +223,7 @@ def bytes_spelt(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning(Exact):
-    """What a model wrote before an answer, up to the end of its end tag.
+    """The text of a model before its answer, up to the end of its end tag.
 
     Attributes:
         text: between the tags, stripped.
@@ -244,7 +244,7 @@ class Sequence(Exact):
 
     Attributes:
         text: decoded text without special tokens and without the stop string that ended it.
-        compared_text: what similarity reads: stripped.
+        compared_text: the text that similarity reads, stripped.
         num_tokens: T; 0 for a text that no model has read.
         token_ids: (T,); None where the generator does not tell them.
         token_logprobs: (T,) nats, from the raw distribution; None where not wanted.
@@ -252,7 +252,7 @@ class Sequence(Exact):
         token_texts: (T,) the text that each token adds; they join to the decoded text. None where
             not wanted.
         token_tops: (T,) the likeliest ones in the place of each; None where not wanted.
-        refusal: what a server of others says in place of an answer; None where it gives one.
+        refusal: the text of a server of others in place of an answer; None where it answers.
     """
 
     text: str
@@ -269,12 +269,12 @@ class Sequence(Exact):
 
     @property
     def is_withheld(self) -> bool:
-        """Whether a server refused to write it, or a filter ended it: as it is, nobody drew it."""
+        """True where a server refused to write it, or a filter ended it: nobody drew it so."""
         return self.refusal is not None or self.finish_reason == "content_filter"
 
     @property
     def no_answer(self) -> NoAnswer | None:
-        """Why there is no answer in it; None where there is one, be it empty or cut."""
+        """The reason why it has no answer; None where it has one, be it empty or cut."""
         if self.refusal is not None:
             return "answer_refused"
         if self.is_withheld and not self.compared_text:
@@ -292,7 +292,7 @@ class Sequence(Exact):
 
 @dataclass(frozen=True, slots=True)
 class ProbeReading(Exact):
-    """What a probe says of one answer.
+    """The prediction of a probe for one answer.
 
     Attributes:
         value: in [0, 1].
@@ -325,7 +325,7 @@ _States = Annotated[Array, states()]
 
 @dataclass(frozen=True, slots=True)
 class Generation(Exact):
-    """What a generator returns: the answer, its M samples, and what they cost.
+    """The result of a generator: the answer, its M samples, and their cost.
 
     Attributes:
         seed: the seed that repeats this generation.
@@ -335,12 +335,12 @@ class Generation(Exact):
         warnings: codes, e.g. `one_token_answer`.
         answer_form: of a given answer, the likelier one where both continue the prompt.
         answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
-        sentence_hidden_means: (layers, d) of each sentence of the answer, by where it stands;
+        sentence_hidden_means: (layers, d) of each sentence of the answer, by its span;
             those of which no state was kept are left out.
         prompt_state: (d,) of `GenerationRequest.prompt_layer`; None without one.
         probe_readings: by name of the statistic that each probe predicts.
-        sentence_readings: what a probe says of single sentences, by where they stand.
-        absent: statistics that were wanted and cannot be had of this request, and why.
+        sentence_readings: a probe's readings of single sentences, by their spans.
+        absent: requested statistics that this request cannot have, with their reasons.
     """
 
     answer: _Whole

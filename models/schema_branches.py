@@ -26,7 +26,7 @@ class Branches:
     targets: Mapping[str, Any]
 
     def exclude(self, branches: Sequence[Any], parent: Mapping[str, Any]) -> bool:
-        """Whether no value is valid under two of these branches and under their parent's type."""
+        """True where no value is valid under two of these branches and their parent's type."""
         if len(branches) > _MAX_BRANCHES:
             return False
         pairs, kinds = combinations(branches, 2), _kinds(parent)
@@ -60,7 +60,7 @@ class Branches:
     def _differ_in_a_property(
         self, one: Mapping[str, Any], other: Mapping[str, Any], depth: int
     ) -> bool:
-        """Whether one requires a property, and no value of it is valid under both."""
+        """True where one requires a property, and no value of it is valid under both."""
         for name in {*one.get("required", ()), *other.get("required", ())}:
             members = []
             for schema in (one, other):
@@ -93,7 +93,7 @@ def _kind_of(value: Any) -> str:
 
 
 def _list_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether both list values, no objects or arrays among them, and none in common."""
+    """True where both list values, no objects or arrays among them, and none in common."""
     listed, others = _values(one), _values(other)
     if listed is None or others is None:
         return False

@@ -38,11 +38,11 @@ class Statistic:
     """One row of the table.
 
     Attributes:
-        source: who supplies it.
+        source: the supplier of it.
         shape: its dimensions; empty for one number, T_m second for one array or list a sample.
         derived_from: statistics that it is computed from; empty for what a generator supplies.
-        cost: what it adds to the answer's own cost, with D distinct sample texts.
-        within: where its numbers lie; None for texts.
+        cost: its share beside the answer's cost, with D distinct sample texts.
+        within: the range of its numbers; None for texts.
         field: of `models.records.Sequence`, that holds it where a generator supplies it by token.
         of_samples: where it is the answer's, the statistic that says the same of the samples.
         label: the value of a pair that it is made of.

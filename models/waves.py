@@ -32,7 +32,7 @@ _LATER = 5
 
 
 def wave_end(num_drawn: int, most: int) -> int:
-    """How many samples there are after the wave that follows `num_drawn` of them.
+    """The number of samples after the wave that follows `num_drawn` of them.
 
     >>> [wave_end(num_drawn, most=12) for num_drawn in (0, 2, 5, 10)]
     [2, 5, 10, 12]
@@ -48,7 +48,7 @@ def num_further(
     answer: records.Sequence | None,
     samples: Sequence[records.Sequence],
 ) -> int:
-    """How many samples a generator draws next; 0 once there are enough.
+    """The number of samples that a generator draws next; 0 once there are enough.
 
     Args:
         request: says how many samples there may be, and which mass is enough.
@@ -72,7 +72,7 @@ def ends_by_agreement(
     answer: records.Sequence | None,
     samples: Sequence[records.Sequence],
 ) -> bool:
-    """Whether the waves end once all samples mean the same, as no mass can be known.
+    """True where the waves end once all samples mean the same, as no mass can be known.
 
     So it is where the answer, if it counts, or a sample has a reasoning before it.
 
@@ -90,7 +90,7 @@ def ends_by_agreement(
 def num_taken(
     request: GenerationRequest, generation: Generation, agree: Agree | None = None
 ) -> int | None:
-    """How many of a generation's first samples the request would have drawn.
+    """The number of a generation's first samples that the request would have drawn.
 
     None where it would have drawn more than there are. Sample i is the same however many are
     drawn, so a longer draw can serve a shorter one.

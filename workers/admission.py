@@ -1,4 +1,4 @@
-"""How many requests may be under way, who runs next, and when a refused one should come back."""
+"""Admission: the requests under way, the next to run, and when a refused one may come back."""
 
 import asyncio
 import math
@@ -17,7 +17,7 @@ _ACTIVE_S = 60.0
 
 @dataclass(slots=True)
 class _Line:
-    """What one caller runs, and what it waits with, the oldest first."""
+    """The running requests of one caller, and its waiting ones, the oldest first."""
 
     running_rows: int = 0
     waiting: deque[tuple[int, "asyncio.Future[None]"]] = field(default_factory=deque)
@@ -122,7 +122,7 @@ class Admission:
     Args:
         limit: requests under way before one is refused.
         concurrent_items: items of a caller that run at once where no request runs that came alone.
-        turns: where callers are told apart; None where all are one.
+        turns: the order of callers; None where all are one.
     """
 
     def __init__(self, limit: int, concurrent_items: int = 2, turns: Turns | None = None) -> None:

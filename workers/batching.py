@@ -63,7 +63,7 @@ class MicroBatcher(Generic[Item, Result]):
 
         Raises:
             NotReady: the loop has ended.
-            Exception: what `call` raised for one of these items alone.
+            Exception: as `call` raised it for one of these items alone.
         """
         if self._ended:
             raise NotReady("the model has stopped")

@@ -79,7 +79,7 @@ async def build_workers(
 
 
 def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
-    """What a worker process serves; blocks. Raises as `build_workers` does."""
+    """The workers that a worker process serves; blocks. Raises as `build_workers` does."""
     group = config.generation if role == "generation" else config.similarity
     if group.urls:
         raise ModelNotLoaded(f"{variable(f'{role}.url')} is for gateways; a worker loads its model")

@@ -1,4 +1,4 @@
-"""What calls of workers share: a deadline, work side by side, and whoever listens to tokens."""
+"""Common parts of calls of workers: a deadline, concurrent work, and listeners to tokens."""
 
 import asyncio
 import time
@@ -43,10 +43,10 @@ def deadline_of(timeout_s: float | None) -> float | None:
 
 
 async def together(*work: Awaitable[Any]) -> list[Any]:
-    """What each of them returns, in their order.
+    """The results of concurrent work, in its order.
 
     Raises:
-        Exception: what the first that fails raises; the others are cancelled then, and have ended.
+        Exception: that of the first that fails; the others are cancelled then, and have ended.
     """
     tasks = list(map(asyncio.ensure_future, work))
     try:
@@ -60,7 +60,7 @@ async def together(*work: Awaitable[Any]) -> list[Any]:
 
 @contextmanager
 def failing_as(kind: type[CocoaError], what: str) -> Iterator[None]:
-    """Raise an error of this kind for whatever fails in the block and is no `CocoaError` itself."""
+    """Wrap any exception of the block that is no `CocoaError` in `kind`."""
     try:
         yield
     except CocoaError:
@@ -103,5 +103,5 @@ class Listener:
             self.tell(token)
 
     def has_heard_nothing(self) -> bool:
-        """Whether all may still be told anew, by another server."""
+        """True where all may still be reported anew, by another server."""
         return self.num_tokens == self.num_thoughts == 0

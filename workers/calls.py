@@ -77,7 +77,7 @@ class Calls:
     async def post(
         self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
     ) -> Any:
-        """What a POST answers."""
+        """The reply to a POST."""
         self.num_posts += 1
         whole = partial(body_of, max_bytes=max_bytes)
         reply = _parsed(await self._posted(path, body, whole))
@@ -100,7 +100,7 @@ class Calls:
         return events, has_ended
 
     async def _posted(self, path: str, body: Mapping[str, Any], read: Read[Reply]) -> Reply:
-        """What is read of a success; what else comes is logged."""
+        """The parsed reply of a success; any other is logged."""
 
         async def trace(name: str, info: object) -> None:
             if name == _OPENED:
@@ -134,7 +134,7 @@ class Calls:
 
 
 async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
-    """What `/v1/models` says of a model: of the named one, or of the first where "" is wanted.
+    """The entry of `/v1/models` for the named model, or the first one where "" is wanted.
 
     Where there is no such list, the named one is taken as it stands.
 

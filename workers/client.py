@@ -1,4 +1,4 @@
-"""How this process calls other servers: its HTTP client, lines of a response, what fails."""
+"""Calls of other servers: the HTTP client, lines of a response, failures."""
 
 import asyncio
 import time
@@ -155,7 +155,7 @@ async def lines(response: httpx.Response, max_bytes: int = MAX_REPLY_BYTES) -> A
 
 
 def reason_of(error: Exception) -> str:
-    """What happened, without what was said."""
+    """The reason of a failure, without words of a request or a reply."""
     if isinstance(error, Unreachable | Refused) and str(error):
         return str(error)
     return type(error).__name__

@@ -1,4 +1,4 @@
-"""What a deployment says about its models: which ones, and in which process each of them is.
+"""Settings of the models: which ones, and in which process each of them is.
 
 The environment fills one flat group of settings for each model, of which some are for a model that
 this process loads, and some for servers that hold it. One that is not heeded there is refused.
@@ -40,7 +40,7 @@ Url = Annotated[str, AfterValidator(_without_secrets)]
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
 class Credentials:
-    """What one end of a connection shows, and whom it believes.
+    """The credentials of one end of a connection, and those that it trusts.
 
     Attributes:
         api_key: bearer token: the secret of our own workers, or a server's API key. A worker takes
@@ -61,7 +61,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Servers(Credentials):
-    """Where a model is that another process holds, and how one gets in there.
+    """The addresses of another process that holds a model, and the credentials for it.
 
     Attributes:
         url: of the server, or of several that hold the same model, separated by commas; "" where
@@ -134,7 +134,7 @@ class ComparerConfig(SimilarityConfig, Servers):
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a deployment says about all of its models.
+    """Settings of all models.
 
     Attributes:
         calibrator: whose prompts others are compared with: a path, "auto" or "", as its setting.
@@ -149,7 +149,7 @@ class WorkerConfig:
 
 @dataclass(frozen=True, slots=True)
 class EscalationConfig:
-    """Where a second, stronger model is.
+    """The address of a second, stronger model.
 
     Attributes:
         url: of the server; "" for none.
@@ -165,7 +165,7 @@ class EscalationConfig:
 
 @dataclass(frozen=True)
 class ServerConfig(Credentials):
-    """How `cocoa worker` lets gateways in.
+    """The credentials and limits of `cocoa worker`.
 
     Attributes:
         max_body_bytes: of a call; gateways split what is larger.
@@ -227,7 +227,7 @@ def _keys_in(text: str, setting: str) -> tuple[str, ...]:
 
 
 def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
-    """What each kind of probe predicts, the setting of its folder, and the folder."""
+    """The target of each kind of probe, the setting of its folder, and the folder."""
     return (
         ("consistency", "probes.consistency", config.consistency),
         ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
@@ -236,7 +236,7 @@ def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
 
 
 def why_unusable(file: str, error: OSError | UnicodeDecodeError) -> str:
-    """Why a file is of no use, by its whole path, without the names of Python's errors."""
+    """The reason why a file cannot be used, by its whole path, without Python's names of errors."""
     words = "it is no text"
     if isinstance(error, OSError):
         words = error.strerror or str(error)
@@ -244,7 +244,7 @@ def why_unusable(file: str, error: OSError | UnicodeDecodeError) -> str:
 
 
 def variable(setting: str) -> str:
-    """What a deployment sets: "generation.model" is COCOA_GENERATION__MODEL."""
+    """The environment variable of a setting: "generation.model" is COCOA_GENERATION__MODEL."""
     return f"COCOA_{setting.upper().replace('.', '__')}"
 
 
@@ -307,7 +307,7 @@ def _elsewhere(role: Role) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LanguageModel:
-    """Whose answers are compared.
+    """The language model whose answers are compared.
 
     Attributes:
         name: id, or the name of an embedded one.
@@ -328,7 +328,7 @@ class LanguageModel:
         return cls(model_id, model_id in LANGUAGE_MODELS)
 
     def is_unknown_to(self, pair_model: str, *, is_nli: bool) -> bool:
-        """Whether the pair model of this id was made for other language models' answers only.
+        """True where the pair model of this id was made for other language models' answers only.
 
         The embedded NLI model knows those of all embedded ones, the cross-encoder short ones alone.
         """

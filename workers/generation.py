@@ -50,7 +50,7 @@ _STOPPED = "the language model has stopped"
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    """What the event loop keeps of a job that was handed in."""
+    """The event loop's record of a job that was handed in."""
 
     future: "asyncio.Future[None]"
     listener: Listener
@@ -63,8 +63,8 @@ class GenerationWorker:
         engine: answers.
         probes: read the hidden states of its answers, by the statistic that each predicts.
         domain: of the calibration's prompts, with which all prompts are compared.
-        model_thread: where the engine's steps run.
-        text_thread: where everything else runs that blocks.
+        model_thread: runs the engine's steps.
+        text_thread: runs everything else that blocks.
         on_step: told of each step how many rows it decoded.
         caller: on whose behalf is asked; callers take turns in trying grammars.
     """
@@ -239,10 +239,10 @@ class GenerationWorker:
     async def _aside(
         self, what: str, work: Callable[[], Result], thread: ModelThread | None = None
     ) -> Result:
-        """What `work` returns on a thread aside the model's, by default that of texts.
+        """The result of `work` on a thread aside the model's, by default that of texts.
 
         Raises:
-            CocoaError: what it raises itself; anything else becomes an `EngineError`.
+            CocoaError: as it raises it; anything else becomes an `EngineError`.
             NotReady: the worker ended meanwhile.
         """
         if self._closed:

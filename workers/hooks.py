@@ -1,4 +1,4 @@
-"""Who is told what workers do, and what workers may ask in turn."""
+"""Callbacks of workers: what they report, and what they may ask in turn."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Outcome = Literal["answered", "repeated", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What a process ties its workers to.
+    """Callbacks that a process gives its workers.
 
     Attributes:
         on_step: told after each decoding step how many rows it had.

@@ -141,7 +141,7 @@ def default_similarity(
 
 
 def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
-    """Which NLI model to load, "" for none.
+    """The NLI model to load, "" for none.
 
     "auto" is the embedded one, for the embedded language models only.
     """
@@ -151,7 +151,7 @@ def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
 
 
 def resolve(path: str) -> Any:
-    """What "module:name" names; importing it may take seconds."""
+    """The object that "module:name" names; importing it may take seconds."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
@@ -236,7 +236,7 @@ def _loading(setting: str, model: str) -> Iterator[None]:
 def _is_out_of_domain(
     group: Literal["nli", "similarity"], model: str, language_model: LanguageModel
 ) -> bool:
-    """Whether an embedded pair model is to compare answers that it does not know.
+    """True where an embedded pair model is to compare answers that it does not know.
 
     The log says how to change that.
     """

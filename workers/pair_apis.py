@@ -76,7 +76,7 @@ class PairServer:
         max_call_pairs: of one call.
         floor: see `models.similarity.vectors`; 0 for a server that scores pairs itself.
         scores: of two fixed pairs.
-        flags: what else it says that decides its scores.
+        flags: its other settings that decide its scores.
     """
 
     model_id: str
@@ -95,7 +95,7 @@ class PairServer:
 
 
 class PairApi(ABC):
-    """How one kind of server is asked, and found out: see `workers.standing.Kind`.
+    """The API of one kind of server: see `workers.standing.Kind`.
 
     Args:
         model: its name there; "" for the first that is listed, or the only one.
@@ -125,7 +125,7 @@ class PairApi(ABC):
 
     @abstractmethod
     async def said(self, calls: Calls) -> PairServer:
-        """What a server says it is."""
+        """The server's description of itself."""
 
     async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
         """The same with what is measured before its first pair is scored."""

@@ -122,7 +122,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
         return [(((score,), is_cut), identity) for score, is_cut in zip(scores, cut, strict=True)]
 
     async def _is_cut(self, calls: Calls, known: PairServer, pair: Pair) -> bool:
-        """Whether a pair is longer than the model reads; counted only where it may be."""
+        """True where a pair is longer than the model reads; counted only where it may be."""
         if known.max_pair_tokens is None:
             return False
         # A token has at least one byte, and a pair at most four special ones.
@@ -153,7 +153,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
     async def _ask(
         self, send: Callable[[Server[PairServer], PairServer], Awaitable[Reply]]
     ) -> Reply:
-        """What a server answers.
+        """The reply of a server.
 
         Raises:
             Rejected: it does not take this body, maybe for one of its pairs.

@@ -1,4 +1,4 @@
-"""What probes need of an engine, what they read, and what that adds to a generation."""
+"""The inputs of probes from an engine, and their readings, added to a generation."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ Name = TypeVar("Name", str, Span)
 
 
 def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> GenerationRequest:
-    """What the engine is asked for: in place of the probes' statistics what they read."""
+    """The request to the engine: in place of the probes' statistics, what they read."""
     layers = {probe.card.layer for probe in probes.values()} - set(request.hidden_layers)
     statistics = request.statistics - PROBE_STATISTICS
     if any(probe.card.token_features for probe in probes.values()):
@@ -104,7 +104,7 @@ def _together(readings: list[ProbeReading]) -> ProbeReading:
 
 
 def _features(mean: Array, probe: Probe, answer: Sequence, tokens: Indices | None = None) -> Array:
-    """What a probe reads beside a mean state, of all tokens of the answer or of some."""
+    """A mean state and a probe's token features, of all tokens of the answer or of some."""
     if not probe.card.token_features:
         return mean
     if answer.token_logprobs is None or answer.token_entropies is None:
@@ -162,7 +162,7 @@ def with_prompt_compared(domain: PromptDomain, generation: Generation) -> Genera
 
 
 def is_sound(value: float, distance_percentile: float) -> bool:
-    """Whether both numbers of a reading lie in their ranges, which NaN does not."""
+    """True where both numbers of a reading lie in their ranges, which NaN does not."""
     (low, high), (least, most) = PROBABILITIES, PERCENTILES
     return low <= value <= high and least <= distance_percentile <= most
 

@@ -1,4 +1,4 @@
-"""What a reply means that brings no answer, of a server that nobody here wrote. Pure.
+"""The meaning of replies without an answer, of servers that nobody here wrote. Pure.
 
 Nothing here quotes what was sent or what came back, but codes and names of parameters.
 """
@@ -61,7 +61,7 @@ class NoSuccess(Exception):
         code: that it gives, where it is one as servers have them, which quotes nothing.
         named: parameters of the body that it names.
         asked_s: seconds of patience that it asks for; None for none.
-        error: what it means.
+        error: the exception that it means.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ def _meaning(status: int, codes: list[str], named: frozenset[str], metadata: obj
 
 
 def _error_in(content: bytes) -> Mapping[str, Any]:
-    """What an error says of itself, in OpenAI's form or in FastAPI's; empty where it does not."""
+    """The fields of an error, in OpenAI's form or in FastAPI's; empty where it has none."""
     try:
         told = orjson.loads(content)
     except ValueError:

@@ -46,7 +46,7 @@ _NOBODY = Listener(None)
 
 
 class _Kind(Generic[Known]):
-    """How a process of ours is found out: it says what it is."""
+    """A process of ours, which describes itself."""
 
     def __init__(self, role: Role) -> None:
         self._role = role
@@ -89,7 +89,7 @@ class _OurWorker(RemoteWorker[Known]):
         listener: Listener = _NOBODY,
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> Decoded:
-        """What a process, chosen by a key, answers to a call; its tokens come before the result.
+        """The reply to a call of a process, chosen by a key; its tokens come before the result.
 
         Where an answer is not `is_of` the weights that are known, its process is asked anew what it
         is, and where that fails, what it said before holds. `until` is the monotonic second of the

@@ -34,7 +34,7 @@ _PASSING = frozenset({408, 429, 500, 502, 503, *range(520, 530)})
 
 
 class Identified(Protocol):
-    """What a server was found to be."""
+    """A server's capabilities, with their identity."""
 
     @property
     def identity(self) -> str:
@@ -45,7 +45,7 @@ Tried = TypeVar("Tried", bound=Identified)
 
 
 async def patiently(send: Callable[[], Awaitable[Reply]], until: float | None) -> Reply:
-    """What a server answers once it has room.
+    """The reply of a server once it has room.
 
     A reply that asks for patience (429, or a failure with Retry-After) is heeded until the
     monotonic second of the deadline, or for a minute; one that says no more than that the server
@@ -83,7 +83,7 @@ async def of_one_model(
     may_repeat: Callable[[], bool],
     server: Server[Tried],
 ) -> Reply:
-    """What a server answers that is the same from beginning to end; else it is asked once more.
+    """The reply of a server that does not change meanwhile; else it is asked once more.
 
     `ask` is told the server and what it was found to be.
 
@@ -109,7 +109,7 @@ async def of_some_server(
     may_repeat: Callable[[], bool],
     on_try: OnTry[Known],
 ) -> Reply:
-    """What one of them answers, asked in their order.
+    """The reply of the first server that answers, asked in their order.
 
     One to which no connection can be made is passed over. A call that fails later is repeated once,
     by the next one, if it may be. `Unreachable` and transport errors of httpx are no answers.

@@ -154,7 +154,7 @@ _CALLS: Mapping[str, Callable[[Served, bytes, float | None], Work]] = {
 
 
 async def _lines(work: Work, digest: bytes, on_defect: OnDefect) -> AsyncIterator[bytes]:
-    """What a call says as it goes on; whoever stops reading ends the work."""
+    """The lines of a call as it goes on; whoever stops reading ends the work."""
     said: asyncio.Queue[bytes | None] = asyncio.Queue()
     task = asyncio.ensure_future(work(lambda token: said.put_nowait(wire.line_of("token", token))))
     task.add_done_callback(lambda _: said.put_nowait(None))

@@ -24,16 +24,16 @@ _PATIENCE_S = 3.0
 
 
 class Kind(Protocol[Known]):
-    """How one kind of server is found out. Raises what calls do, or `TimeoutError` if it hangs."""
+    """Discovery of one kind of server. Raises what calls do, or `TimeoutError` if it hangs."""
 
     async def look_up(self, client: Client) -> Any:
-        """What a server says it is, in a call that costs it nothing; equal while it is the same."""
+        """The server's own description, by a call without cost; equal while it is the same."""
 
     async def try_out(self, client: Client, said: Any) -> Known:
-        """What it is and can."""
+        """Its identity and capabilities."""
 
     async def ask_again(self, client: Client, known: Known) -> Known | None:
-        """What is known of it, where it still does the same; None where it does not."""
+        """Its known capabilities where they still hold; None where they do not."""
 
 
 class ChangedModel(Exception):
@@ -48,8 +48,8 @@ class Server(Generic[Known]):
     what is known of it holds, and it is asked again every second.
 
     Attributes:
-        known: what it was last found to be; None until it was.
-        trouble: why it is not asked; "" where it is well, or was never looked at.
+        known: its capabilities by the latest trial; None before one.
+        trouble: the reason why it is not asked; "" where it is well, or was never checked.
         num_calls: under way.
         num_failed: looks at it in a row that found it failing.
         look_at: monotonic second before which it is not looked at again.
@@ -72,11 +72,11 @@ class Server(Generic[Known]):
 
     @property
     def is_up(self) -> bool:
-        """Whether it answered when it was last asked."""
+        """True where it answered when it was last asked."""
         return not self.trouble
 
     async def check(self) -> None:
-        """What the watch asks every second: raises while it is not there, or not found out."""
+        """The liveness check of every second: raises while it is not there, or not tried out."""
         said = await self._kind.look_up(self.client)
         is_other, self._said = said != self._said, said
         is_old = time.monotonic() - self._asked_at > _ASK_AGAIN_S
@@ -95,7 +95,7 @@ class Server(Generic[Known]):
             self._asking = asyncio.create_task(self._ask())
 
     async def settled(self) -> Known:
-        """What it is, once nobody doubts it.
+        """Its capabilities, once nobody doubts them.
 
         Raises:
             Unreachable, Refused: it could not be asked.

@@ -31,7 +31,7 @@ class Supervisor:
     Attributes:
         state: `ready` from the last warm-up until a loop dies or `stop`.
         ready: set with the last warm-up, for those who wait for it.
-        failure: what it died of; None where a loop just ended.
+        failure: the exception that ended it; None where a loop just ended.
 
     Args:
         on_death: called once when start-up fails, a loop ends by itself or hangs; the process

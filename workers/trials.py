@@ -36,10 +36,10 @@ _COMMAND = (sys.executable, "-P", "-m", "models.engines.trial")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a trial has shown.
+    """The outcome of a trial.
 
     Attributes:
-        refusal: why no text can follow the grammar; "" where one can.
+        refusal: the reason why no text can follow the grammar; "" where one can.
         is_quick: whether it compiles at once.
     """
 
@@ -174,7 +174,7 @@ class Trials:
             self._process.end()
 
     async def check(self, source: str) -> Verdict:
-        """Whether texts can follow a grammar, whose source `Engine.grammar_source` makes.
+        """The verdict on a grammar, whose source `Engine.grammar_source` makes.
 
         Raises:
             EngineError: the process ended time and again.
@@ -202,7 +202,7 @@ class Trials:
         return verdict
 
     async def _asked(self, source: str, seconds: float) -> dict[str, Any]:
-        """What the process says; where it is lost, another one is asked, once."""
+        """The reply of the process; where it is lost, another one is asked, once."""
         for _ in range(2):
             with suppress(_Lost):
                 return await self.start().ask(source, seconds)
@@ -210,7 +210,7 @@ class Trials:
 
 
 async def _to_its_end(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """What it returns; cancelled, it ends first all the same, so that no other runs beside it."""
+    """The result of work; cancelled, it ends first all the same, so no other runs beside it."""
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)

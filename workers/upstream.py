@@ -99,7 +99,7 @@ class Upstream(Generic[Known]):
 
     @property
     def known(self) -> Known:
-        """What the first server that is up was last found to be; `NotReady` before one answered."""
+        """Capabilities of the first server that is up; raises `NotReady` before one answered."""
         for server in sorted(self.servers, key=lambda server: not server.is_up):
             if server.known is not None:
                 return server.known
@@ -140,7 +140,7 @@ class Upstream(Generic[Known]):
         key: str | None = None,
         may_repeat: Callable[[], bool] = lambda: True,
     ) -> Reply:
-        """What a server answers.
+        """The reply of a server.
 
         The server is chosen by a key; None for the one with the fewest calls. What brings no
         answer, and what may be repeated, is said in `workers.retries.of_some_server`.
@@ -220,7 +220,7 @@ class Upstream(Generic[Known]):
             logger.exception("%s at %s cannot be checked", self.role, server.url)
 
     async def _trouble_of(self, server: Server[Known]) -> str:
-        """Why a server cannot be asked; "" where it can. It is looked at again after a pause."""
+        """Check a server and set its next check; the reason why it cannot be asked, or ""."""
         failure: Exception | None = None
         try:
             async with asyncio.timeout(_WATCH_TIMEOUT_S):
@@ -317,7 +317,7 @@ def session_of(key: str) -> str:
 
 
 def _tls(config: Servers, role: Role) -> ssl.SSLContext:
-    """What decides whom this process believes, and what it shows.
+    """The TLS context: the authorities that this process trusts, and the certificate that it shows.
 
     Raises:
         ModelNotLoaded: a file cannot be read, or is of another kind.
@@ -335,7 +335,7 @@ def _tls(config: Servers, role: Role) -> ssl.SSLContext:
 
 
 async def addresses(host: str) -> list[str]:
-    """What the system's resolver says: of a headless Service the addresses of its ready pods."""
+    """The addresses of a host by the system's resolver: of a headless Service its ready pods."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return sorted({str(address[0]) for *_, address in found})

@@ -1,4 +1,4 @@
-"""What gateways and workers say to each other over HTTP; pure.
+"""The protocol between gateways and workers over HTTP; pure.
 
 A call is a POST whose answer is a stream of lines. Each begins with the digest of the call, before
 a word and JSON: `token:…` as a sequence grows, at the end `result:…` or `error:…`. A blank line
@@ -57,7 +57,7 @@ Texts = TypeVar("Texts", str, tuple[str, str])
 
 
 class Garbled(Exception):
-    """What came is no answer to what was asked; the text quotes nothing of it."""
+    """A reply that is no answer to the call; the text quotes nothing of it."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _expect(is_so: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GenerationInfo:
-    """What `/v1/info` of a generation worker says."""
+    """The reply of `/v1/info` of a generation worker."""
 
     generator: GeneratorInfo
     wire: int = VERSION
@@ -84,7 +84,7 @@ class GenerationInfo:
 
 @dataclass(frozen=True, slots=True)
 class SimilarityInfo:
-    """What `/v1/info` of a similarity worker says: its models, the NLI model apart."""
+    """The reply of `/v1/info` of a similarity worker: its models, the NLI model apart."""
 
     comparers: Mapping[str, ComparerInfo]
     nli: ComparerInfo | None = None
@@ -253,7 +253,7 @@ def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
 
 
 def digest_of_call(path: str, body: bytes) -> bytes:
-    """What each line of an answer begins with: nobody's answer is taken for another's."""
+    """The beginning of each line of a reply, so that none is taken for another call's."""
     return hashlib.sha256(path.encode() + b"\n" + body).hexdigest()[:32].encode()
 
 

@@ -1,4 +1,4 @@
-"""What workers of ours answer: tokens and a result, or an error."""
+"""Replies of workers of ours: tokens and a result, or an error."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -72,7 +72,7 @@ async def result_of(response: httpx.Response, listener: Listener, digest: bytes)
     Raises:
         Unreachable: the lines end without one, or the worker has stopped.
         Garbled: a line is none of ours or of another call, or comes after the result.
-        CocoaError: what the worker raised.
+        CocoaError: as the worker raised it.
     """
     result = None
     async for line in lines(response):
@@ -91,7 +91,7 @@ async def result_of(response: httpx.Response, listener: Listener, digest: bytes)
 
 
 async def refusal_of(response: httpx.Response) -> Exception:
-    """What a reply without an answer means.
+    """The error that a reply without an answer means.
 
     A worker that is not ready, or a proxy without one, is passed over like one that cannot be
     reached.
@@ -104,7 +104,7 @@ async def refusal_of(response: httpx.Response) -> Exception:
 
 
 def _of_worker(error: CocoaError) -> Exception:
-    """What an error of a worker is to a gateway, whose clients know of no worker.
+    """The gateway's error for a worker's error; its clients know of no worker.
 
     One whose model has stopped, or that wants another key, is passed over; a defect of it is its
     model's failure.

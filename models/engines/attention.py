@@ -75,7 +75,7 @@ Attend = Whole | Beside
 def _with_prompt(
     prompt: Any | None, layer: int, queries: Tensor, own: Tensor, values: Tensor
 ) -> Tensor:
-    """What rows attend to, (rows, key-value heads, queries of each, head size).
+    """The output of attention, (rows, key-value heads, queries of each, head size).
 
     prompt: cache of one row; None where the rows read none.
     own: scores (rows, key-value heads, queries of each, width) of `values`.
@@ -96,7 +96,7 @@ def _with_prompt(
 
 
 def mask_of(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
-    """What each new position may read, (rows or 1, 1, S, width); None where a rule says it.
+    """Mask of what each new position reads, (rows or 1, 1, S, width); None where a rule says it.
 
     One token may read all that there is, and several with nothing before them are causal.
 

@@ -69,7 +69,7 @@ class CapturedSteps:
         self._held: tuple[_Size | None, Tensor | None] = None, None
 
     def has_room(self, cache: Any) -> bool:
-        """Whether the next step of these rows can be taken here."""
+        """True where the next step of these rows can be taken here."""
         keys: Tensor = cache.layers[0].keys
         rows, heads, columns, width = keys.shape
         num_bytes = 2 * self._lean.num_layers * heads * width * keys.itemsize

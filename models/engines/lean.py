@@ -240,7 +240,7 @@ def _after_attention(block: _Block, states: Tensor, attended: Tensor) -> Tensor:
 
 
 def is_llama_like(model: PreTrainedModel) -> bool:
-    """Whether `LeanForward` knows the model: its layers, its rotations, its attention."""
+    """True where `LeanForward` knows the model: its layers, its rotations, its attention."""
     config = model.config
     if not is_one_of(model, _KNOWN):
         return False

@@ -1,4 +1,4 @@
-"""What llguidance makes of a grammar, or why it makes nothing of it, in words of ours.
+"""Matchers of llguidance for grammars, and its refusals in words of ours.
 
 Imported by the process that serves and by those that try grammars out (`models.engines.trial`),
 which is why nothing here imports torch, transformers or numpy.
@@ -35,7 +35,7 @@ class Vocabulary:
     eos_ids: tuple[int, ...]
 
     def read(self) -> LLTokenizer:
-        """As llguidance has it; takes up to a second."""
+        """The same as llguidance's tokenizer; takes up to a second."""
         return LLTokenizer(self.tokenizer, n_vocab=self.size, eos_token=list(self.eos_ids))
 
 
@@ -83,7 +83,7 @@ def source_of(kind: str, source: str) -> str:
 
 
 def matcher_of(tokenizer: LLTokenizer, source: str, max_lexer_states: int) -> LLMatcher:
-    """What follows a grammar, at its beginning.
+    """The matcher of a grammar, at its beginning.
 
     Raises:
         NotFollowed: no text can.

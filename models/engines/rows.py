@@ -44,7 +44,7 @@ _SHARED_FROM = 64
 
 
 def is_mergeable(model: PreTrainedModel) -> bool:
-    """Whether rows of different requests can share a step.
+    """True where rows of different requests can share a step.
 
     They can where every layer caches plain keys and values.
     """
@@ -54,7 +54,7 @@ def is_mergeable(model: PreTrainedModel) -> bool:
 
 
 def is_captured(model: PreTrainedModel) -> bool:
-    """Whether a model's decoding steps are captured, for which each row holds its own prompt."""
+    """True where decoding steps are captured, for which each row holds its own prompt."""
     return model.device.type == "cuda"
 
 
@@ -99,7 +99,7 @@ class RowCache:
 
         Args:
             prompts: or the next part of one.
-            begun: what was read of that one before; it is used up.
+            begun: the part of that one that was read before; it is used up.
         """
         if begun is not None:
             (part,) = prompts

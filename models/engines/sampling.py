@@ -38,7 +38,7 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """Which rows need what. A plan holds until a row joins or leaves.
+    """The needs of each row. A plan holds until a row joins or leaves.
 
     Attributes:
         laws: for each top_k among the samples, their law, their indices, and the rows themselves.
@@ -230,7 +230,7 @@ def entropies(logprobs: Tensor) -> Tensor:
 
 
 def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:
-    """What decides every draw: (num_samples, max_new_tokens) float64 in [0, 1).
+    """The numbers that decide all draws: (num_samples, max_new_tokens) float64 in [0, 1).
 
     Row i has a stream of its own, so that sample i is the same whatever runs beside it, however
     many samples are drawn and however long they may be.

@@ -1,4 +1,4 @@
-"""Whether a model, served as it is here, says what its own full forward pass says."""
+"""A test at start: a model as it is served here agrees with its own full forward pass."""
 
 import inspect
 from collections.abc import Sequence

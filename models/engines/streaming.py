@@ -1,4 +1,4 @@
-"""What is told of a streamed row: its tokens, with the text that became certain."""
+"""Reports of a streamed row: its tokens, with the text that became certain."""
 
 from collections.abc import Callable
 from functools import partial

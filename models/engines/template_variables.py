@@ -1,4 +1,4 @@
-"""Which variables a chat template reads, and which of them a client may set."""
+"""The variables that a chat template reads, and those of them that a client may set."""
 
 import functools
 import inspect

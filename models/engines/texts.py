@@ -25,7 +25,7 @@ def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
 
 
 def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, FinishReason]:
-    """Where a sequence of token texts ends: its tokens, its text, and why it ends there.
+    """The tokens of a sequence up to its end, their text, and the reason why it ends there.
 
     The tokens end in the terminating one, whose text is empty.
 

@@ -34,10 +34,10 @@ def _signs() -> dict[str, int]:
 
 
 class Detokenizer:
-    """Where a row ends, and how much of a streamed answer is certain.
+    """Texts of tokens: the end of a row, and the certain part of a streamed answer.
 
     Attributes:
-        no_reasoning_limit: why no reasoning can be ended by writing its end tag; "" where it can.
+        no_reasoning_limit: the reason why writing its end tag ends no reasoning; "" where it can.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class Detokenizer:
         return cut_at_stop(text, stop) is not None
 
     def _is_whole(self, token_ids: list[int], start: int, end: int) -> bool:
-        """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not.
+        """True where a code point ends here: the next tokens change half a one, and U+FFFD not.
 
         How many of them it takes is not known, and some tokenizers show no code point of a run of
         bytes that ends within one.

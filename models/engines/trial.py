@@ -44,7 +44,7 @@ class _Child:
 
     Attributes:
         number: of its trial.
-        said: what has come of its verdict.
+        said: the part of its verdict that has arrived.
     """
 
     number: int

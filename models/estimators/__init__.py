@@ -52,7 +52,7 @@ class Estimator:
 
     Attributes:
         function: of the statistics that its parameters name.
-        family: what it is a kind of.
+        family: the kind of uncertainty.
         base: the lack of confidence that it is made over; None for none.
         moves_with_samples: its values move with their number M, so that waves, which draw more
             where the model is unsure, spoil their order.

@@ -1,4 +1,4 @@
-"""What a probe is and what it was trained on: `card.json` beside its weights."""
+"""The description of a probe and of its training: `card.json` beside its weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ STATISTIC: Mapping[Target, str] = {
 
 
 def pooling_of(target: Target) -> str:
-    """Which states a probe reads the mean of."""
+    """The name of the states that a probe reads the mean of."""
     return SENTENCE_POOLING if target == "sentence_consistency" else POOLING
 
 
@@ -40,12 +40,12 @@ class Card(Exact):
     """Everything that tells whether, and how far, a probe may be trusted.
 
     Attributes:
-        target: what it predicts: the consistency itself, of an answer or of one of its sentences,
+        target: its prediction: the consistency itself, of an answer or of one of its sentences,
             or whether semantic entropy is above `split`.
         model_id, revision, dtype: of the language model whose states it reads.
         layer: k, under `convention`.
         dimension: d of the hidden states.
-        token_features: what it reads of the answer's tokens beside them, of `TOKEN_FEATURES`.
+        token_features: features of the answer's tokens beside them, of `TOKEN_FEATURES`.
         training_set: name of the prompts.
         sizes: answers in training, validation, and the third split that nothing chose by.
         tasks: of the prompts.

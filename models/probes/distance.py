@@ -1,4 +1,4 @@
-"""How far features lie from a training set: a Gaussian with a low-rank precision, in numpy."""
+"""Distance of features from a training set: a Gaussian with a low-rank precision, in numpy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""Which prompts a calibration had: how far another prompt lies from them, in numpy."""
+"""The prompts of a calibration, and another prompt's distance from them, in numpy."""
 
 import hashlib
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class PromptDomain:
         return min(float(kind.percentile(state[None])[0]) for kind in self.kinds)
 
     def is_foreign(self, state: Array) -> bool:
-        """Whether a state (d,) lies beyond the 99th percentile of every kind; NaN does."""
+        """True where a state (d,) lies beyond the 99th percentile of every kind; NaN does."""
         return not 0 <= self.percentile(state) <= DOMAIN_PERCENTILE
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a probe reads: the mean hidden state of a layer, and numbers of the answer's own tokens."""
+"""Features of a probe: the mean hidden state of a layer, and numbers of the answer's tokens."""
 
 import math
 from collections.abc import Sequence

@@ -29,7 +29,7 @@ LEARNED = ("cross_encoder", "embedding")
 
 
 def reads_added(name: str, compare: str) -> bool:
-    """Whether texts are cut to what they add to their question before they are compared.
+    """True where texts are cut to what they add to their question before they are compared.
 
     Args:
         name: of the similarity function.

@@ -74,7 +74,7 @@ _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What answers share with their question.
+    """The words of a question that its answers may repeat.
 
     Attributes:
         words: of the question.
@@ -106,7 +106,7 @@ def asked_in(question: str) -> Asked:
 
 
 def added(text: str, asked: Asked) -> str:
-    """What a text says beyond its question: its words without those, and without function words.
+    """The words of a text without those of its question, and without function words.
 
     A text that adds nothing is what it says beside function words, or where that is nothing either,
     whole. Numbers always stay, names that are spelled as a function word, and what is chosen of
@@ -148,7 +148,7 @@ def added(text: str, asked: Asked) -> str:
 
 
 def _yes_or_no(every: Sequence[Item], said: Mapping[int, Item], asked: Asked) -> str:
-    """What a text says that adds no more to such a question; "" of another text.
+    """A text's "yes" or "no" where it adds no more to such a question; "" of another text.
 
     It repeats the question in its order: "Is Rome larger than Paris?" is not affirmed by "Paris is
     larger than Rome."
@@ -180,7 +180,7 @@ def _text(items: Mapping[int, Item]) -> str:
 
 
 def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
-    """Whether a function word is a name ("The Who", "Vitamin A"), or part of a formula."""
+    """True where a function word is a name ("The Who", "Vitamin A"), or part of a formula."""
     item, before, behind = every[i], every[i - 1] if i else _NOT, every[i + 1 : i + 2]
     if item.word == "by" and i > 2 and every[i - 2].word in PASSIVE:  # tells who did it to whom
         return True
@@ -227,7 +227,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def _keys(item: Item) -> Iterator[str]:
-    """What an item is compared by; a number by its value and, where it has a unit, as measured."""
+    """The keys of an item that others are compared by; of a number its value in base units."""
     sign = item.frame[0] if item.frame[0] in PREFIXES else ""
     if set(item.frame) - {sign} == set(NUMBER):
         for number in item.numbers:

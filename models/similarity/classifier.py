@@ -123,7 +123,7 @@ def forward_passes(
     max_tokens: float = math.inf,
     max_rows: int = _FORWARD_PAIRS,
 ) -> Iterator[list[int]]:
-    """Which rows go through the model together: such of like length, the shortest first.
+    """The rows of each forward pass: such of like length, the shortest first.
 
     Args:
         num_tokens: of each row.
@@ -164,7 +164,7 @@ def cut_longest_first(num_a: int, num_b: int, budget: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What a tokenizer puts around the two texts of a pair.
+    """The special tokens around the two texts of a pair.
 
     Attributes:
         special: ids before the first text, between the two, and behind the second.

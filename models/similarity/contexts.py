@@ -1,4 +1,4 @@
-"""How much of a context fits in front of a text, by a tokenizer."""
+"""The part of a context that fits in front of a text, by a tokenizer."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -131,7 +131,7 @@ def _behind(layer: Any, states: Tensor, attended: Tensor) -> Tensor:
 
 
 def is_bert_like(model: Any) -> bool:
-    """Whether `LeanEncoder` knows the model: its layers and its attention."""
+    """True where `LeanEncoder` knows the model: its layers and its attention."""
     return (
         is_one_of(model, _KNOWN)
         and model.config._attn_implementation == "sdpa"

@@ -32,7 +32,7 @@ class LexicalModel:
 
     Args:
         name: of the function.
-        words_of: what the function reads of a text.
+        words_of: the words of a text that the function compares.
         function: similarity of what was read of two texts.
     """
 

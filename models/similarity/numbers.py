@@ -21,7 +21,7 @@ class Number:
         dimension: of its unit; "" for one without.
         factor: of the unit, in the base unit of its dimension.
         zero: of the unit, in the base unit.
-        step: what its last written digit counts; 0 of a number in words.
+        step: the value of a unit of its last written digit; 0 of a number in words.
     """
 
     values: tuple[Fraction, ...]
@@ -31,7 +31,7 @@ class Number:
     step: Fraction = field(default=Fraction(), compare=False)
 
     def may_be(self, other: "Number") -> bool:
-        """Whether both can mean one value; one without a unit may have that of the other."""
+        """True where both can mean one value; one without a unit may have that of the other."""
         ours, theirs = self.values, other.values
         if self.dimension and other.dimension:
             if self.dimension != other.dimension:
@@ -46,19 +46,19 @@ class Number:
         return not set(ours).isdisjoint(theirs) or self._is_rounded(other)
 
     def is_written(self, other: "Number") -> bool:
-        """Whether both can mean one value in one unit, which one of them may leave out."""
+        """True where both can mean one value in one unit, which one of them may leave out."""
         is_one_unit = (self.factor, self.zero) == (other.factor, other.zero)
         return (is_one_unit or "" in (self.dimension, other.dimension)) and self.may_be(other)
 
     def is_same(self, other: "Number") -> bool:
-        """Whether both mean one value, read in the usual way, in one dimension."""
+        """True where both mean one value, read in the usual way, in one dimension."""
         ours, theirs = self.in_base_unit()[0], other.in_base_unit()[0]
         if self.dimension != other.dimension:
             return False
         return ours == theirs or self._is_rounded(other)
 
     def _is_rounded(self, other: "Number") -> bool:
-        """Whether one is the other, rounded to three digits or more: 8,848.86 and 8,849."""
+        """True where one is the other, rounded to three digits or more: 8,848.86 and 8,849."""
         if self.dimension != other.dimension:
             return False
         for one, exact in ((self, other), (other, self)):
@@ -219,14 +219,14 @@ def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
 
 
 def scales_of(word: str, number: Number) -> tuple[int | Fraction, ...]:
-    """What a word behind a number multiplies it by, in the usual order; empty if by nothing."""
+    """The factors that a word behind a number may mean, in the usual order; empty if none."""
     if word.casefold() in _SINGULAR and number.values != (Fraction(1),):
         return ()
     return _SCALES.get(word) or _SCALES.get(word.casefold(), ())
 
 
 def _is_scale(article: str, word: str) -> bool:
-    """Whether it scales "a": "a third" is mostly one more, where "one third" is a part."""
+    """True where it scales "a": "a third" is mostly one more, where "one third" is a part."""
     return word in _SCALES and (_SCALES[word][0] > 1 or article != "a")
 
 

@@ -27,7 +27,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class PairRules:
-    """Which pairs are known without a model.
+    """Rules by which some pairs are known without a model.
 
     Attributes:
         strip: `SimilarityConfig.strip`.
@@ -51,7 +51,7 @@ class PairRules:
 
     @property
     def identity(self) -> tuple[bool | str, ...]:
-        """What of them decides the scores of answers, of whatever question."""
+        """The part of the rules that decides scores of answers, of whatever question."""
         return self.strip, self.exact_match, *(["added"] if self.cuts else [])
 
     def of_question(self, question: str) -> "PairRules":
@@ -85,7 +85,7 @@ class PairRules:
         return self._compared[text]
 
     def is_known(self, a: str, b: str) -> bool:
-        """Whether the score of two normalised texts is known."""
+        """True where the score of two normalised texts is known."""
         return self.value(a, b, "similarity") is not None
 
     def value(self, a: str, b: str, label: str) -> float | None:

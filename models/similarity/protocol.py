@@ -21,7 +21,7 @@ NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 @dataclass(frozen=True, slots=True)
 class SimilarityConfig:
-    """What a deployment says about similarity.
+    """Settings of similarity.
 
     Attributes:
         name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where
@@ -52,7 +52,7 @@ class SimilarityConfig:
 
 @dataclass(frozen=True, slots=True)
 class NliConfig:
-    """What a deployment says about its natural language inference model.
+    """Settings of the natural language inference model.
 
     Attributes:
         name: key of `models.similarity.NLI_MODELS`.

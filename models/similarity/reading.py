@@ -130,7 +130,7 @@ _TERM_BEFORE, _TERM_BEHIND = re.compile(r"(?<!\w)\d*[^\W\d_]?\Z"), re.compile(r"
 
 
 def read(text: str) -> tuple[Item, ...]:
-    """What a text says, in its order.
+    """The items of a text, in its order.
 
     >>> [item.text for item in read("Take 15mg of C++ -- twenty one times, 東京.")]
     ['Take', '15 mg', 'of', 'C++', 'twenty one', 'times', '東京']
@@ -187,7 +187,7 @@ def with_joined_initials(text: str) -> str:
 
 
 def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
-    """What one match says; nothing for marks between words."""
+    """The items of one match; none for marks between words."""
     match match.lastgroup, match[0]:
         case "word", word:
             return [_word(word, match, before)]
@@ -245,7 +245,7 @@ def _pairs(run: str) -> Iterator[str]:
 
 
 def _is_telling(sign: str, match: re.Match[str]) -> bool:
-    """Whether a sign says something where it stands: between terms, or before what it changes."""
+    """True where a sign has a meaning: between terms, or before what it changes."""
     if sign not in SIGNS:
         return False
     before = match.string[max(0, match.start() - 16) : match.start()]
@@ -264,7 +264,7 @@ def _is_telling(sign: str, match: re.Match[str]) -> bool:
 
 
 def _is_numeral(word: str, before: Item, behind: str) -> bool:
-    """Whether Roman digits are a number: "Louis V", "type I diabetes", and not "Yes I do"."""
+    """True where Roman digits are a number: "Louis V", "type I diabetes", and not "Yes I do"."""
     if len(word) > 1 or before.word in COUNTED:
         return True
     is_name = bool(before.word) and before.text[0].isupper()

@@ -90,7 +90,7 @@ _END = Item("", ("",))
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the rules see of a text.
+    """The features of a text that the rules compare.
 
     Attributes:
         frame: its words in lower case without articles; a sign in the place of each number.
@@ -108,7 +108,7 @@ class Reading:
 
 
 def reading(text: str, *, is_whole: bool = True) -> Reading:
-    """What the rules see of a text.
+    """The features of a text that the rules compare.
 
     Args:
         text: an answer or a part of one.
@@ -131,7 +131,7 @@ def reading(text: str, *, is_whole: bool = True) -> Reading:
 
 
 def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation | None:
-    """How two answers to one question are related by rule; None where a model has to say.
+    """The relation of two answers to one question by rule; None where a model has to say.
 
     As `relation_of_words` tells; else different where both have numbers that are not known already,
     and neither has all of the other's.
@@ -152,7 +152,7 @@ def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation |
 
 
 def relation_of_words(a: Reading, b: Reading) -> Relation | None:
-    """How two texts of nearly the same words are related; None for others.
+    """The relation of two texts of nearly the same words; None for others.
 
     - The same: equal up to case, articles, punctuation and the form of numbers.
     - Different: the same words around other numbers, labels ("Vitamin A"), signs or opposites, or
@@ -181,12 +181,12 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
 
 
 def covers(numbers: Sequence[Number], others: Iterable[Number]) -> bool:
-    """Whether each of the others may be one of the numbers."""
+    """True where each of the others may be one of the numbers."""
     return all(any(one.may_be(other) for one in numbers) for other in others)
 
 
 def _denies(negated: Reading, other: Reading) -> bool:
-    """Whether all that the one denies is said by the other: not "not Lima but Cusco" by "Cusco"."""
+    """True where the other says all that the first denies: not "not Lima but Cusco", "Cusco"."""
     if negated.affirmed == other.affirmed:
         return True
     denied = frozenset(negated.affirmed)
@@ -211,7 +211,7 @@ def _actives(frame: tuple[str, ...]) -> set[tuple[str, ...]]:
 
 
 def _are_exchanged(frame: Sequence[str], other: Sequence[str], names: frozenset[str]) -> bool:
-    """Whether two names have changed places around what one does to the other."""
+    """True where two names have changed places around what one does to the other."""
     ours, theirs = list(frame), list(other)
     while ours[0] == theirs[0]:
         del ours[0], theirs[0]
@@ -234,7 +234,7 @@ def _are_exchanged(frame: Sequence[str], other: Sequence[str], names: frozenset[
 
 
 def _in_one_list(frame: Sequence[str], other: Sequence[str]) -> Relation | None:
-    """How two frames are related that differ in opposed words: "A and B" is "B and A"."""
+    """The relation of two frames that differ in opposed words: "A and B" is "B and A"."""
     if sorted(frame) != sorted(other):
         return "different"
     differ = [i for i in range(len(frame)) if frame[i] != other[i]]
@@ -291,7 +291,7 @@ def _frame(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
 
 
 def _words(item: Item, *, is_first: bool, following: Item) -> Sequence[str]:
-    """What a word counts as: nothing if it is an article, two words if it ends in "n't"."""
+    """The words that an item counts as: none if it is an article, two if it ends in "n't"."""
     word = item.word
     begins = is_first or following.text.islower()  # a sentence; "The Hague" is a name
     is_article = item.text.islower() or (begins and len(word) > 1)  # "O negative", "A minor"

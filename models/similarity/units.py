@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Unit(NamedTuple):
-    """What a number measures.
+    """The unit of a number.
 
     Attributes:
-        dimension: what is measured.
+        dimension: the quantity measured.
         factor: of the unit in the base unit of its dimension.
         zero: of the unit, in the base unit; not 0 for temperatures.
     """
@@ -132,7 +132,7 @@ _UNITS: Mapping[str, Unit] = _units()
 
 
 def unit_of(text: str) -> Unit | None:
-    """What a word or sign measures; None for none.
+    """The unit that a word or sign stands for; None for none.
 
     >>> unit_of("KG")
     Unit(dimension='mass', factor=Fraction(1000, 1), zero=Fraction(0, 1))

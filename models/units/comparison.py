@@ -1,4 +1,4 @@
-"""How far a sample's JSON says the same as the answer's, leaf by leaf."""
+"""Agreement of a sample's JSON with the answer's, leaf by leaf."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class Comparison:
     Attributes:
         agreements: in [0, 1], by path of the answer's leaves.
         values: the sample's values there, where it has any.
-        extra: what the sample has and the answer lacks, by path; elements of arrays are `-`.
+        extra: values of the sample that the answer lacks, by path; elements of arrays are `-`.
     """
 
     agreements: dict[str, float] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Comparer:
         return found
 
     def _agreement(self, leaf: Value, value: Value | None, path: str) -> float:
-        """How far a sample's value says the same as a leaf of the answer, in [0, 1]."""
+        """The agreement of a sample's value with a leaf of the answer, in [0, 1]."""
         if value is None or json_type(leaf.content) != json_type(value.content):
             return 0.0
         rule = self.rules.get(path, Rule())

@@ -108,7 +108,7 @@ def name_types(root: dict[str, Any]) -> None:
 
 
 def _schemas_of(path: str, keyword: str, value: Any) -> list[tuple[str, Any]]:
-    """What a keyword at a path has in the place of schemas, by JSON Pointer."""
+    """The schemas that a keyword at a path has, by JSON Pointer."""
     if keyword in _ONE:
         return [(path, value)]
     if keyword in _SEVERAL and isinstance(value, list):

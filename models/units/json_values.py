@@ -44,7 +44,7 @@ class Value:
         return []
 
     def is_leaf(self) -> bool:
-        """Whether nothing is in it: also an empty object or array."""
+        """True where it holds no other value: also an empty object or array."""
         return not (isinstance(self.content, dict | list) and self.content)
 
     def plain(self) -> Any:

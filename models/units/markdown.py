@@ -27,7 +27,7 @@ class Block:
     """A part of a text.
 
     Attributes:
-        line: where its first line begins, with the marker of an item or a quotation.
+        line: the start of its first line, with the marker of an item or a quotation.
         start: behind that marker.
         end: behind its last line, whose end belongs to it.
         is_row: of a table.
@@ -84,7 +84,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _behind_markers(line: str) -> int:
-    """Where what an item or a quotation says begins; 0 for a line of neither."""
+    """The index behind the markers of an item or a quotation; 0 for a line of neither."""
     behind = 0
     while match := _MARKER.match(line, behind):
         behind = match.end()

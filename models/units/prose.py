@@ -26,7 +26,7 @@ def sentences(text: str, spans: Iterable[Span], tokens: TokenSpans) -> list[Unit
 
 
 def spans_in(text: str, tools: Tools = ()) -> list[Span]:
-    """Where the sentences of a text stand; one that calls any of the tools has none."""
+    """The spans of the sentences of a text; one that calls any of the tools has none."""
     if tools and as_value(text, names_of(tools)) is not None:
         return []
     return sentence_spans(text)

@@ -1,4 +1,4 @@
-"""How two values at one place are compared: what a JSON schema says of that place.
+"""Rules for comparing two values at one place, from what a JSON schema says of it.
 
 Remote references are never fetched. A pattern is never run: a hostile one would not end.
 """
@@ -32,7 +32,7 @@ _NULL = Value(None, (0, 0))
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a leaf is compared.
+    """The rule by which a leaf is compared.
 
     Attributes:
         exact: whether strings agree wholly or not at all.
@@ -139,7 +139,7 @@ class _Reader:
         return holding
 
     def _target(self, schema: Mapping[str, Any]) -> object:
-        """What a local reference points to; None without one, or where it points nowhere."""
+        """The target of a local reference; None without one, or where it points nowhere."""
         start, *tokens = schema.get("$ref", "").split("/")
         if start != "#":
             return None
@@ -153,7 +153,7 @@ class _Reader:
         return target
 
     def is_valid(self, schema: object, value: Value, depth: int = MAX_DEPTH) -> bool:
-        """Whether the value is valid, as far as the keywords that are read here tell."""
+        """True where the value is valid under the keywords that are read here."""
         pair = (id(schema), id(value))
         if pair not in self._judged:
             self._judged[pair] = False
@@ -177,7 +177,7 @@ class _Reader:
 
 
 def _is_valid_alone(schema: Mapping[str, Any], value: Value, plain: Callable[[], Any]) -> bool:
-    """Whether type, constants, limits and required members hold, of the value itself."""
+    """True where type, constants, limits and required members hold, of the value itself."""
     content, types, constants = value.content, schema.get("type"), schema.get("enum")
     if isinstance(types, str):
         types = [types]
@@ -218,7 +218,7 @@ def _rule(schemas: Iterable[Mapping[str, Any]]) -> Rule:
 
 
 def _at(schema: Mapping[str, Any], token: str | int) -> object:
-    """What a schema says of a member or an element."""
+    """The schema of a member or an element."""
     if isinstance(token, str):
         return schema.get("properties", {}).get(token, schema.get("additionalProperties"))
     first = schema.get("prefixItems", [])

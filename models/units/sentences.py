@@ -1,4 +1,4 @@
-"""Where the sentences of a text stand, and the text without some of them."""
+"""The spans of the sentences of a text, and the text without some of them."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -79,7 +79,7 @@ _COURTESY = re.compile(
 
 
 def sentence_spans(text: str) -> list[Span]:
-    r"""Where each sentence stands, white space around it left out; in order, without overlap.
+    r"""The span of each sentence without white space around it; in order, without overlap.
 
     Code, headings, questions, greetings, what announces a list, and what has neither letter nor
     digit are in none; a row of a table is one.
@@ -115,7 +115,7 @@ def without_sentences(text: str, removed: Collection[Span]) -> str:
 
 
 def language_of(text: str) -> str:
-    """Whose abbreviations are heeded, by its frequent words; "en" where nothing tells.
+    """The language whose abbreviations count, by its frequent words; "en" where none occurs.
 
     >>> language_of("Er kam am 3. Mai."), language_of("2 + 2")
     ('de', 'en')
@@ -165,7 +165,7 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
 
 
 def _goes_on(text: str, start: int, end: int, block_end: int) -> bool:
-    """Whether what the splitter takes for a sentence goes on behind its full stop."""
+    """True where what the splitter takes for a sentence goes on behind its full stop."""
     first = text[start : start + _AHEAD].lstrip()[:1]
     before = text[max(start, end - _AHEAD) : end].rstrip()
     after = text[end : min(end + _AHEAD, block_end)].lstrip()
@@ -182,7 +182,7 @@ def _goes_on(text: str, start: int, end: int, block_end: int) -> bool:
 
 
 def _claims(said: str) -> bool:
-    """Whether a sentence says what may be right or wrong."""
+    """True where a sentence is a claim, which may be right or wrong."""
     end = said[-_AHEAD:]
     if question := _QUESTION.search(end):
         is_quoted = said.lstrip()[:1] in "\"'\u201c\u2018\u00ab"

@@ -127,7 +127,7 @@ def names_of(tools: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def schema_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the calls of `as_value` follow: an array, each with its tool's arguments."""
+    """The schema of the calls of `as_value`: an array, each with its tool's arguments."""
     branches, parameters = [], {}
     for number, tool in enumerate(tools):
         function = tool["function"]
@@ -141,11 +141,11 @@ def schema_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def schema_of_one(
     tools: Sequence[Mapping[str, Any]], called_with: str = "arguments"
 ) -> dict[str, Any]:
-    """What one call without a mark is valid under.
+    """The schema of one call without a mark.
 
     Args:
         tools: of which one is called.
-        called_with: how the call names its arguments.
+        called_with: the call's key of its arguments.
     """
     branches, parameters = [], {}
     for number, tool in enumerate(tools):
@@ -185,7 +185,7 @@ def example(name: str) -> list[dict[str, Any]]:
 
 
 def reads_back(prompt: str, rendered: str, name: str) -> bool:
-    """Whether the call of an `example`, as a template writes it, is one that `read` finds.
+    """True where `read` finds the call of an `example` as a template writes it.
 
     Args:
         prompt: the chat without its last message, rendered for an answer.

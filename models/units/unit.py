@@ -30,16 +30,16 @@ class Unit:
     """A part of an answer.
 
     Attributes:
-        text: what it says: the sentence, the claim, the JSON text of the value.
+        text: the sentence, the claim, or the JSON text of the value.
         tokens: indices of its tokens among the answer's.
-        spans: where it stands in the answer's text; a claim may have several, or none.
+        spans: its places in the answer's text; a claim may have several, or none.
         path: JSON Pointer of a field.
         supports: (M,) in [0, 1], how far each sample says the same; None without samples. For the
             answer it is the similarity.
         contradictions: (M,) in [0, 1], how far each sample denies it; None where nobody asks.
         reading: of a sentence, what a probe predicts of its `consistency`; None where none reads
             it.
-        alternatives: what samples have in its place, with shares of the samples, the most frequent
+        alternatives: texts of samples in its place, with shares of the samples, the most frequent
             first: of a field their values as JSON, None for having none; of a sentence or claim a
             sentence of each that denies it.
     """
@@ -66,7 +66,7 @@ def contradiction(unit: Unit) -> float | None:
 
 
 def denied_by(unit: Unit) -> list[int]:
-    """Which samples deny it rather than say it or say nothing of it; empty where nobody asks."""
+    """The samples that deny it, rather than say it or say nothing of it; empty if not compared."""
     if unit.supports is None or unit.contradictions is None:
         return []
     denies = (unit.contradictions > _DENIES) & (unit.contradictions > unit.supports)
@@ -83,7 +83,7 @@ def cut(
     Args:
         unit: of the answer.
         statistics: of the whole answer, by name.
-        absent: why the answer lacks some.
+        absent: the reasons why the answer lacks some.
     """
     own: dict[str, Any] = {}
     reasons = dict(absent or {})
