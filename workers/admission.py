@@ -109,7 +109,7 @@ _MAX_RETRY_AFTER_S = 60
 # Places that a caller may hold for each one that is free: alone three quarters of all; of several
 # who take all they can each the same number, and one more caller finds a place.
 _HELD_PER_FREE = 3
-# Of all places, for requests that come alone.
+# Share of all places that is kept for requests that come alone.
 _KEPT_FREE = 0.25
 
 
@@ -131,7 +131,7 @@ class Admission:
         self._items: dict[str, _Line] = {}
         self._turns = turns
         self._held: Counter[str] = Counter()
-        # Of each recent request that ended, the seconds it took, and how many were under way then.
+        # The seconds of each recent request that ended, and how many were under way then.
         self._ended: deque[tuple[float, float]] = deque(maxlen=_RECENT)
         # Seconds of all requests together, up to the last count, and when those under way began.
         self._request_s, self._counted_at, self._began_at_s = 0.0, 0.0, 0.0
@@ -182,7 +182,7 @@ class Admission:
 
     @asynccontextmanager
     async def admit_item(self, caller: str = "", rows: int = 1) -> AsyncIterator[float]:
-        """The same for an item of a call that brings several; they ask in turn, the oldest first.
+        """The same for an item of a call that brings several; they take turns, the oldest first.
 
         Of a caller as many items run at once as requests that came alone, so that neither starve:
         at least `concurrent_items`, and beyond these only while a quarter of all places is free.

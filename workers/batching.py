@@ -46,7 +46,7 @@ class MicroBatcher(Generic[Item, Result]):
     Attributes:
         call: results in the order of the items.
         max_batch: most items of one call.
-        on_batch: told the size of each batch.
+        on_batch: called with the size of each batch.
     """
 
     call: Callable[[list[Item]], Awaitable[Sequence[Result]]]

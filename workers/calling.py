@@ -70,13 +70,13 @@ def failing_as(kind: type[CocoaError], what: str) -> Iterator[None]:
 
 
 class Listener:
-    """Whoever listens to a sequence, and how much of it they have been told.
+    """A listener to a sequence, and how much of it was reported.
 
     Attributes:
-        on_token: hears each token; None where nobody listens.
-        num_tokens: of the answer, told so far.
+        on_token: called with each token; None where nobody listens.
+        num_tokens: of the answer, reported so far.
         num_characters: of their texts.
-        num_thoughts: characters of the reasoning before the answer, told so far.
+        num_thoughts: characters of the reasoning before the answer, reported so far.
     """
 
     def __init__(self, on_token: OnToken | None) -> None:
@@ -94,7 +94,7 @@ class Listener:
         self.on_token(token)
 
     def tell_rest(self, sequence: Sequence) -> None:
-        """Tell what is left of the sequence, which has ended."""
+        """Report the rest of the sequence, which has ended."""
         if self.on_token is None:
             return
         if sequence.reasoning and (rest := sequence.reasoning.text[self.num_thoughts :]):

@@ -20,9 +20,9 @@ from models.probes.card import Target
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
 
-# Who decides which of several servers gets a call: this process, or a router that the url names.
+# The chooser among several servers: this process, or a router that the url names.
 Routing = Literal["own", "addresses", "upstream"]
-# What a worker does, and the group of settings that says how.
+# The role of a worker, which names its group of settings.
 Role = Literal["generation", "similarity"]
 
 
@@ -72,9 +72,9 @@ class Servers(Credentials):
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
-        """All of them, without a slash or the `/v1` of an OpenAI-compatible API at their end."""
-        found = (one.strip().rstrip("/").removesuffix("/v1") for one in self.url.split(","))
-        return tuple(dict.fromkeys(filter(None, found)))
+        """All urls, without a slash or the `/v1` of an OpenAI-compatible API at their end."""
+        urls = (url.strip().rstrip("/").removesuffix("/v1") for url in self.url.split(","))
+        return tuple(dict.fromkeys(filter(None, urls)))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class GeneratorConfig(EngineConfig, Servers):
     headers_file: str = ""
 
     def checked(self) -> Self:
-        """The same, once all that is set is heeded where the model is.
+        """These settings; refuse any that is not heeded where the model is.
 
         Raises:
             ModelNotLoaded: a setting is not, or the url is none.
@@ -127,7 +127,7 @@ class ComparerConfig(SimilarityConfig, Servers):
     api: Literal["cocoa", "vllm", "tei", "embeddings"] = "cocoa"
 
     def checked(self) -> Self:
-        """The same, once all that is set is heeded; raises as `GeneratorConfig.checked` does."""
+        """These settings; raises as `GeneratorConfig.checked` does."""
         _check_heeded("similarity", self, SimilarityConfig)
         return self
 
@@ -190,11 +190,11 @@ def api_keys(config: Credentials, group: Role | Literal["worker"]) -> tuple[str,
         message = f"{variable(f'{group}.api_key')} and {variable(f'{group}.api_key_file')} exclude"
         raise ModelNotLoaded(f"{message} each other")
     try:
-        found = Path(file).read_text()
+        text = Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = f"cannot be read: {why_unusable(file, error)}"
         raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} {reason}") from None
-    return _keys_in(found, f"{group}.api_key_file")
+    return _keys_in(text, f"{group}.api_key_file")
 
 
 def further_headers(config: GeneratorConfig) -> dict[str, str]:
@@ -205,25 +205,25 @@ def further_headers(config: GeneratorConfig) -> dict[str, str]:
     """
     if not config.headers_file:
         return {}
-    setting, found = variable("generation.headers_file"), {}
+    setting, headers = variable("generation.headers_file"), {}
     try:
         lines = Path(config.headers_file).read_text().splitlines()
         for line in filter(str.strip, lines):
             name, value = line.encode("ascii").decode().split(":", 1)
-            found[name.strip()] = value.strip()
+            headers[name.strip()] = value.strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = why_unusable(config.headers_file, error)
         raise ModelNotLoaded(f"{setting} cannot be read: {reason}") from None
     except ValueError:
         raise ModelNotLoaded(f"{setting} has a line that is no header") from None
-    return found
+    return headers
 
 
 def _keys_in(text: str, setting: str) -> tuple[str, ...]:
-    found = tuple(filter(None, map(str.strip, text.split(","))))
-    if not found:
+    keys = tuple(filter(None, map(str.strip, text.split(","))))
+    if not keys:
         raise ModelNotLoaded(f"{variable(setting)} holds no key")
-    return found
+    return keys
 
 
 def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
@@ -257,16 +257,16 @@ def refuse_changes(group: str, config: ProbeConfig | NliConfig, role: Role) -> N
 def _check_heeded(
     role: Role,
     config: GeneratorConfig | ComparerConfig,
-    here: type[EngineConfig | SimilarityConfig],
+    loaded: type[EngineConfig | SimilarityConfig],
 ) -> None:
     """Refuse settings that nobody heeds; `here` has those of a model that this process loads."""
     for url in config.urls:
         if not url.startswith(("http://", "https://")):
             message = "must begin with http:// or https://"
             raise ModelNotLoaded(f"{variable(f'{role}.url')} {message}")
-    heeded = {one.name for one in fields(here)}
+    heeded = {field.name for field in fields(loaded)}
     if config.urls:
-        heeded = {"api", *(one.name for one in fields(Servers)), *_HEEDED[role, config.api]}
+        heeded = {"api", *(field.name for field in fields(Servers)), *_HEEDED[role, config.api]}
     for name in _changed(config):
         if name in heeded:
             continue
@@ -283,7 +283,7 @@ _OF_OPENAI_SERVERS = frozenset(
     {"routing", "context", "server", "end_token", "api_version", "headers_file"}
 )
 _OF_PAIR_SERVERS = frozenset({"name", "compare", "strip", "exact_match", "max_batch_pairs"})
-# What is heeded beside the fields of `Servers`, by what answers at a url.
+# Settings that are heeded beside the fields of `Servers`, by role and API of a url.
 _HEEDED: Mapping[tuple[Role, str], frozenset[str]] = {
     ("generation", "cocoa"): frozenset({"admission_limit"}),
     ("generation", "openai"): _OF_OPENAI_SERVERS | {"model", "revision", "admission_limit"},
@@ -297,7 +297,7 @@ _HEEDED: Mapping[tuple[Role, str], frozenset[str]] = {
 def _changed(config: Any) -> list[str]:
     """Names of the settings of a group that are not at their defaults."""
     default = type(config)()
-    names = [one.name for one in fields(config)]
+    names = [field.name for field in fields(config)]
     return [name for name in names if getattr(config, name) != getattr(default, name)]
 
 

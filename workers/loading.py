@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 _CHECK = "models.loadable:check_checkpoint"
 _IS_EMBEDDING = "models.loadable:is_embedding_model"
 _PROBE = "models.probes.probe:TrainedProbe"
-# Of a container: the processor time allowed in a period, both in microseconds.
+# A container's limit: the processor time allowed in a period, both in microseconds.
 _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -65,7 +65,7 @@ def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
     with _loading("generation.model", generation.model):
         load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
         thread = _thread("generation", generation.threads)
-        # What is compiled is compiled for the threads of its thread.
+        # Compiled code is bound to the intra-op threads of the thread that compiles it.
         engine = thread.submit(load, generation).result()
     return GenerationWorker(
         engine,
@@ -110,8 +110,9 @@ def load_comparers(
         is_foreign = False
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
-        own = {**given_to_all, "rules": replace(rules, cuts=reads_added(name, similarity.compare))}
-        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **own)
+        cuts = reads_added(name, similarity.compare)
+        options = {**given_to_all, "rules": replace(rules, cuts=cuts)}
+        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **options)
     return comparers, nli
 
 
@@ -288,7 +289,7 @@ def _load_probes(
 def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """The prompts of a calibrator, which others are compared with.
 
-    None without a calibrator, for one whose labels told no prompts, and beside another language
+    None without a calibrator, for one whose labels had no prompts, and beside another language
     model than the embedded calibrator's.
     """
     if not calibrator:

@@ -15,9 +15,9 @@ from workers import wire
 from workers.calling import Listener
 from workers.client import Unreachable, body_of, lines
 
-# Of what a worker is, or why it does not answer.
+# Bound of a description of a worker, or of its refusal.
 MAX_INFO_BYTES = 1_048_576
-# Of an error's message.
+# Bound of the message of an error.
 _MOST_CHARACTERS = 4096
 
 _ERRORS = {kind.code: kind for kind in errors.answered()}
@@ -45,19 +45,19 @@ def decode_error(content: bytes) -> CocoaError:
         return _as_ours(_error(content))
 
 
-def _as_ours(told: _Error) -> CocoaError:
-    kind = _ERRORS[told.code]
-    return kind(told.message, field=told.field, retry_after_s=told.retry_after_s)
+def _as_ours(error: _Error) -> CocoaError:
+    kind = _ERRORS[error.code]
+    return kind(error.message, field=error.field, retry_after_s=error.retry_after_s)
 
 
 def bounded(on_token: OnToken, most: int) -> OnToken:
-    """Tells at most so many tokens, and what is left of a reasoning; raises `Garbled` beyond."""
-    num_told = 0
+    """Reports at most so many tokens, and the rest of a reasoning; raises `Garbled` beyond."""
+    num_tokens = 0
 
     def tell(token: Token) -> None:
-        nonlocal num_told
-        num_told += 1
-        if num_told > most + 1:
+        nonlocal num_tokens
+        num_tokens += 1
+        if num_tokens > most + 1:
             raise wire.Garbled("longer than what was asked for")
         on_token(token)
 
@@ -65,7 +65,7 @@ def bounded(on_token: OnToken, most: int) -> OnToken:
 
 
 async def result_of(response: httpx.Response, listener: Listener, digest: bytes) -> bytes:
-    """The result at the end of the lines, not yet decoded; tokens are told as they come.
+    """The result at the end of the lines, not yet decoded; tokens are reported as they come.
 
     It is read to its end: a connection with unread bytes cannot be used again.
 
