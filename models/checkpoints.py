@@ -85,13 +85,13 @@ def load_whole(kind: Any, path: str, head: Head, **options: Any) -> Any:
     with without_compiler():
         try:
             with _WithoutSympy():
-                model, found = kind.from_pretrained(path, **options)
+                model, loading = kind.from_pretrained(path, **options)
         except RuntimeError:  # it calculates with what is counted here and what has no storage
-            model, found = kind.from_pretrained(path, **options)
+            model, loading = kind.from_pretrained(path, **options)
         except ImportError as error:
             [line, *_] = str(error).splitlines()
             raise ModelNotLoaded(f"{line}; or {read_elsewhere(head)}") from None
-    missing = sorted(found["missing_keys"])  # tied weights are not among them
+    missing = sorted(loading["missing_keys"])  # tied weights are not among them
     if head == "embedding":  # it takes the states of the last layer, which no pooler has seen
         missing = [name for name in missing if not name.startswith("pooler.")]
     if missing:

@@ -59,10 +59,10 @@ class CocoaError(Exception):
 
 def answered(root: type[CocoaError] = CocoaError) -> list[type[CocoaError]]:
     """Every class of errors that a client can see, each behind the one that it is a kind of."""
-    found = [root] if "example" in vars(root) else []
+    classes = [root] if "example" in vars(root) else []
     for kind in root.__subclasses__():
-        found += answered(kind)
-    return found
+        classes += answered(kind)
+    return classes
 
 
 class InvalidRequest(CocoaError):

@@ -29,9 +29,9 @@ Array: TypeAlias = NDArray[np.floating[Any]]
 FinishReason = str
 FINISH_REASON = r"^[A-Za-z0-9_.:-]{1,64}$"
 FINISH_REASONS = frozenset({"stop", "length", "content_filter", "given"})
-# Why a sequence has no answer.
+# Reasons why a sequence has no answer.
 NoAnswer = Literal["answer_refused", "answer_filtered", "reasoning_unfinished"]
-# How a given answer was tokenised: as it stands, or after a blank.
+# The tokenised form of a given answer: as it stands, or after a blank.
 AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
 # First character and the one behind the last.
@@ -42,9 +42,9 @@ DEFAULT_NEW_TOKENS = 256
 PROMPT_OUT_OF_DOMAIN = "prompt_out_of_domain"
 # The warning that a server refused to write samples, or that a filter ended them.
 SAMPLES_LEFT_OUT = "samples_left_out"
-# As OpenAI's clients may ask for, of each token.
+# The bound of likeliest tokens in OpenAI's API, of each token.
 MAX_TOPS = 20
-# The variable by which chat templates are told how long their model may reason.
+# The variable of chat templates for the length that their model may reason.
 EFFORT, NO_EFFORT = "reasoning_effort", "none"
 
 
@@ -135,11 +135,11 @@ class GenerationRequest(Exact):
             for none.
         num_drawn: samples that an earlier request has brought already: only those of the wave
             after them are drawn, beside an answer that is given and empty.
-        streamed: whose tokens are told to whoever listens: 0 for the answer's, i for those of the
+        streamed: the sequence whose tokens are streamed: 0 for the answer's, i for those of the
             i-th sample.
-        num_tops: likeliest tokens that are told of each token; at most as many as the generator
+        num_tops: likeliest tokens that are returned of each token; at most as many as the generator
             tells.
-        tops_of: the sequences of whose tokens they are told: 0 for the greedy answer, i for the
+        tops_of: the sequences of whose tokens they are returned: 0 for the greedy answer, i for the
             i-th sample, as far as there are so many.
         timeout_s: seconds after which nobody waits for the result; None for as long as it takes.
     """
@@ -173,7 +173,7 @@ class GenerationRequest(Exact):
         return 0
 
     def num_tops_of(self, index: int) -> int:
-        """Likeliest tokens that are told of the tokens of a sequence; counted as in `tops_of`."""
+        """Likeliest tokens returned of each token of a sequence; counted as in `tops_of`."""
         return self.num_tops * (index in self.tops_of)
 
 
@@ -182,7 +182,7 @@ TokenTops = tuple[tuple[str, Logprob], ...]
 # Begins what a token is called whose bytes are no whole code points, as OpenAI's endpoints do.
 BYTES = "bytes:"
 _SPELT = re.compile(BYTES + r"(\\x[0-9a-f]{2})+")
-# Of each token.
+# The likeliest tokens in the place of each token.
 Tops = tuple[TokenTops, ...]
 
 
@@ -246,7 +246,7 @@ class Sequence(Exact):
         text: decoded text without special tokens and without the stop string that ended it.
         compared_text: the text that similarity reads, stripped.
         num_tokens: T; 0 for a text that no model has read.
-        token_ids: (T,); None where the generator does not tell them.
+        token_ids: (T,); None where the generator does not return them.
         token_logprobs: (T,) nats, from the raw distribution; None where not wanted.
         token_entropies: (T,) nats, over the full vocabulary; None where not wanted.
         token_texts: (T,) the text that each token adds; they join to the decoded text. None where
@@ -307,15 +307,15 @@ class ProbeReading(Exact):
 
 
 def _whole(sequence: Sequence) -> Sequence:
-    """The sequence, if all that it tells of its tokens is of as many as it has.
+    """The sequence, if it has as many of each statistic as tokens.
 
     Raises:
         ValueError: it is not.
     """
     for name in ("ids", "logprobs", "entropies", "texts", "tops"):
-        told = getattr(sequence, f"token_{name}")
-        if told is not None and len(told) != sequence.num_tokens:
-            raise ValueError(f"{len(told)} {name} for {sequence.num_tokens} tokens")
+        values = getattr(sequence, f"token_{name}")
+        if values is not None and len(values) != sequence.num_tokens:
+            raise ValueError(f"{len(values)} {name} for {sequence.num_tokens} tokens")
     return sequence
 
 

@@ -1,4 +1,4 @@
-"""Pure: whether the branches of a `oneOf` exclude each other, as far as can be told.
+"""Pure: whether the branches of a `oneOf` exclude each other, as far as that can be shown.
 
 Where they do, one of them holds wherever any does, so that it says what `anyOf` says.
 """
@@ -12,7 +12,7 @@ from models.units.json_schemas import TYPES
 
 # Each is compared with each other one.
 _MAX_BRANCHES = 64
-# Of schemas within each other, references among them.
+# Bound of schemas within each other, references among them.
 _MAX_DEPTH = 8
 _KIND_OF = {bool: "boolean", int: "integer", float: "fraction", str: "string", dict: "object"}
 _KIND_OF |= {list: "array", type(None): "null"}
@@ -75,8 +75,8 @@ class Branches:
 
 def _values(schema: Mapping[str, Any]) -> list[Any] | None:
     """The values that it lists; None where it lists none."""
-    found: list[Any] | None = [schema["const"]] if "const" in schema else schema.get("enum")
-    return found
+    values: list[Any] | None = [schema["const"]] if "const" in schema else schema.get("enum")
+    return values
 
 
 def _kinds(schema: Mapping[str, Any]) -> _Kinds:

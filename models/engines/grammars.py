@@ -27,7 +27,7 @@ from models.pretrained import PreTrainedTokenizerBase
 from models.records import Grammar
 from models.units.reasoning import Tags
 
-# Where a row stands: it may yet begin with a reasoning, is in one, or writes its answer.
+# The stage of a row: it may yet begin with a reasoning, is in one, or writes its answer.
 Stage = Literal["undecided", "thoughts", "answer"]
 
 _MAX_COMPILED = 32  # that are kept

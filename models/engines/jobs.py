@@ -43,7 +43,7 @@ class Row:
     Attributes:
         index: 0 is the answer, i the i-th sample.
         fields: of `models.records.Sequence`, that the request wants of this row.
-        tops: of each token the likeliest ones in its place, where they are told.
+        tops: of each token the likeliest ones in its place, where they are requested.
         finish_reason: None while it has further tokens to decode.
         stage: whether it may yet begin with a reasoning, is in one, or writes its answer.
         first_of_answer: index of the answer's first token, 0 without a reasoning; in the middle of
@@ -74,7 +74,7 @@ class Row:
 
 
 @dataclass(eq=False, slots=True)
-class Told:
+class Progress:
     """The part of a streamed sequence that was decoded and reported.
 
     Attributes:
@@ -119,7 +119,7 @@ class RowJob(Job):
         hidden: of the answer, where the request names layers.
         prompt_state: (d,) tensor, where the request names its layer.
         num_joined: rows that have joined the batch.
-        told: the part of the streamed sequence that was reported.
+        progress: of the streamed sequence.
         finished: rows that have ended.
     """
 
@@ -142,7 +142,7 @@ class RowJob(Job):
     hidden: HiddenMean | None = None
     prompt_state: Tensor | None = None
     num_joined: int = 0
-    told: Told = field(default_factory=Told)
+    progress: Progress = field(default_factory=Progress)
     finished: list[Row] = field(default_factory=list)
 
     @property

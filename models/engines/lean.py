@@ -64,7 +64,7 @@ class _Block:
 
 
 class LeanForward:
-    """Logits of a model, as `RowCache` asks for them.
+    """Logits of a model, as `RowCache` requests them.
 
     Attributes:
         is_alone: the model has lost its weights to this pass, and computes nothing by itself.

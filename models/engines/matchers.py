@@ -23,7 +23,7 @@ _NOT_WRITTEN = "\uffff"
 
 
 class NotFollowed(Exception):
-    """No text can follow a grammar; says why in words of ours."""
+    """No text can follow a grammar; gives the reason in words of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def with_plain_tokens(tokenizer: str, eos_ids: Collection[int]) -> str:
     have it, though models write their calls so. And where a text that has to come spells out a
     special token ("<|im_end|>"), it lets that token alone come, and then refuses it.
     """
-    # Of the rest, which is large, nothing has to be read.
+    # The rest, which is large, need not be read.
     added, start, end = _named("added_tokens", tokenizer, 0)
     vocabulary, opened, closed = _named("vocab", tokenizer, tokenizer.index('"model":', end))
     if not isinstance(vocabulary, dict):

@@ -14,7 +14,7 @@ from pydantic import StringConstraints
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Grammar, Token
 
-# Told of each step, in order, how many rows it decoded; 0 when the batch has run empty.
+# Called after each step, in order, with its number of rows; 0 when the batch has run empty.
 OnStep = Callable[[int], None]
 NO_REASONING = "the model is not known to reason"
 NO_GRAMMAR = "no text can be held to a schema by this engine"
@@ -74,7 +74,7 @@ class EngineInfo:
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
         no_reasoning_limit: the reason why it cannot heed `max_reasoning_tokens`; "" where it does.
-        max_tops: the most likeliest tokens that it can report of each token.
+        max_tops: bound of the likeliest tokens that it can report at each place.
         no_grammar: the reason why no text can follow a grammar; "" where it can.
         takes_turns: whether its chat template shows messages before the latest one, as far as that
             is known.
@@ -120,8 +120,8 @@ class StepReport:
     """The outcome of one step.
 
     Attributes:
-        tokens: new ones of the sequences that are streamed, each once and in order. What an engine
-            leaves out, the worker tells when the job is finished.
+        tokens: new ones of the sequences that are streamed, each once and in order. The worker
+            reports what an engine leaves out when the job is finished.
         finished: jobs whose result can be had now.
         failed: jobs that ended in an error of their own.
         num_rows: rows that were decoded.

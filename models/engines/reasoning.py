@@ -10,7 +10,7 @@ def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
     """The tags around a model's reasonings; None where it does not reason.
 
     Args:
-        tokenizer: with the chat template and the special tokens that tell them.
+        tokenizer: with the chat template and the special tokens that show them.
         setting: "auto", "off", or both tags with a comma between them.
     """
     if setting == "off":

@@ -34,7 +34,7 @@ _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
 # length.
 _SCORE_CHUNK = 64
-# Of one pass over prompts, between two tokens of the running rows: products with weights on a
+# Bounds of a pass over prompts, between two tokens of the running rows: products with weights on a
 # processor, about a second on two cores, and padded tokens in any case.
 _PASS_PRODUCTS = 1 << 36
 _PASS_TOKENS = (64, 2048)
@@ -119,8 +119,8 @@ class RowCache:
             return [Prefix(cache, width, logits[0, -1])]
         prefixes = []
         for row, length in enumerate(lengths):
-            own = _part_of(cache, slice(row, row + 1), slice(-length, None))
-            prefixes.append(Prefix(own, length, logits[row, -1]))
+            part = _part_of(cache, slice(row, row + 1), slice(-length, None))
+            prefixes.append(Prefix(part, length, logits[row, -1]))
         return prefixes
 
     def score(self, scored: Scored, answer_ids: Sequence[int], *, with_entropies: bool) -> None:

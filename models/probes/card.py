@@ -37,7 +37,7 @@ class ProbeMismatch(ModelNotLoaded):
 
 @dataclass(frozen=True, slots=True)
 class Card(Exact):
-    """Everything that tells whether, and how far, a probe may be trusted.
+    """The facts by which a probe may be trusted, and how far.
 
     Attributes:
         target: its prediction: the consistency itself, of an answer or of one of its sentences,
@@ -142,7 +142,7 @@ def check_model(card: Card, model_id: str, revision: str | None) -> None:
 
 
 def _check(card: Card, name: str, value: object) -> None:
-    if (found := getattr(card, name)) != value:
+    if (actual := getattr(card, name)) != value:
         raise ProbeMismatch(
-            f"the probe's {name} is {found!r}, this model's {value!r}: train a probe for it"
+            f"the probe's {name} is {actual!r}, this model's {value!r}: train a probe for it"
         )

@@ -12,9 +12,9 @@ from annotated_types import Ge
 from models.records import Pair, PairScores
 
 Dtype = Literal["float32", "bfloat16", "float16"]
-# What a text is read after, and the text.
+# A context, and the text that is read after it.
 ContextAndText = tuple[str, str]
-# What settings call the pair models that ship with the project, and what these are called.
+# The name of the pair models that ship with the project in settings, and their labels.
 EMBEDDED = "embedded"
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 

@@ -17,9 +17,9 @@ from models.similarity.reading import NUMBER, SIGNS, Item, read
 
 Relation = Literal["same", "different"]
 
-# Of these rules, in the names of what is remembered.
+# Version of these rules, in the keys of remembered scores.
 VERSION = 7
-# Of a text that they are for.
+# Bound of a text that they are for.
 MAX_CHARACTERS = 400
 
 _ARTICLES = listed(
@@ -36,13 +36,13 @@ _NEGATIONS = listed(
     """
 )
 _AFFIRMATIONS = listed("yes yeah ja oui sí sì sim")
-# What is left of a word before "n't" where that is not the word itself.
+# The rest of a word before "n't" where that is not the word itself.
 _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 # "n'est", "c'est".
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
-# What tells vitamins, options and blood groups apart, and stays in capitals.
+# Labels of vitamins, options and blood groups, which stay in capitals.
 _LABEL = re.compile("[A-Z][+-]?|AB[+-]?")
-# Words of which one says what the other denies.
+# Opposites: words of which one denies the other.
 _OPPOSITES = """
     more less, over under, above below, before after, least most, true false, correct wrong,
     north south, east west, northern southern, eastern western, left right, increase decrease,
@@ -67,7 +67,7 @@ _OPPOSITES = """
 _OPPOSED = frozenset(
     frozenset(two) for words in _OPPOSITES.split(",") for two in combinations(words.split(), 2)
 )
-# "No, it is safe." denies what was asked.
+# "No, it is safe." denies the question.
 _NO_AND_MORE = re.compile(r"\W*(?:no|nein|non|não|нет)(?:[,;!]|\.\s)\s*[^\W\d]", re.IGNORECASE)
 # Between two names that may change places: "Spain borders France", "Anna plays with Bert".
 _MUTUAL = listed(
@@ -84,7 +84,7 @@ _MOST_WORDS_OF_NAME = 5
 _UN = re.compile("(?:un|in|im|il|ir|dis|non)(?=.{4})")
 # Signs that may say the same: "3:1" and "3-1" are one score.
 _OF_SCORES = frozenset("-/:")
-# What follows the last word of a text.
+# The item behind the last word of a text.
 _END = Item("", ("",))
 
 
@@ -96,7 +96,7 @@ class Reading:
         frame: its words in lower case without articles; a sign in the place of each number.
         numbers: in the order of the frame, those of one list in ascending order.
         affirmed: the frame without words that negate or affirm.
-        is_negated: whether it has a word that negates, beside a "no" to what was asked.
+        is_negated: whether it has a word that negates, beside a "no" to the question.
         names: of a whole text, words behind an article, or with a capital that do not begin it.
     """
 
@@ -133,13 +133,8 @@ def reading(text: str, *, is_whole: bool = True) -> Reading:
 def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation | None:
     """The relation of two answers to one question by rule; None where a model has to say.
 
-    As `relation_of_words` tells; else different where both have numbers that are not known already,
-    and neither has all of the other's.
-
-    Args:
-        a: of one text.
-        b: of the other.
-        known: numbers of the question, which an answer may repeat or leave out.
+    As `relation_of_words` has it; else different where both have numbers that are not `known` from
+    the question, which an answer may repeat or leave out, and neither has all of the other's.
     """
     if related := relation_of_words(a, b):
         return related
@@ -174,15 +169,15 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
     for first, second in product(ours, theirs):
         if len(first) == len(second) and _are_exchanged(first, second, names):
             return "different"
-    for one, other in ((a, b), (b, a)):
-        if one.is_negated and not other.is_negated and _denies(one, other):
+    for negated, other in ((a, b), (b, a)):
+        if negated.is_negated and not other.is_negated and _denies(negated, other):
             return "different"
     return None
 
 
 def covers(numbers: Sequence[Number], others: Iterable[Number]) -> bool:
     """True where each of the others may be one of the numbers."""
-    return all(any(one.may_be(other) for one in numbers) for other in others)
+    return all(any(number.may_be(other) for number in numbers) for other in others)
 
 
 def _denies(negated: Reading, other: Reading) -> bool:
@@ -257,16 +252,16 @@ def _are_same_or_opposed(word: str, other: str) -> bool:
 
 def _in_one_frame(ours: Sequence[Number], theirs: Sequence[Number]) -> Relation | None:
     pairs = list(zip(ours, theirs, strict=True))
-    if all(one.is_same(other) for one, other in pairs):
+    if all(number.is_same(other) for number, other in pairs):
         return "same"
-    if not all(one.may_be(other) for one, other in pairs):
+    if not all(number.may_be(other) for number, other in pairs):
         return "different"
     return None
 
 
 def _without(numbers: Iterable[Number], known: Sequence[Number]) -> list[Number]:
     """Those that are not repeated as they were written; 240 minutes are new beside 4 hours."""
-    return [number for number in numbers if not any(one.is_written(number) for one in known)]
+    return [number for number in numbers if not any(old.is_written(number) for old in known)]
 
 
 def _frame(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
@@ -284,9 +279,9 @@ def _frame(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
             continue
         if in_list and item.word in JOINING and following.frame[:1] == NUMBER:
             continue
-        if is_said := _words(item, is_first=not i, following=following):
+        if words := _words(item, is_first=not i, following=following):
             in_list = 0
-        frame += is_said
+        frame += words
     return tuple(frame), tuple(numbers)
 
 

@@ -81,10 +81,10 @@ def overlapping(tokens: TokenSpans, spans: Iterable[Span]) -> Indices:
     >>> overlapping(spans_of_texts(["Pa", "ris. ", "", "No."]), [(3, 8)]).tolist()
     [1, 3]
     """
-    found = [np.empty(0, np.intp)]
+    indices = [np.empty(0, np.intp)]
     for start, end in spans:
         first = np.searchsorted(tokens.ends, start, side="right")
         last = np.searchsorted(tokens.starts, end, side="left")
         if start < end:
-            found.append(tokens.indices[first:last])
-    return np.unique(np.concatenate(found))
+            indices.append(tokens.indices[first:last])
+    return np.unique(np.concatenate(indices))

@@ -1,4 +1,4 @@
-"""The parting of a generation into its reasoning and its answer.
+"""Parts a generation into its reasoning and its answer.
 
 Texts here are decoded with special tokens, since a tag may be one.
 """
@@ -18,7 +18,7 @@ class Tags:
     Attributes:
         start: with it a generation begins that has a reasoning.
         end: its first occurrence ends the reasoning; it may begin with `start`.
-        inner: tags around the text between the tags, if any.
+        inner: strings around the text between the tags, if any.
     """
 
     start: str
