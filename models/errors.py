@@ -1,7 +1,7 @@
 """Every error a request can end in: one class, with its stable code, HTTP status and an example.
 
 A class's docstring is what documentation and client say of it (docs/errors.md, `cocoa_client`).
-Drawn by arrow: who asked whom when it went wrong.
+The arrow of each shows the call that failed.
 
     client ──→ gateway      InvalidRequest           the request can never succeed as it is
                             ├─ PromptTooLong
@@ -27,8 +27,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 
-def _example(message: str, **told: Any) -> Mapping[str, Any]:
-    return MappingProxyType({"message": message, **told})
+def _example(message: str, **arguments: Any) -> Mapping[str, Any]:
+    return MappingProxyType({"message": message, **arguments})
 
 
 class CocoaError(Exception):

@@ -312,7 +312,7 @@ class LanguageModel:
     Attributes:
         name: id, or the name of an embedded one.
         is_embedded: whether it ships with the project, so that the embedded NLI model serves
-            without being asked for.
+            unrequested.
     """
 
     name: str

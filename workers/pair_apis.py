@@ -90,8 +90,10 @@ class PairServer:
     @property
     def identity(self) -> str:
         """Digest of all that decides its scores, as far as it can be known from outside."""
-        parts = (self.model_id, self.revision, self.max_pair_tokens, self.flags, self.floor)
-        return digest_of(*parts, [round(score, _DIGITS) + 0.0 for score in self.scores])
+        scores = [round(score, _DIGITS) + 0.0 for score in self.scores]
+        return digest_of(
+            self.model_id, self.revision, self.max_pair_tokens, self.flags, self.floor, scores
+        )
 
 
 class PairApi(ABC):

@@ -4,7 +4,7 @@
 2. `of_one_model`: of the model that has taken the place of the one that was called;
 3. `of_some_server`: of another server that holds the same model.
 
-Between the first and the second a server is asked in other words, where its refusal teaches them
+Between the first and the second a server gets other words, where its refusal teaches them
 (`workers.openai.prompts`).
 """
 

@@ -259,10 +259,9 @@ def is_llama_like(model: PreTrainedModel) -> bool:
 
 def _block_of(layer: Any, made: Callable[..., Product]) -> _Block:
     attention, mlp = layer.self_attn, layer.mlp
-    of_states = attention.q_proj, attention.k_proj, attention.v_proj
     return _Block(
         attention_norm=_norm_of(layer.input_layernorm),
-        queries_keys_values=made(*of_states),
+        queries_keys_values=made(attention.q_proj, attention.k_proj, attention.v_proj),
         heads_norm=_heads_norm_of(attention) if hasattr(attention, "q_norm") else None,
         output=made(attention.o_proj),
         mlp_norm=_norm_of(layer.post_attention_layernorm),
