@@ -26,7 +26,7 @@ ALL = "all"  # the group of all labels, which every calibrator has
 _GREATEST = float(np.finfo(np.float64).max)
 _ANY: Range = (-_GREATEST, _GREATEST)
 
-# Of so many latest scores each is compared: a short window sees a large change soon, a long one a
+# Numbers of latest scores that are compared: a short window shows a large change soon, a long one a
 # small one at all.
 WINDOWS = (200, 1000)
 # Answers between two looks at them: one takes as long as all scores of an answer.
@@ -41,13 +41,13 @@ class BadCalibrator(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Binding(Exact):
-    """What the scores came from; scores of anything else are not comparable with them.
+    """The origin of scores; scores of another origin are not comparable with them.
 
     Attributes:
         model_id, revision: of the language model, for messages.
         generator: identity of the language model, with tokenizer, template and precision.
-        input: "prompt", "messages" or "images" among them, what was asked.
-        strategy: how answers were chosen.
+        input: "prompt", "messages" or "images" among them: the form of the request.
+        strategy: the choice of answers.
         num_samples, stop_mass, temperature, top_k, top_p, stop: as in
             `models.records.SamplingParams`; the first five matter to scores that read samples.
         max_new_tokens: the limit that answers and samples had.
@@ -56,8 +56,8 @@ class Binding(Exact):
         comparer: its identity.
         nli: identity of the NLI model; None where there was none.
         probes: sha256 of the probe by the statistic that it predicts.
-        reasoning: what was asked of reasonings, by name (`app.scoring.ask.Ask.how_it_reasons`).
-        unit: what was scored: "answer", or a kind of its parts.
+        reasoning: the kind of reasoning requested, by name (`app.scoring.ask.Ask.how_it_reasons`).
+        unit: the kind of text scored: "answer", or a kind of its parts.
         schema_use: of a JSON schema (`app.scoring.ask.Ask.schema_use`): "followed" where texts were
             held to it; of parts "compared" where it says only how their values are compared,
             "called" where they are of calls of tools; else "none".
@@ -116,7 +116,7 @@ class Threshold(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Calibration(Exact):
-    """What the uncertainties of one estimator mean.
+    """The meaning of one estimator's uncertainties.
 
     Attributes:
         method: "platt" or "isotonic", which made the curve; of parts of answers the latter is the
@@ -142,15 +142,17 @@ class Calibration(Exact):
 
     def percentile(self, uncertainty: float) -> float:
         """Percentage of the reference answers that are surer, ties counting half: in [0, 100]."""
-        told = shortened(uncertainty)
-        below = self.quantiles.searchsorted(told, "left")
-        up_to = self.quantiles.searchsorted(told, "right")
+        rounded = shortened(uncertainty)
+        below = self.quantiles.searchsorted(rounded, "left")
+        up_to = self.quantiles.searchsorted(rounded, "right")
         return float(50.0 * (below + up_to) / len(self.quantiles))
 
     def threshold(self, target_error: float) -> Threshold | None:
         """The threshold of a target error; None for one that was not fitted."""
-        fitting = (one for one in self.thresholds if one.target_error == target_error)
-        return next(fitting, None)
+        for threshold in self.thresholds:
+            if threshold.target_error == target_error:
+                return threshold
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class Part:
     """Calibrations of the estimators for one way of asking.
 
     Attributes:
-        binding: what they are good for.
+        binding: the origin of scores that they hold for.
         groups: group, `ALL` among them, to estimator to calibration.
     """
 
@@ -168,15 +170,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Calibrator:
-    """What the scores of one deployment mean, for each way of asking that was calibrated.
+    """The meaning of one deployment's scores, for each kind of request that was calibrated.
 
     Attributes:
         id: short digest of the whole file.
-        source: what the labels were, in words, without folders of whoever made it.
+        source: a description of the labels, without folders of whoever made it.
         delta: probability, over calibration sets, that a threshold breaks its promise.
         parts: at least one; the first that is good for a request speaks of it.
         prompts: sha256 of the file of its prompts (`models.probes.domain`); "" where its labels
-            told none.
+            had none.
     """
 
     id: str
@@ -229,22 +231,23 @@ class _File(Exact):
 _file, binding_of = reader(_File), reader(Binding)
 
 
-def _parts(told: _FilePart) -> list[Part]:
+def _parts(part: _FilePart) -> list[Part]:
     """One for each binding."""
-    if ALL not in told.groups:
+    if ALL not in part.groups:
         raise ValueError(f"no group {ALL!r}")
-    for by_estimator in told.groups.values():
-        for one in by_estimator.values():
-            _check_curve(one)
-    return [Part(binding, told.groups) for binding in told.bindings]
+    for by_estimator in part.groups.values():
+        for calibration in by_estimator.values():
+            _check_curve(calibration)
+    return [Part(binding, part.groups) for binding in part.bindings]
 
 
-def _check_curve(one: Calibration) -> None:
-    if not len(one.knots) or not len(one.quantiles) or len(one.knots) != len(one.confidences):
+def _check_curve(calibration: Calibration) -> None:
+    num_knots = len(calibration.knots)
+    if not (num_knots and len(calibration.quantiles)) or num_knots != len(calibration.confidences):
         raise ValueError("no knots or no quantiles, or another number of confidences")
-    if (np.diff(one.knots) < 0).any() or (np.diff(one.quantiles) < 0).any():
+    if (np.diff(calibration.knots) < 0).any() or (np.diff(calibration.quantiles) < 0).any():
         raise ValueError("knots or quantiles that descend")
-    if (np.diff(one.confidences) > 0).any():
+    if (np.diff(calibration.confidences) > 0).any():
         raise ValueError("confidence that rises with uncertainty")
 
 
@@ -293,7 +296,7 @@ class ShiftMonitor:
     """The latest uncertainties of one calibrated estimator beside the reference's.
 
     Attributes:
-        shift: how far they lie apart, as `shift` says; told anew after every 20 of them.
+        shift: how far they lie apart, as `shift` says; computed anew after every 20 of them.
     """
 
     def __init__(self, calibration: Calibration) -> None:

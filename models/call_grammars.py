@@ -12,7 +12,7 @@ from models.grammars import grammar_of
 from models.records import Grammar
 from models.units.tool_calls import schema_of_one
 
-# What Mistral's models write in front of calls, and those of Qwen around one.
+# Marks that Mistral's models write in front of calls, and those of Qwen around one.
 MARKS = MARK, OPEN, CLOSE = "[TOOL_CALLS]", "<tool_call>", "</tool_call>"
 
 # The rules that read a mark as text, and as one token.

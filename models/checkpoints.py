@@ -1,4 +1,4 @@
-"""What every model loaded from disk or hub has in common.
+"""Common parts of all models loaded from disk or hub.
 
 Where it lies, and which weights it has.
 """
@@ -61,7 +61,7 @@ def ready_to_load(
         revision: on the hub.
         embedded: folders of the models that ship with the project, by the names that settings know
             them under.
-        head: what it must have been trained for.
+        head: the task that it must have been trained for.
 
     Raises:
         ModelNotLoaded: says what is missing, and the remedy.
@@ -85,13 +85,13 @@ def load_whole(kind: Any, path: str, head: Head, **options: Any) -> Any:
     with without_compiler():
         try:
             with _WithoutSympy():
-                model, found = kind.from_pretrained(path, **options)
+                model, loading = kind.from_pretrained(path, **options)
         except RuntimeError:  # it calculates with what is counted here and what has no storage
-            model, found = kind.from_pretrained(path, **options)
+            model, loading = kind.from_pretrained(path, **options)
         except ImportError as error:
             [line, *_] = str(error).splitlines()
             raise ModelNotLoaded(f"{line}; or {read_elsewhere(head)}") from None
-    missing = sorted(found["missing_keys"])  # tied weights are not among them
+    missing = sorted(loading["missing_keys"])  # tied weights are not among them
     if head == "embedding":  # it takes the states of the last layer, which no pooler has seen
         missing = [name for name in missing if not name.startswith("pooler.")]
     if missing:
@@ -111,7 +111,7 @@ def pick_device(device: str) -> str:
 
 
 def multiplies_quickly(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether weights of this precision are best left as they are on this device."""
+    """True where weights of this precision are best left as they are on this device."""
     if device.type != "cpu" or dtype not in _INSTRUCTIONS:
         return True
     capabilities = torch.cpu.get_capabilities()
@@ -119,7 +119,7 @@ def multiplies_quickly(dtype: torch.dtype, device: torch.device) -> bool:
 
 
 def revision_of(model: Any, path: str) -> str:
-    """What names the weights exactly, the same on every machine that has them.
+    """The exact name of the weights, the same on every machine that has them.
 
     The hub's commit; for a local folder a hash over its weight files; where there is neither, a
     hash over the loaded weights.

@@ -20,7 +20,7 @@ _REQUEST = TypeAdapter(GenerationRequest)
 
 
 def reader(kind: type[Kind]) -> Callable[[bytes], Kind]:
-    """What reads JSON of this kind, a record or a plain type.
+    """A function that reads JSON of this kind, a record or a plain type.
 
     It raises `ValueError` where a field is missing, unknown or of another type, an array is not of
     its sequence's length, or a number not in its range; the text quotes nothing that was read.

@@ -1,7 +1,7 @@
 """Every error a request can end in: one class, with its stable code, HTTP status and an example.
 
 A class's docstring is what documentation and client say of it (docs/errors.md, `cocoa_client`).
-Drawn by arrow: who asked whom when it went wrong.
+The arrow of each shows the call that failed.
 
     client ──→ gateway      InvalidRequest           the request can never succeed as it is
                             ├─ PromptTooLong
@@ -27,8 +27,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 
-def _example(message: str, **told: Any) -> Mapping[str, Any]:
-    return MappingProxyType({"message": message, **told})
+def _example(message: str, **arguments: Any) -> Mapping[str, Any]:
+    return MappingProxyType({"message": message, **arguments})
 
 
 class CocoaError(Exception):
@@ -59,10 +59,10 @@ class CocoaError(Exception):
 
 def answered(root: type[CocoaError] = CocoaError) -> list[type[CocoaError]]:
     """Every class of errors that a client can see, each behind the one that it is a kind of."""
-    found = [root] if "example" in vars(root) else []
+    classes = [root] if "example" in vars(root) else []
     for kind in root.__subclasses__():
-        found += answered(kind)
-    return found
+        classes += answered(kind)
+    return classes
 
 
 class InvalidRequest(CocoaError):

@@ -7,7 +7,7 @@ BROKEN = "is more than its compiler can take"
 _NOTHING_VALID = "nothing is valid under it"
 _OTHERWISE = "cannot be followed"
 _MEETING = "patternProperties: two patterns may match the same name"
-# What llguidance says somewhere in its own words, in small letters, and what is told for it.
+# Words within an error of llguidance, in small letters, and the rule that they mean.
 _RULES = {
     "oneof constraints": "oneOf: its branches are not known to exclude each other",
     "not disjoint": _MEETING,
@@ -25,10 +25,10 @@ _RULES = {
 }
 
 
-def rule_of(told: str) -> str:
+def rule_of(message: str) -> str:
     """The rule that llguidance means by an error of its own."""
-    told = told.lower()
-    return next((rule for words, rule in _RULES.items() if words in told), _OTHERWISE)
+    message = message.lower()
+    return next((rule for words, rule in _RULES.items() if words in message), _OTHERWISE)
 
 
 def refusal(rule: str) -> str:

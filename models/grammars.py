@@ -46,7 +46,7 @@ _WRITTEN = {
 _SAYING_NOTHING = frozenset({"title", "description", "default", "examples", "deprecated"})
 _SAYING_NOTHING |= {"readOnly", "writeOnly", "contentMediaType", "contentEncoding", "discriminator"}
 _SAYING_NOTHING |= {"$comment", "$schema", "additionalItems", "example", "optional"}
-# Of a pattern: what engines ignore or refuse, or an escaped sign, a class or a sign.
+# Pieces of a pattern: what engines ignore or refuse, or an escaped sign, a class or a sign.
 _PIECES = re.compile(r"(\\[1-9]|\\k<|\(\?<?[=!])|\\.|\[(?:\\.|[^]\\])*\]?|.", re.DOTALL)
 # A pattern that is a name.
 _NAME = re.compile(r"\^([A-Za-z0-9_ -]*)\$")
@@ -88,9 +88,9 @@ def grammar_of(schema: Mapping[str, Any]) -> Grammar:
     if len(json.dumps(schema)) > MAX_SCHEMA_CHARACTERS:
         raise BadSchema(f"has more than {MAX_SCHEMA_CHARACTERS} characters of JSON")
     schemas = dict(schemas_in(schema))
-    for path, one in schemas.items():
-        if isinstance(one, dict):
-            _check_keywords(path, one, schemas)
+    for path, part in schemas.items():
+        if isinstance(part, dict):
+            _check_keywords(path, part, schemas)
     _check_finite(schemas)
     _check_whole(schemas.values())
     source = json.dumps({**_Writer(schemas).whole(), _OPTIONS: _WRITTEN})
@@ -146,7 +146,7 @@ def _check_finite(schemas: Mapping[str, Any]) -> None:
 
 
 def _connect(path: str, schema: Mapping[str, Any], nodes: Mapping[str, _Node]) -> None:
-    """Say what a schema needs; a value that it lists is finite whatever else it says."""
+    """Note what a schema needs; a value that it lists is finite whatever else it has."""
     node = nodes[path]
     if "enum" in schema or "const" in schema:
         return
@@ -171,11 +171,11 @@ def _connect(path: str, schema: Mapping[str, Any], nodes: Mapping[str, _Node]) -
 
 
 def _check_whole(schemas: Iterable[Any]) -> None:
-    own = [schema for schema in schemas if isinstance(schema, dict)]
-    if sum(len(one.get("patternProperties", ())) for one in own) > MAX_NAME_PATTERNS:
+    objects = [schema for schema in schemas if isinstance(schema, dict)]
+    if sum(len(schema.get("patternProperties", ())) for schema in objects) > MAX_NAME_PATTERNS:
         raise BadSchema(f"has more than {MAX_NAME_PATTERNS} patterns in patternProperties")
     try:
-        check_steps(own)
+        check_steps(objects)
     except Unheld as error:
         raise BadSchema(str(error)) from None
 
@@ -209,28 +209,28 @@ class _Writer:
         if isinstance(schema, bool):
             return schema
         try:
-            own = {**lowered_numbers(schema), **checked_counts(schema)}
+            written = {**lowered_numbers(schema), **checked_counts(schema)}
             for keyword in ("type", "pattern", "required"):
                 if keyword in schema:
-                    own[keyword] = schema[keyword]
+                    written[keyword] = schema[keyword]
             if schema.get("format") in HELD_FORMATS:
-                own["format"] = schema["format"]
-            own |= self._members(path, schema)
-            _bound_names(own)
+                written["format"] = schema["format"]
+            written |= self._members(path, schema)
+            _bound_names(written)
             check_constants([schema.get("const"), schema.get("enum")])
-            own |= self._applied(path, schema)
+            written |= self._applied(path, schema)
         except Unheld as error:
             raise BadSchema(f"{place(path)}: {error}") from None
-        return own
+        return written
 
     def _members(self, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """What it says of elements and properties; a pattern that is a name is an optional one."""
-        own: dict[str, Any] = {}
+        """The keywords of elements and properties; a pattern that is a name is an optional one."""
+        members: dict[str, Any] = {}
         for keyword in ("items", "additionalProperties"):
             if keyword in schema:
-                own[keyword] = self._written(f"{path}/{keyword}", schema[keyword])
+                members[keyword] = self._written(f"{path}/{keyword}", schema[keyword])
         if "prefixItems" in schema:
-            own["prefixItems"] = self._several(path, "prefixItems", schema)
+            members["prefixItems"] = self._several(path, "prefixItems", schema)
         properties = self._named(path, "properties", schema)
         patterns = self._named(path, "patternProperties", schema)
         for pattern in list(patterns):
@@ -240,50 +240,50 @@ class _Writer:
                     also = {"allOf": [properties[name[1]], also]}
                 properties[name[1]] = also
         named = {"properties": properties, "patternProperties": patterns}
-        return own | {keyword: inner for keyword, inner in named.items() if inner}
+        return members | {keyword: inner for keyword, inner in named.items() if inner}
 
     def _applied(self, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Its constants and whole schemas, in their order."""
-        own: dict[str, Any] = {}
+        applied: dict[str, Any] = {}
         for keyword, value in schema.items():
             if keyword in ("const", "enum"):
-                own[keyword] = value
+                applied[keyword] = value
             elif keyword == "$ref":
                 path_of_it = value.removeprefix("#")
                 self._referred.add(path_of_it)
-                own[keyword] = f"#/$defs/{escaped(path_of_it)}"
+                applied[keyword] = f"#/$defs/{escaped(path_of_it)}"
             elif keyword in ("allOf", "anyOf"):
-                own[keyword] = self._several(path, keyword, schema)
+                applied[keyword] = self._several(path, keyword, schema)
         if "oneOf" not in schema:
-            return own
+            return applied
         if not self._branches.exclude(schema["oneOf"], schema):
             raise Unheld("oneOf: its branches are not known to exclude each other")
         choice = {"anyOf": self._several(path, "oneOf", schema)}
-        if "anyOf" not in own:
-            return own | choice
-        return own | {"allOf": [*own.get("allOf", []), choice]}
+        if "anyOf" not in applied:
+            return applied | choice
+        return applied | {"allOf": [*applied.get("allOf", []), choice]}
 
     def _several(self, path: str, keyword: str, schema: Mapping[str, Any]) -> list[Any]:
         inner = enumerate(schema[keyword])
-        return [self._written(f"{path}/{keyword}/{number}", one) for number, one in inner]
+        return [self._written(f"{path}/{keyword}/{number}", part) for number, part in inner]
 
     def _named(self, path: str, keyword: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         inner = schema.get(keyword, {}).items()
         return {
-            name: self._written(f"{path}/{keyword}/{escaped(name)}", one) for name, one in inner
+            name: self._written(f"{path}/{keyword}/{escaped(name)}", part) for name, part in inner
         }
 
 
-def _bound_names(own: dict[str, Any]) -> None:
+def _bound_names(written: dict[str, Any]) -> None:
     """Leave out a least number of properties that are there anyway.
 
     Raises:
         Unheld: more are wanted than can be counted.
     """
-    least, num_required = own.get("minProperties", 0), len(set(own.get("required", ())))
+    least, num_required = written.get("minProperties", 0), len(set(written.get("required", ())))
     if least <= num_required:
-        own.pop("minProperties", None)
-    is_closed = own.get("additionalProperties") is False and "patternProperties" not in own
+        written.pop("minProperties", None)
+    is_closed = written.get("additionalProperties") is False and "patternProperties" not in written
     if least > num_required + 1 and not is_closed:
         raise Unheld(
             "minProperties is more than the number of those required, and one may come twice"

@@ -14,7 +14,7 @@ _BASE64 = ";base64,"
 
 
 def images_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Where each image stands in the messages, and its URL."""
+    """The place of each image in the messages, and its URL."""
     for number, message in enumerate(messages):
         for place, part in enumerate(message.get(PARTS, ())):
             if part["type"] == "image_url":

@@ -1,4 +1,4 @@
-"""What a process makes once and keeps, such as modules and models, and memory for the next pass."""
+"""Objects that live as long as the process, and memory that is kept for the next pass."""
 
 import ctypes
 import gc

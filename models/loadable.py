@@ -1,4 +1,4 @@
-"""Whether a checkpoint can be loaded, told before the libraries that load it are imported."""
+"""Checks that a checkpoint can be loaded, before the libraries that load it are imported."""
 
 import functools
 import json
@@ -21,12 +21,12 @@ from huggingface_hub.errors import (
 from models.errors import ModelNotLoaded
 from models.locations import is_local
 
-# What a checkpoint must have been trained for.
+# The task that a checkpoint must have been trained for.
 Head = Literal["causal", "classifier", "embedding"]
 
 _HUB_TIMEOUT_S = 4.0
 _CONFIG = "config.json"
-# Of sentence-transformers: what makes one vector of a text.
+# The file of sentence-transformers that lists what makes one vector of a text.
 _MODULES = "modules.json"
 _TOKENIZER_FILES = frozenset(
     {
@@ -62,12 +62,12 @@ _NOT_CAUSAL = (
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What a checkpoint is, as far as it says without being loaded.
+    """The listing of a checkpoint, known without loading it.
 
     Attributes:
         files: their names; None where only a copy of an earlier time is on this machine.
         architectures: that its configuration names.
-        is_known: whether anything is known; else it is found out by loading it.
+        is_known: whether anything is known; else loading it shows.
     """
 
     files: frozenset[str] | None = None
@@ -78,7 +78,7 @@ class _Listed:
 def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
     """Refuse what cannot be loaded, before a library takes long to say so in many lines.
 
-    Returns whether only what is on this machine may be asked, because the hub cannot be.
+    Returns True where only this machine can be searched, because the hub does not answer.
 
     Raises:
         ModelNotLoaded: says what is missing, and the remedy.
@@ -96,7 +96,7 @@ def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
 
 
 def is_embedding_model(path: str, revision: str | None) -> bool:
-    """Whether a checkpoint makes vectors of single texts, and no scores of pairs.
+    """True where a checkpoint makes vectors of single texts, and no scores of pairs.
 
     Raises:
         ModelNotLoaded: it is not there.

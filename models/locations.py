@@ -1,4 +1,4 @@
-"""Where a checkpoint lies, as far as its name tells."""
+"""The location of a checkpoint, by its name."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ _FOLDERS = re.compile(r"(?<!\S)\S*/(?=[^\s/]*\.\w)|(?<!\S)\.{0,2}/\S*/")
 
 
 def is_local(model: str) -> bool:
-    """Whether a folder is meant, be it there or not, and no id on the hub."""
+    """True where a folder is meant, be it there or not, and no id on the hub."""
     return model.startswith(("/", ".", "~")) or Path(model).is_dir()
 
 

@@ -1,4 +1,4 @@
-"""What this project uses of transformers, imported without what only training and compiling need.
+"""The used part of transformers, imported without what only training and compiling need.
 
 transformers imports torch's compiler for one class and three decorators, tensors of several
 machines, and scipy for the losses of object detection: a third of the time that a service takes to
@@ -20,8 +20,8 @@ import transformers.utils
 
 _COMPILER = "torch._dynamo"
 _MASKING = "torch._dynamo._trace_wrapped_higher_order_op"
-# What transformers asks, before it imports what answers; it has a way without either of them.
-_ASKED = ("is_torch_distributed_available", "is_scipy_available")
+# Checks of transformers before it imports a package; it works without either of them.
+_CHECKS = ("is_torch_distributed_available", "is_scipy_available")
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def without_compiler() -> Iterator[None]:
         yield
         return
     for module in (transformers.utils, transformers.utils.import_utils):
-        for name in _ASKED:
+        for name in _CHECKS:
             setattr(module, name, lambda: False)
     compiler, masking = ModuleType(_COMPILER), ModuleType(_MASKING)
     compiler.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
@@ -52,7 +52,7 @@ def without_compiler() -> Iterator[None]:
                 del sys.modules[name]
 
     def fetch(name: str) -> Any:
-        if name.startswith("__"):  # asked by `import` itself
+        if name.startswith("__"):  # read by `import` itself
             raise AttributeError(name)
         withdraw()
         return getattr(import_module(_COMPILER), name)
@@ -97,7 +97,7 @@ def _masking_mode() -> Any:
 
 
 def is_one_of(model: Any, names: tuple[str, ...]) -> bool:
-    """Whether a model's class is transformers' own of one of these names.
+    """True where a model's class is transformers' own of one of these names.
 
     By name, so that nothing is imported of classes that are not loaded; and code that a checkpoint
     brings along may have taken a name.

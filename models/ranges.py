@@ -32,7 +32,7 @@ class Exact:
     )
 
 
-# As fields of records that are read: integers count as numbers there, flags and words do not.
+# Types of fields of records: integers count as numbers there, flags and words do not.
 Logprob = Annotated[float, Strict(), Ge(LOGPROBS[0]), Le(LOGPROBS[1])]
 Entropy = Annotated[float, Strict(), Ge(ENTROPIES[0]), Le(ENTROPIES[1])]
 Probability = Annotated[float, Strict(), Ge(PROBABILITIES[0]), Le(PROBABILITIES[1])]
@@ -72,11 +72,11 @@ def numbers(value: Any, shape: tuple[int, ...], within: Range) -> NDArray[np.flo
 
 
 def floats(within: Range) -> PlainValidator:
-    """Of a field that has floats in this range, one a token."""
+    """The type of a field that has floats in this range, one a token."""
     return PlainValidator(lambda value: numbers(value, (len(value),), within))
 
 
 def states() -> PlainValidator:
-    """Of a field that has hidden states, in float32."""
+    """The type of a field that has hidden states, in float32."""
     within = -_GREATEST, _GREATEST
     return PlainValidator(lambda value: numbers(value, np.shape(value), within).astype(np.float32))

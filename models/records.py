@@ -29,9 +29,9 @@ Array: TypeAlias = NDArray[np.floating[Any]]
 FinishReason = str
 FINISH_REASON = r"^[A-Za-z0-9_.:-]{1,64}$"
 FINISH_REASONS = frozenset({"stop", "length", "content_filter", "given"})
-# Why a sequence has no answer.
+# Reasons why a sequence has no answer.
 NoAnswer = Literal["answer_refused", "answer_filtered", "reasoning_unfinished"]
-# How a given answer was tokenised: as it stands, or after a blank.
+# The tokenised form of a given answer: as it stands, or after a blank.
 AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
 # First character and the one behind the last.
@@ -42,15 +42,15 @@ DEFAULT_NEW_TOKENS = 256
 PROMPT_OUT_OF_DOMAIN = "prompt_out_of_domain"
 # The warning that a server refused to write samples, or that a filter ended them.
 SAMPLES_LEFT_OUT = "samples_left_out"
-# As OpenAI's clients may ask for, of each token.
+# The bound of likeliest tokens in OpenAI's API, of each token.
 MAX_TOPS = 20
-# The variable by which chat templates are told how long their model may reason.
+# The variable of chat templates for the length that their model may reason.
 EFFORT, NO_EFFORT = "reasoning_effort", "none"
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams(Exact):
-    """How the samples are drawn; the greedy answer heeds `max_new_tokens` and `stop` only.
+    """Parameters of the draws; the greedy answer heeds `max_new_tokens` and `stop` only.
 
     Attributes:
         num_samples: M, drawn only when a wanted statistic is one of the samples'. With `stop_mass`
@@ -87,7 +87,7 @@ class SamplingParams(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Grammar(Exact):
-    """What an answer and its samples are held to, token by token.
+    """The grammar that an answer and its samples follow, token by token.
 
     Attributes:
         kind: of the source; "lark" is the dialect of llguidance.
@@ -135,11 +135,11 @@ class GenerationRequest(Exact):
             for none.
         num_drawn: samples that an earlier request has brought already: only those of the wave
             after them are drawn, beside an answer that is given and empty.
-        streamed: whose tokens are told to whoever listens: 0 for the answer's, i for those of the
+        streamed: the sequence whose tokens are streamed: 0 for the answer's, i for those of the
             i-th sample.
-        num_tops: likeliest tokens that are told of each token; at most as many as the generator
+        num_tops: likeliest tokens that are returned of each token; at most as many as the generator
             tells.
-        tops_of: the sequences of whose tokens they are told: 0 for the greedy answer, i for the
+        tops_of: the sequences of whose tokens they are returned: 0 for the greedy answer, i for the
             i-th sample, as far as there are so many.
         timeout_s: seconds after which nobody waits for the result; None for as long as it takes.
     """
@@ -173,7 +173,7 @@ class GenerationRequest(Exact):
         return 0
 
     def num_tops_of(self, index: int) -> int:
-        """Likeliest tokens that are told of the tokens of a sequence; counted as in `tops_of`."""
+        """Likeliest tokens returned of each token of a sequence; counted as in `tops_of`."""
         return self.num_tops * (index in self.tops_of)
 
 
@@ -182,7 +182,7 @@ TokenTops = tuple[tuple[str, Logprob], ...]
 # Begins what a token is called whose bytes are no whole code points, as OpenAI's endpoints do.
 BYTES = "bytes:"
 _SPELT = re.compile(BYTES + r"(\\x[0-9a-f]{2})+")
-# Of each token.
+# The likeliest tokens in the place of each token.
 Tops = tuple[TokenTops, ...]
 
 
@@ -223,7 +223,7 @@ def bytes_spelt(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning(Exact):
-    """What a model wrote before an answer, up to the end of its end tag.
+    """The text of a model before its answer, up to the end of its end tag.
 
     Attributes:
         text: between the tags, stripped.
@@ -244,15 +244,15 @@ class Sequence(Exact):
 
     Attributes:
         text: decoded text without special tokens and without the stop string that ended it.
-        compared_text: what similarity reads: stripped.
+        compared_text: the text that similarity reads, stripped.
         num_tokens: T; 0 for a text that no model has read.
-        token_ids: (T,); None where the generator does not tell them.
+        token_ids: (T,); None where the generator does not return them.
         token_logprobs: (T,) nats, from the raw distribution; None where not wanted.
         token_entropies: (T,) nats, over the full vocabulary; None where not wanted.
         token_texts: (T,) the text that each token adds; they join to the decoded text. None where
             not wanted.
         token_tops: (T,) the likeliest ones in the place of each; None where not wanted.
-        refusal: what a server of others says in place of an answer; None where it gives one.
+        refusal: the text of a server of others in place of an answer; None where it answers.
     """
 
     text: str
@@ -269,12 +269,12 @@ class Sequence(Exact):
 
     @property
     def is_withheld(self) -> bool:
-        """Whether a server refused to write it, or a filter ended it: as it is, nobody drew it."""
+        """True where a server refused to write it, or a filter ended it: nobody drew it so."""
         return self.refusal is not None or self.finish_reason == "content_filter"
 
     @property
     def no_answer(self) -> NoAnswer | None:
-        """Why there is no answer in it; None where there is one, be it empty or cut."""
+        """The reason why it has no answer; None where it has one, be it empty or cut."""
         if self.refusal is not None:
             return "answer_refused"
         if self.is_withheld and not self.compared_text:
@@ -292,7 +292,7 @@ class Sequence(Exact):
 
 @dataclass(frozen=True, slots=True)
 class ProbeReading(Exact):
-    """What a probe says of one answer.
+    """The prediction of a probe for one answer.
 
     Attributes:
         value: in [0, 1].
@@ -307,15 +307,15 @@ class ProbeReading(Exact):
 
 
 def _whole(sequence: Sequence) -> Sequence:
-    """The sequence, if all that it tells of its tokens is of as many as it has.
+    """The sequence, if it has as many of each statistic as tokens.
 
     Raises:
         ValueError: it is not.
     """
     for name in ("ids", "logprobs", "entropies", "texts", "tops"):
-        told = getattr(sequence, f"token_{name}")
-        if told is not None and len(told) != sequence.num_tokens:
-            raise ValueError(f"{len(told)} {name} for {sequence.num_tokens} tokens")
+        values = getattr(sequence, f"token_{name}")
+        if values is not None and len(values) != sequence.num_tokens:
+            raise ValueError(f"{len(values)} {name} for {sequence.num_tokens} tokens")
     return sequence
 
 
@@ -325,7 +325,7 @@ _States = Annotated[Array, states()]
 
 @dataclass(frozen=True, slots=True)
 class Generation(Exact):
-    """What a generator returns: the answer, its M samples, and what they cost.
+    """The result of a generator: the answer, its M samples, and their cost.
 
     Attributes:
         seed: the seed that repeats this generation.
@@ -335,12 +335,12 @@ class Generation(Exact):
         warnings: codes, e.g. `one_token_answer`.
         answer_form: of a given answer, the likelier one where both continue the prompt.
         answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
-        sentence_hidden_means: (layers, d) of each sentence of the answer, by where it stands;
+        sentence_hidden_means: (layers, d) of each sentence of the answer, by its span;
             those of which no state was kept are left out.
         prompt_state: (d,) of `GenerationRequest.prompt_layer`; None without one.
         probe_readings: by name of the statistic that each probe predicts.
-        sentence_readings: what a probe says of single sentences, by where they stand.
-        absent: statistics that were wanted and cannot be had of this request, and why.
+        sentence_readings: a probe's readings of single sentences, by their spans.
+        absent: requested statistics that this request cannot have, with their reasons.
     """
 
     answer: _Whole

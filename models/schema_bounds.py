@@ -15,7 +15,7 @@ from models.units.json_schemas import COUNTS, NUMBERS
 # Up to this each integer has a double of its own.
 _EXACT = 2**53
 _MAX_COUNT = 2**31 - 1
-# Multiples are found by an automaton of as many states.
+# An automaton of as many states matches multiples.
 _MAX_STEP = 10**6
 # Control characters, but for those with a short escape.
 _UNWRITTEN = frozenset(["\x7f", *map(chr, range(32))]) - frozenset("\b\t\n\f\r")
@@ -26,7 +26,7 @@ _End = tuple[float, bool]
 
 
 class Unheld(ValueError):
-    """A keyword has a value that no text can be held to; says which and why."""
+    """A keyword has a value that no text can follow; names both, with the reason."""
 
 
 def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
     for keyword in NUMBERS:
         if not _is_finite(schema.get(keyword, 0)):
             raise Unheld(f"{keyword} must be a finite number")
-    own: dict[str, Any] = {}
+    lowered: dict[str, Any] = {}
     if "multipleOf" in schema:
-        own["multipleOf"] = _step(schema["multipleOf"])
+        lowered["multipleOf"] = _step(schema["multipleOf"])
     low, high, kind = _end(schema, "minimum", 1), _end(schema, "maximum", -1), "number"
     if _is_integer(schema):
         kind, low, high = "integer", low and _whole(low), high and _whole(high)
@@ -51,10 +51,10 @@ def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
         raise Unheld("its bounds leave nothing between -2^53 and 2^53")
     low, high = ends
     if low:
-        own["exclusiveMinimum" if low[1] else "minimum"] = low[0]
+        lowered["exclusiveMinimum" if low[1] else "minimum"] = low[0]
     if high:
-        own["exclusiveMaximum" if high[1] else "maximum"] = -high[0]
-    return own
+        lowered["exclusiveMaximum" if high[1] else "maximum"] = -high[0]
+    return lowered
 
 
 def checked_counts(schema: Mapping[str, Any]) -> dict[str, int]:
@@ -63,7 +63,7 @@ def checked_counts(schema: Mapping[str, Any]) -> dict[str, int]:
     Raises:
         Unheld: one is negative, a least one too large, or larger than the greatest.
     """
-    own: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for keyword in COUNTS:
         if keyword not in schema:
             continue
@@ -71,12 +71,12 @@ def checked_counts(schema: Mapping[str, Any]) -> dict[str, int]:
             raise Unheld(f"{keyword} must not be negative")
         if keyword.startswith("min") and schema[keyword] > _MAX_COUNT:
             raise Unheld(f"{keyword} must be at most {_MAX_COUNT}")
-        own[keyword] = min(schema[keyword], _MAX_COUNT)
+        counts[keyword] = min(schema[keyword], _MAX_COUNT)
     for least in ("minItems", "minLength", "minProperties"):
         most = f"max{least[3:]}"
-        if own.get(least, 0) > own.get(most, _MAX_COUNT):
+        if counts.get(least, 0) > counts.get(most, _MAX_COUNT):
             raise Unheld(f"{least} is more than {most}")
-    return own
+    return counts
 
 
 def check_constants(values: list[Any]) -> None:
@@ -86,11 +86,11 @@ def check_constants(values: list[Any]) -> None:
         Unheld: a number is not finite, or beyond what can be represented; a string has a control
             character without a short escape.
     """
-    for one in _scalars(values):
-        if isinstance(one, str):
-            if not _UNWRITTEN.isdisjoint(one):
+    for value in _scalars(values):
+        if isinstance(value, str):
+            if not _UNWRITTEN.isdisjoint(value):
                 raise Unheld("a control character in it cannot be written")
-        elif isinstance(one, int | float) and not (_is_finite(one) and abs(one) <= _EXACT):
+        elif isinstance(value, int | float) and not (_is_finite(value) and abs(value) <= _EXACT):
             raise Unheld("a number in it is beyond 2^53, up to which each integer is exact")
 
 
@@ -100,7 +100,7 @@ def check_steps(schemas: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         Unheld: names the keyword.
     """
-    steps = {Fraction(str(one["multipleOf"])) for one in schemas if "multipleOf" in one}
+    steps = {Fraction(str(schema["multipleOf"])) for schema in schemas if "multipleOf" in schema}
     if len(steps) < 2:
         return
     scale = math.lcm(*(step.denominator for step in steps))
@@ -146,10 +146,10 @@ def _step(step: float) -> float:
 def _scalars(value: Any) -> Iterator[Any]:
     pending = [value]
     while pending:
-        one = pending.pop()
-        if isinstance(one, dict):
-            pending += one.values()
-        elif isinstance(one, list):
-            pending += one
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
         else:
-            yield one
+            yield item

@@ -1,4 +1,4 @@
-"""Pure: whether the branches of a `oneOf` exclude each other, as far as can be told.
+"""Pure: whether the branches of a `oneOf` exclude each other, as far as that can be shown.
 
 Where they do, one of them holds wherever any does, so that it says what `anyOf` says.
 """
@@ -12,7 +12,7 @@ from models.units.json_schemas import TYPES
 
 # Each is compared with each other one.
 _MAX_BRANCHES = 64
-# Of schemas within each other, references among them.
+# Bound of schemas within each other, references among them.
 _MAX_DEPTH = 8
 _KIND_OF = {bool: "boolean", int: "integer", float: "fraction", str: "string", dict: "object"}
 _KIND_OF |= {list: "array", type(None): "null"}
@@ -26,7 +26,7 @@ class Branches:
     targets: Mapping[str, Any]
 
     def exclude(self, branches: Sequence[Any], parent: Mapping[str, Any]) -> bool:
-        """Whether no value is valid under two of these branches and under their parent's type."""
+        """True where no value is valid under two of these branches and their parent's type."""
         if len(branches) > _MAX_BRANCHES:
             return False
         pairs, kinds = combinations(branches, 2), _kinds(parent)
@@ -60,7 +60,7 @@ class Branches:
     def _differ_in_a_property(
         self, one: Mapping[str, Any], other: Mapping[str, Any], depth: int
     ) -> bool:
-        """Whether one requires a property, and no value of it is valid under both."""
+        """True where one requires a property, and no value of it is valid under both."""
         for name in {*one.get("required", ()), *other.get("required", ())}:
             members = []
             for schema in (one, other):
@@ -75,8 +75,8 @@ class Branches:
 
 def _values(schema: Mapping[str, Any]) -> list[Any] | None:
     """The values that it lists; None where it lists none."""
-    found: list[Any] | None = [schema["const"]] if "const" in schema else schema.get("enum")
-    return found
+    values: list[Any] | None = [schema["const"]] if "const" in schema else schema.get("enum")
+    return values
 
 
 def _kinds(schema: Mapping[str, Any]) -> _Kinds:
@@ -93,7 +93,7 @@ def _kind_of(value: Any) -> str:
 
 
 def _list_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether both list values, no objects or arrays among them, and none in common."""
+    """True where both list values, no objects or arrays among them, and none in common."""
     listed, others = _values(one), _values(other)
     if listed is None or others is None:
         return False

@@ -1,4 +1,4 @@
-"""Which of the sampled answers becomes the answer y*. Ties go to the lowest index."""
+"""The choice of the answer y* among the samples. Ties go to the lowest index."""
 
 import math
 from collections.abc import Sequence

@@ -13,8 +13,8 @@ from typing import Literal
 from models.ranges import COUNTS, ENTROPIES, LOGPROBS, PROBABILITIES, Range
 
 # answer, samples: the generator, token by token. reasoning: what the generator wrote before the
-# answer, which comes unasked. probe: the generator's probes. question: the generator, asked about
-# its own answer. texts: nobody, equal texts tell it. similarity, nli: the comparers.
+# answer, which comes unrequested. probe: the generator's probes. question: the generator, in a
+# question about its own answer. texts: nobody, equal texts show it. similarity, nli: the comparers.
 Source = Literal[
     "answer",
     "samples",
@@ -38,11 +38,11 @@ class Statistic:
     """One row of the table.
 
     Attributes:
-        source: who supplies it.
+        source: the supplier of it.
         shape: its dimensions; empty for one number, T_m second for one array or list a sample.
         derived_from: statistics that it is computed from; empty for what a generator supplies.
-        cost: what it adds to the answer's own cost, with D distinct sample texts.
-        within: where its numbers lie; None for texts.
+        cost: the addition to the answer's own cost, with D distinct sample texts.
+        within: the range of its numbers; None for texts.
         field: of `models.records.Sequence`, that holds it where a generator supplies it by token.
         of_samples: where it is the answer's, the statistic that says the same of the samples.
         label: the value of a pair that it is made of.
@@ -74,7 +74,7 @@ def _nli(shape: tuple[Dimension, ...], label: Label, cost: str) -> Statistic:
     return Statistic("nli", shape, frozenset({"sample_texts"}), f"M samples, {cost}", label=label)
 
 
-# What a probe of sentences predicts.
+# The statistic that a probe of sentences predicts.
 SENTENCES_READ = "sentence_dissimilarity"
 _MATRIX = "≤ D(D - 1) NLI pairs"
 _ROW = "≤ 2D NLI pairs"
@@ -116,7 +116,7 @@ def supplied_by(*sources: Source) -> frozenset[str]:
     >>> sorted(supplied_by("question", "texts"))
     ['exact_match', 'p_true_logprob']
     """
-    return frozenset(name for name, one in STATISTICS.items() if one.source in sources)
+    return frozenset(name for name, statistic in STATISTICS.items() if statistic.source in sources)
 
 
 ANSWER_STATISTICS = supplied_by("answer")
@@ -151,9 +151,9 @@ def sources_of(names: frozenset[str]) -> frozenset[str]:
 def derivable(supplied: frozenset[str], *, has_nli: bool) -> frozenset[str]:
     """The statistics that a generator supplies, and all that can be derived from them."""
     known = set(supplied)
-    for name, one in STATISTICS.items():
-        is_derivable = one.derived_from and one.derived_from <= supplied
-        if is_derivable and (has_nli or one.source != "nli"):
+    for name, statistic in STATISTICS.items():
+        is_derivable = statistic.derived_from and statistic.derived_from <= supplied
+        if is_derivable and (has_nli or statistic.source != "nli"):
             known.add(name)
     return frozenset(known)
 

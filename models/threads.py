@@ -1,6 +1,6 @@
 """The thread of a model: blocking calls run on it one after another.
 
-It also says how long the current call has run.
+It also reports how long the current call has run.
 """
 
 import time

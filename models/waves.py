@@ -6,7 +6,7 @@ starts once the answer and the distinct samples hold that share of the model's p
 mistakes, too.
 
 Behind a reasoning nobody knows the probability of an answer. There waves end once all samples mean
-the same as the answer, which a generator cannot tell: it draws one wave, and whoever compares texts
+the same as the answer, which a generator cannot know: it draws one wave, and whoever compares texts
 asks it for the next one (`GenerationRequest.num_drawn`).
 """
 
@@ -19,10 +19,10 @@ from models.estimators.cocoa import found_mass
 from models.estimators.information import Undefined
 from models.records import Array, Generation, GenerationRequest
 
-# Whether the first samples, so many, all mean the same as the answer.
+# True where the first samples, so many, all mean the same as the answer.
 Agree = Callable[[int], bool]
 
-# What "auto" means where nothing else is said.
+# The meaning of "auto" where nothing else is set.
 DEFAULT_MAX_SAMPLES = 10
 DEFAULT_STOP_MASS = 0.7
 
@@ -32,7 +32,7 @@ _LATER = 5
 
 
 def wave_end(num_drawn: int, most: int) -> int:
-    """How many samples there are after the wave that follows `num_drawn` of them.
+    """The number of samples after the wave that follows `num_drawn` of them.
 
     >>> [wave_end(num_drawn, most=12) for num_drawn in (0, 2, 5, 10)]
     [2, 5, 10, 12]
@@ -48,7 +48,7 @@ def num_further(
     answer: records.Sequence | None,
     samples: Sequence[records.Sequence],
 ) -> int:
-    """How many samples a generator draws next; 0 once there are enough.
+    """The number of samples that a generator draws next; 0 once there are enough.
 
     Args:
         request: says how many samples there may be, and which mass is enough.
@@ -72,25 +72,20 @@ def ends_by_agreement(
     answer: records.Sequence | None,
     samples: Sequence[records.Sequence],
 ) -> bool:
-    """Whether the waves end once all samples mean the same, as no mass can be known.
+    """True where the waves end once all samples mean the same, as no mass can be known.
 
-    So it is where the answer, if it counts, or a sample has a reasoning before it.
-
-    Args:
-        request: says whether samples come in waves.
-        answer: as in `num_further`.
-        samples: that were drawn.
+    So it is where the answer, if it counts as in `num_further`, or a sample has a reasoning.
     """
     if request.sampling.stop_mass is None:
         return False
     counted = [*samples, _counted(request, answer)]
-    return any(one is not None and one.reasoning is not None for one in counted)
+    return any(sequence is not None and sequence.reasoning is not None for sequence in counted)
 
 
 def num_taken(
     request: GenerationRequest, generation: Generation, agree: Agree | None = None
 ) -> int | None:
-    """How many of a generation's first samples the request would have drawn.
+    """The number of a generation's first samples that the request would have drawn.
 
     None where it would have drawn more than there are. Sample i is the same however many are
     drawn, so a longer draw can serve a shorter one.
@@ -130,11 +125,11 @@ def _mass(answer: records.Sequence | None, samples: Sequence[records.Sequence]) 
         answer = samples[0]  # no text adds to the mass that the samples hold themselves
     logprobs: list[Array] = []
     texts: list[str] = []
-    for one in (answer, *samples):
-        if one.token_logprobs is None:
+    for sequence in (answer, *samples):
+        if sequence.token_logprobs is None:
             return 0.0
-        logprobs.append(one.token_logprobs)
-        texts.append(one.compared_text)
+        logprobs.append(sequence.token_logprobs)
+        texts.append(sequence.compared_text)
     of_answer, text_of_answer = logprobs.pop(0), texts.pop(0)
     matches = np.array([float(text == text_of_answer) for text in texts])
     try:

@@ -1,4 +1,4 @@
-"""How many requests may be under way, who runs next, and when a refused one should come back."""
+"""Admission: the requests under way, the next to run, and when a refused one may come back."""
 
 import asyncio
 import math
@@ -17,7 +17,7 @@ _ACTIVE_S = 60.0
 
 @dataclass(slots=True)
 class _Line:
-    """What one caller runs, and what it waits with, the oldest first."""
+    """The running requests of one caller, and its waiting ones, the oldest first."""
 
     running_rows: int = 0
     waiting: deque[tuple[int, "asyncio.Future[None]"]] = field(default_factory=deque)
@@ -109,7 +109,7 @@ _MAX_RETRY_AFTER_S = 60
 # Places that a caller may hold for each one that is free: alone three quarters of all; of several
 # who take all they can each the same number, and one more caller finds a place.
 _HELD_PER_FREE = 3
-# Of all places, for requests that come alone.
+# Share of all places that is kept for requests that come alone.
 _KEPT_FREE = 0.25
 
 
@@ -122,7 +122,7 @@ class Admission:
     Args:
         limit: requests under way before one is refused.
         concurrent_items: items of a caller that run at once where no request runs that came alone.
-        turns: where callers are told apart; None where all are one.
+        turns: the order of callers; None where all are one.
     """
 
     def __init__(self, limit: int, concurrent_items: int = 2, turns: Turns | None = None) -> None:
@@ -131,7 +131,7 @@ class Admission:
         self._items: dict[str, _Line] = {}
         self._turns = turns
         self._held: Counter[str] = Counter()
-        # Of each recent request that ended, the seconds it took, and how many were under way then.
+        # The seconds of each recent request that ended, and how many were under way then.
         self._ended: deque[tuple[float, float]] = deque(maxlen=_RECENT)
         # Seconds of all requests together, up to the last count, and when those under way began.
         self._request_s, self._counted_at, self._began_at_s = 0.0, 0.0, 0.0
@@ -182,7 +182,7 @@ class Admission:
 
     @asynccontextmanager
     async def admit_item(self, caller: str = "", rows: int = 1) -> AsyncIterator[float]:
-        """The same for an item of a call that brings several; they ask in turn, the oldest first.
+        """The same for an item of a call that brings several; they take turns, the oldest first.
 
         Of a caller as many items run at once as requests that came alone, so that neither starve:
         at least `concurrent_items`, and beyond these only while a quarter of all places is free.

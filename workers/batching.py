@@ -46,7 +46,7 @@ class MicroBatcher(Generic[Item, Result]):
     Attributes:
         call: results in the order of the items.
         max_batch: most items of one call.
-        on_batch: told the size of each batch.
+        on_batch: called with the size of each batch.
     """
 
     call: Callable[[list[Item]], Awaitable[Sequence[Result]]]
@@ -63,7 +63,7 @@ class MicroBatcher(Generic[Item, Result]):
 
         Raises:
             NotReady: the loop has ended.
-            Exception: what `call` raised for one of these items alone.
+            Exception: as `call` raised it for one of these items alone.
         """
         if self._ended:
             raise NotReady("the model has stopped")

@@ -32,21 +32,21 @@ async def build_workers(
     """
     hooks = hooks or Hooks()
     generation, similarity = config.generation.checked(), config.similarity.checked()
-    here: set[Role] = set()
+    loaded_here: set[Role] = set()
     if generator is None and not generation.urls:
-        here.add("generation")
+        loaded_here.add("generation")
     if not similarity.urls or similarity.api != "cocoa":  # ours hold all that there is
-        here.add("similarity")
+        loaded_here.add("similarity")
     language_model = LanguageModel.of(config.generation)
     if generator is None:
         generator = await connect_generator(config, hooks)
     if generator is not None:
         language_model = LanguageModel.of_id(generator.info.model_id)
     comparers, nli = await connect_comparers(config, hooks, language_model)
-    await asyncio.to_thread(check_settings, config, language_model, here)
+    await asyncio.to_thread(check_settings, config, language_model, loaded_here)
     if generator is None:
         generator = await asyncio.to_thread(load_generator, config, hooks)
-    if "similarity" in here:
+    if "similarity" in loaded_here:
         comparers, nli = await asyncio.to_thread(
             load_comparers, config, hooks, language_model, comparers
         )
@@ -79,7 +79,7 @@ async def build_workers(
 
 
 def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
-    """What a worker process serves; blocks. Raises as `build_workers` does."""
+    """The workers that a worker process serves; blocks. Raises as `build_workers` does."""
     group = config.generation if role == "generation" else config.similarity
     if group.urls:
         raise ModelNotLoaded(f"{variable(f'{role}.url')} is for gateways; a worker loads its model")
@@ -118,6 +118,6 @@ async def connect_comparers(
     if servers.api == "cocoa":
         refuse_changes("nli", config.nli, "similarity")
         connect = resolve("workers.remote:connect_comparers")
-    found: tuple[Mapping[str, Comparer], NliComparer | None]
-    found = await connect(servers, hooks, language_model)
-    return found
+    connected: tuple[Mapping[str, Comparer], NliComparer | None]
+    connected = await connect(servers, hooks, language_model)
+    return connected

@@ -1,4 +1,4 @@
-"""What calls of workers share: a deadline, work side by side, and whoever listens to tokens."""
+"""Common parts of calls of workers: a deadline, concurrent work, and listeners to tokens."""
 
 import asyncio
 import time
@@ -43,10 +43,10 @@ def deadline_of(timeout_s: float | None) -> float | None:
 
 
 async def together(*work: Awaitable[Any]) -> list[Any]:
-    """What each of them returns, in their order.
+    """The results of concurrent work, in its order.
 
     Raises:
-        Exception: what the first that fails raises; the others are cancelled then, and have ended.
+        Exception: that of the first that fails; the others are cancelled then, and have ended.
     """
     tasks = list(map(asyncio.ensure_future, work))
     try:
@@ -60,7 +60,7 @@ async def together(*work: Awaitable[Any]) -> list[Any]:
 
 @contextmanager
 def failing_as(kind: type[CocoaError], what: str) -> Iterator[None]:
-    """Raise an error of this kind for whatever fails in the block and is no `CocoaError` itself."""
+    """Wrap any exception of the block that is no `CocoaError` in `kind`."""
     try:
         yield
     except CocoaError:
@@ -70,13 +70,13 @@ def failing_as(kind: type[CocoaError], what: str) -> Iterator[None]:
 
 
 class Listener:
-    """Whoever listens to a sequence, and how much of it they have been told.
+    """A listener to a sequence, and how much of it was reported.
 
     Attributes:
-        on_token: hears each token; None where nobody listens.
-        num_tokens: of the answer, told so far.
+        on_token: called with each token; None where nobody listens.
+        num_tokens: of the answer, reported so far.
         num_characters: of their texts.
-        num_thoughts: characters of the reasoning before the answer, told so far.
+        num_thoughts: characters of the reasoning before the answer, reported so far.
     """
 
     def __init__(self, on_token: OnToken | None) -> None:
@@ -94,7 +94,7 @@ class Listener:
         self.on_token(token)
 
     def tell_rest(self, sequence: Sequence) -> None:
-        """Tell what is left of the sequence, which has ended."""
+        """Report the rest of the sequence, which has ended."""
         if self.on_token is None:
             return
         if sequence.reasoning and (rest := sequence.reasoning.text[self.num_thoughts :]):
@@ -103,5 +103,5 @@ class Listener:
             self.tell(token)
 
     def has_heard_nothing(self) -> bool:
-        """Whether all may still be told anew, by another server."""
+        """True where all may still be reported anew, by another server."""
         return self.num_tokens == self.num_thoughts == 0

@@ -28,7 +28,7 @@ Read = Callable[[httpx.Response], Awaitable[Reply]]
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0, pool=POOL_S)
 _MOST_ERROR_BYTES = 65_536
 _EVENT = b"data:"
-# What an event costs at least: what was read of it takes memory however short it is.
+# The least cost of an event: one that was read takes memory however short it is.
 _EVENT_BYTES = 512
 _END = b"[DONE]"
 _ANSWERED = "POST %s was answered with status %d: code %s; parameters that it names: %s"
@@ -36,7 +36,7 @@ _OPENED = "connection.connect_tcp.complete"
 
 
 class Calls:
-    """Calls of one server, for one request or to find out what it is.
+    """Calls of one server, for one request or for its trial.
 
     Each raises:
         Unreachable: the server answers no JSON, asks for patience, or breaks off.
@@ -49,7 +49,7 @@ class Calls:
 
     Attributes:
         num_posts: calls that were sent.
-        level_of_rejections: in the log, of what a server says that does not take a body.
+        level_of_rejections: in the log, of replies that refuse a body.
     """
 
     def __init__(
@@ -77,17 +77,17 @@ class Calls:
     async def post(
         self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
     ) -> Any:
-        """What a POST answers."""
+        """The reply to a POST."""
         self.num_posts += 1
-        whole = partial(body_of, max_bytes=max_bytes)
-        reply = _parsed(await self._posted(path, body, whole))
+        read_all = partial(body_of, max_bytes=max_bytes)
+        reply = _parsed(await self._posted(path, body, read_all))
         check_no_error(reply, body)
         return reply
 
     async def post_for_events(
         self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int
     ) -> tuple[list[Any], bool]:
-        """All server-sent events that a POST answers, each told as it comes; whether it says so.
+        """All server-sent events that a POST answers, each reported at once; whether it has ended.
 
         They are read to their end: a connection with unread bytes cannot be used again.
         """
@@ -100,7 +100,7 @@ class Calls:
         return events, has_ended
 
     async def _posted(self, path: str, body: Mapping[str, Any], read: Read[Reply]) -> Reply:
-        """What is read of a success; what else comes is logged."""
+        """The parsed reply of a success; any other is logged."""
 
         async def trace(name: str, info: object) -> None:
             if name == _OPENED:
@@ -119,22 +119,22 @@ class Calls:
             ) as response:
                 if response.status_code == 200:
                     return await read(response)
-                told = await _first_bytes(response)
-            raise NoSuccess(response.status_code, told, body, response.headers)
+                beginning = await _first_bytes(response)
+            raise NoSuccess(response.status_code, beginning, body, response.headers)
 
         try:
             return await patiently(send, self._until)
-        except NoSuccess as told:
-            level = self.level_of_rejections if told.status < 500 else logging.WARNING
-            named = ", ".join(sorted(told.named & body.keys()))  # others might quote the request
-            logger.log(level, _ANSWERED, path, told.status, told.code, named)
-            if told.status >= 500:
+        except NoSuccess as failure:
+            level = self.level_of_rejections if failure.status < 500 else logging.WARNING
+            named = ", ".join(sorted(failure.named & body.keys()))  # others might quote the request
+            logger.log(level, _ANSWERED, path, failure.status, failure.code, named)
+            if failure.status >= 500:
                 self._doubt()
-            raise told.error from None
+            raise failure.error from None
 
 
 async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
-    """What `/v1/models` says of a model: of the named one, or of the first where "" is wanted.
+    """The entry of `/v1/models` for the named model, or the first one where "" is wanted.
 
     Where there is no such list, the named one is taken as it stands.
 
@@ -152,7 +152,7 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
         if wanted and isinstance(error, Rejected):  # it has no such list
             return {"id": wanted}
         raise Unreachable("it lists no models") from None
-    # As Ollama completes a name, and as Gemini's list has it.
+    # Ollama completes a name by a tag, and Gemini's list has a prefix.
     for name in (wanted, f"{wanted}:latest", f"models/{wanted}"):
         if name in entries:
             return entries[name]
@@ -163,7 +163,7 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
 
 
 def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
-    """A reply, or a part of it, as the structure that it should have; `what` it is is told."""
+    """A reply, or a part of it, as the structure that it should have; named `what` in the error."""
     try:
         return structure.validate_python(reply)
     except ValueError:
@@ -173,17 +173,17 @@ def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
 async def _events(
     response: httpx.Response, on_event: Callable[[Any], None], max_bytes: int
 ) -> tuple[list[Any], bool, Any]:
-    """The events of a stream, whether it says that it has ended, and in which error; None for none.
+    """The events of a stream, whether its end was marked, and its error; None for none.
 
     Raises:
-        Unreachable: it has more events than anybody asked for, or one is no JSON.
+        Unreachable: it has more events than were requested, or one is no JSON.
     """
     events: list[Any] = []
     has_ended = False
     # Some stream nothing, and answer at once.
     is_whole = response.headers.get("content-type", "").startswith("application/json")
-    said = _whole(response, max_bytes) if is_whole else lines(response, max_bytes)
-    async for line in said:
+    stream = _body_as_event(response, max_bytes) if is_whole else lines(response, max_bytes)
+    async for line in stream:
         if has_ended or not line.startswith(_EVENT):
             continue
         data = line.removeprefix(_EVENT).strip()
@@ -200,19 +200,19 @@ async def _events(
     return events, has_ended, None
 
 
-async def _whole(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
+async def _body_as_event(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
     """A body as the one event of a stream."""
     yield _EVENT + await body_of(response, max_bytes)
 
 
 async def _first_bytes(response: httpx.Response) -> bytes:
-    """The beginning of an error's body, which tells its code."""
-    found = b""
+    """The beginning of an error's body, which has its code."""
+    content = b""
     async for piece in response.aiter_raw():
-        found += piece
-        if len(found) > _MOST_ERROR_BYTES:
+        content += piece
+        if len(content) > _MOST_ERROR_BYTES:
             break
-    return found
+    return content
 
 
 def _parsed(content: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""How this process calls other servers: its HTTP client, lines of a response, what fails."""
+"""Calls of other servers: the HTTP client, lines of a response, failures."""
 
 import asyncio
 import time
@@ -24,25 +24,25 @@ class Unreachable(Exception):
 
 
 class Pending(Unreachable):
-    """A server that answers, and is being found out about."""
+    """A server that answers, and is being tried out."""
 
 
 class Refused(Exception):
     """A server that will never answer this process, such as one that wants another key."""
 
 
-# What says of a server that it brought no answer to a call, or to the question what it is.
+# Failures of a server that brought no answer to a call or to a trial.
 NO_ANSWER = (Unreachable, Refused, httpx.TransportError)
 
 
 class Client:
     """Calls to one server, each on a connection of its own, of those at rest the one used last.
 
-    httpx's own pool asks the system about all its connections at rest, before and after each call:
+    httpx's own pool polls all its connections at rest, before and after each call:
     10 ms of processor time where 64 calls are under way, .8 so (docs/workers.md). So each
     connection has an `httpx.AsyncClient` of its own.
 
-    It asks for replies as they are: a few of their bytes, compressed, may stand for gigabytes.
+    It requests replies as they are: a few of their bytes, compressed, may stand for gigabytes.
     Where its url has an address, the server knows itself by the host of the url `named`.
     """
 
@@ -81,8 +81,8 @@ class Client:
         else:
             client = self._connect()
             self._all.add(client)
-        own = {**self._extensions, **(extensions or {})}
-        request = client.build_request(method, path, extensions=own, **options)
+        all_extensions = {**self._extensions, **(extensions or {})}
+        request = client.build_request(method, path, extensions=all_extensions, **options)
         try:
             response = await _sent(client, request)
             yield response
@@ -118,10 +118,10 @@ async def _sent(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Resp
 
 async def body_of(response: httpx.Response, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
     """The whole body of a response that is streamed; raises as `pieces` does."""
-    found = bytearray()
+    body = bytearray()
     async for piece in pieces(response, max_bytes):
-        found += piece
-    return bytes(found)
+        body += piece
+    return bytes(body)
 
 
 async def pieces(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
@@ -155,7 +155,7 @@ async def lines(response: httpx.Response, max_bytes: int = MAX_REPLY_BYTES) -> A
 
 
 def reason_of(error: Exception) -> str:
-    """What happened, without what was said."""
+    """The reason of a failure, without words of a request or a reply."""
     if isinstance(error, Unreachable | Refused) and str(error):
         return str(error)
     return type(error).__name__

@@ -1,4 +1,4 @@
-"""What a deployment says about its models: which ones, and in which process each of them is.
+"""Settings of the models: which ones, and in which process each of them is.
 
 The environment fills one flat group of settings for each model, of which some are for a model that
 this process loads, and some for servers that hold it. One that is not heeded there is refused.
@@ -20,9 +20,9 @@ from models.probes.card import Target
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
 
-# Who decides which of several servers gets a call: this process, or a router that the url names.
+# The chooser among several servers: this process, or a router that the url names.
 Routing = Literal["own", "addresses", "upstream"]
-# What a worker does, and the group of settings that says how.
+# The role of a worker, which names its group of settings.
 Role = Literal["generation", "similarity"]
 
 
@@ -40,7 +40,7 @@ Url = Annotated[str, AfterValidator(_without_secrets)]
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
 class Credentials:
-    """What one end of a connection shows, and whom it believes.
+    """The credentials of one end of a connection, and those that it trusts.
 
     Attributes:
         api_key: bearer token: the secret of our own workers, or a server's API key. A worker takes
@@ -61,7 +61,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Servers(Credentials):
-    """Where a model is that another process holds, and how one gets in there.
+    """The addresses of another process that holds a model, and the credentials for it.
 
     Attributes:
         url: of the server, or of several that hold the same model, separated by commas; "" where
@@ -72,9 +72,9 @@ class Servers(Credentials):
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
-        """All of them, without a slash or the `/v1` of an OpenAI-compatible API at their end."""
-        found = (one.strip().rstrip("/").removesuffix("/v1") for one in self.url.split(","))
-        return tuple(dict.fromkeys(filter(None, found)))
+        """All urls, without a slash or the `/v1` of an OpenAI-compatible API at their end."""
+        urls = (url.strip().rstrip("/").removesuffix("/v1") for url in self.url.split(","))
+        return tuple(dict.fromkeys(filter(None, urls)))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class GeneratorConfig(EngineConfig, Servers):
     headers_file: str = ""
 
     def checked(self) -> Self:
-        """The same, once all that is set is heeded where the model is.
+        """These settings; refuse any that is not heeded where the model is.
 
         Raises:
             ModelNotLoaded: a setting is not, or the url is none.
@@ -127,14 +127,14 @@ class ComparerConfig(SimilarityConfig, Servers):
     api: Literal["cocoa", "vllm", "tei", "embeddings"] = "cocoa"
 
     def checked(self) -> Self:
-        """The same, once all that is set is heeded; raises as `GeneratorConfig.checked` does."""
+        """These settings; raises as `GeneratorConfig.checked` does."""
         _check_heeded("similarity", self, SimilarityConfig)
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a deployment says about all of its models.
+    """Settings of all models.
 
     Attributes:
         calibrator: whose prompts others are compared with: a path, "auto" or "", as its setting.
@@ -149,7 +149,7 @@ class WorkerConfig:
 
 @dataclass(frozen=True, slots=True)
 class EscalationConfig:
-    """Where a second, stronger model is.
+    """The address of a second, stronger model.
 
     Attributes:
         url: of the server; "" for none.
@@ -165,7 +165,7 @@ class EscalationConfig:
 
 @dataclass(frozen=True)
 class ServerConfig(Credentials):
-    """How `cocoa worker` lets gateways in.
+    """The credentials and limits of `cocoa worker`.
 
     Attributes:
         max_body_bytes: of a call; gateways split what is larger.
@@ -190,11 +190,11 @@ def api_keys(config: Credentials, group: Role | Literal["worker"]) -> tuple[str,
         message = f"{variable(f'{group}.api_key')} and {variable(f'{group}.api_key_file')} exclude"
         raise ModelNotLoaded(f"{message} each other")
     try:
-        found = Path(file).read_text()
+        text = Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = f"cannot be read: {why_unusable(file, error)}"
         raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} {reason}") from None
-    return _keys_in(found, f"{group}.api_key_file")
+    return _keys_in(text, f"{group}.api_key_file")
 
 
 def further_headers(config: GeneratorConfig) -> dict[str, str]:
@@ -205,29 +205,29 @@ def further_headers(config: GeneratorConfig) -> dict[str, str]:
     """
     if not config.headers_file:
         return {}
-    setting, found = variable("generation.headers_file"), {}
+    setting, headers = variable("generation.headers_file"), {}
     try:
         lines = Path(config.headers_file).read_text().splitlines()
         for line in filter(str.strip, lines):
             name, value = line.encode("ascii").decode().split(":", 1)
-            found[name.strip()] = value.strip()
+            headers[name.strip()] = value.strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = why_unusable(config.headers_file, error)
         raise ModelNotLoaded(f"{setting} cannot be read: {reason}") from None
     except ValueError:
         raise ModelNotLoaded(f"{setting} has a line that is no header") from None
-    return found
+    return headers
 
 
 def _keys_in(text: str, setting: str) -> tuple[str, ...]:
-    found = tuple(filter(None, map(str.strip, text.split(","))))
-    if not found:
+    keys = tuple(filter(None, map(str.strip, text.split(","))))
+    if not keys:
         raise ModelNotLoaded(f"{variable(setting)} holds no key")
-    return found
+    return keys
 
 
 def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
-    """What each kind of probe predicts, the setting of its folder, and the folder."""
+    """The target of each kind of probe, the setting of its folder, and the folder."""
     return (
         ("consistency", "probes.consistency", config.consistency),
         ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
@@ -236,7 +236,7 @@ def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
 
 
 def why_unusable(file: str, error: OSError | UnicodeDecodeError) -> str:
-    """Why a file is of no use, by its whole path, without the names of Python's errors."""
+    """The reason why a file cannot be used, by its whole path, without Python's names of errors."""
     words = "it is no text"
     if isinstance(error, OSError):
         words = error.strerror or str(error)
@@ -244,7 +244,7 @@ def why_unusable(file: str, error: OSError | UnicodeDecodeError) -> str:
 
 
 def variable(setting: str) -> str:
-    """What a deployment sets: "generation.model" is COCOA_GENERATION__MODEL."""
+    """The environment variable of a setting: "generation.model" is COCOA_GENERATION__MODEL."""
     return f"COCOA_{setting.upper().replace('.', '__')}"
 
 
@@ -257,16 +257,16 @@ def refuse_changes(group: str, config: ProbeConfig | NliConfig, role: Role) -> N
 def _check_heeded(
     role: Role,
     config: GeneratorConfig | ComparerConfig,
-    here: type[EngineConfig | SimilarityConfig],
+    loaded: type[EngineConfig | SimilarityConfig],
 ) -> None:
     """Refuse settings that nobody heeds; `here` has those of a model that this process loads."""
     for url in config.urls:
         if not url.startswith(("http://", "https://")):
             message = "must begin with http:// or https://"
             raise ModelNotLoaded(f"{variable(f'{role}.url')} {message}")
-    heeded = {one.name for one in fields(here)}
+    heeded = {field.name for field in fields(loaded)}
     if config.urls:
-        heeded = {"api", *(one.name for one in fields(Servers)), *_HEEDED[role, config.api]}
+        heeded = {"api", *(field.name for field in fields(Servers)), *_HEEDED[role, config.api]}
     for name in _changed(config):
         if name in heeded:
             continue
@@ -283,7 +283,7 @@ _OF_OPENAI_SERVERS = frozenset(
     {"routing", "context", "server", "end_token", "api_version", "headers_file"}
 )
 _OF_PAIR_SERVERS = frozenset({"name", "compare", "strip", "exact_match", "max_batch_pairs"})
-# What is heeded beside the fields of `Servers`, by what answers at a url.
+# Settings that are heeded beside the fields of `Servers`, by role and API of a url.
 _HEEDED: Mapping[tuple[Role, str], frozenset[str]] = {
     ("generation", "cocoa"): frozenset({"admission_limit"}),
     ("generation", "openai"): _OF_OPENAI_SERVERS | {"model", "revision", "admission_limit"},
@@ -297,7 +297,7 @@ _HEEDED: Mapping[tuple[Role, str], frozenset[str]] = {
 def _changed(config: Any) -> list[str]:
     """Names of the settings of a group that are not at their defaults."""
     default = type(config)()
-    names = [one.name for one in fields(config)]
+    names = [field.name for field in fields(config)]
     return [name for name in names if getattr(config, name) != getattr(default, name)]
 
 
@@ -307,12 +307,12 @@ def _elsewhere(role: Role) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LanguageModel:
-    """Whose answers are compared.
+    """The language model whose answers are compared.
 
     Attributes:
         name: id, or the name of an embedded one.
         is_embedded: whether it ships with the project, so that the embedded NLI model serves
-            without being asked for.
+            unrequested.
     """
 
     name: str
@@ -328,7 +328,7 @@ class LanguageModel:
         return cls(model_id, model_id in LANGUAGE_MODELS)
 
     def is_unknown_to(self, pair_model: str, *, is_nli: bool) -> bool:
-        """Whether the pair model of this id was made for other language models' answers only.
+        """True where the pair model of this id was made for other language models' answers only.
 
         The embedded NLI model knows those of all embedded ones, the cross-encoder short ones alone.
         """

@@ -23,10 +23,10 @@ class SecondModel:
     """One model of an OpenAI-compatible server, asked by chat completion."""
 
     def __init__(
-        self, config: EscalationConfig, own_headers: Callable[[], Mapping[str, str]] = dict
+        self, config: EscalationConfig, request_headers: Callable[[], Mapping[str, str]] = dict
     ) -> None:
         self.model = config.model
-        self._own_headers = own_headers
+        self._request_headers = request_headers
         self._timeout_s = config.timeout_s
         profile = PROFILES[by_host(config.url, config.model) or GENERIC]
         headers = profile.showing(config.api_key.get_secret_value())
@@ -52,16 +52,16 @@ class SecondModel:
         most_s = self._timeout_s
         if timeout_s is not None:
             most_s = min(most_s, timeout_s)
-        own_headers = dict(self._own_headers())
+        headers = dict(self._request_headers())
         until = deadline_of(most_s)
-        calls = ModelCalls(self._client, self._server, until=until, headers=own_headers)
+        calls = ModelCalls(self._client, self._server, until=until, headers=headers)
         body = {
             "messages": list(messages or [{"role": "user", "content": prompt or ""}]),
             "max_tokens": max_tokens,
             "temperature": 0,
         }
         try:
-            # Of the whole call: httpx bounds each read alone, which a slow server may all keep.
+            # Bounds the whole call: httpx bounds each read alone, which a slow server may all keep.
             async with asyncio.timeout(most_s):
                 reply = await calls.post(CHAT, body, most_bytes(body, 1))
             [choice] = read_choices(reply, 1)

@@ -1,8 +1,8 @@
 """The generation worker: one engine, its queue, and the probes that read its hidden states.
 
 The event loop owns the queue, the deadlines and the cancellations. One thread owns the model and
-runs step after step, and comes back to the loop when there is something to tell; a second one does
-what would hold a step up: tokenising, detokenising, probes. What the loop hands to the running
+runs step after step, and comes back to the loop when there is something to report; a second one
+does what would hold a step up: tokenising, detokenising, probes. What the loop hands to the running
 steps is a deque, and flags that only it sets. Grammars are tried out in another process, and then
 compiled on threads that nobody watches: those that compile at once wait for no others.
 """
@@ -50,7 +50,7 @@ _STOPPED = "the language model has stopped"
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    """What the event loop keeps of a job that was handed in."""
+    """The event loop's record of a job that was handed in."""
 
     future: "asyncio.Future[None]"
     listener: Listener
@@ -63,10 +63,10 @@ class GenerationWorker:
         engine: answers.
         probes: read the hidden states of its answers, by the statistic that each predicts.
         domain: of the calibration's prompts, with which all prompts are compared.
-        model_thread: where the engine's steps run.
-        text_thread: where everything else runs that blocks.
-        on_step: told of each step how many rows it decoded.
-        caller: on whose behalf is asked; callers take turns in trying grammars.
+        model_thread: runs the engine's steps.
+        text_thread: runs everything else that blocks.
+        on_step: called after each step with its number of rows.
+        caller: name of the present caller; callers take turns in trying grammars.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class GenerationWorker:
                 self._trials.close()
 
     def _steps(self) -> tuple[StepReport, list[int]]:
-        """Step until there is something to tell; with how many rows each step decoded.
+        """Step until there is something to report; returns the rows of each step, too.
 
         Runs on the model's thread. To change threads at each step costs a small model a tenth of
         its time. New jobs join and cancelled ones leave at the next step all the same.
@@ -163,10 +163,10 @@ class GenerationWorker:
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
         called_at = time.monotonic()
-        probes = {name: one for name, one in self._probes.items() if name in request.statistics}
-        asked = with_inputs_of(probes, request) if probes else request
+        probes = {name: probe for name, probe in self._probes.items() if name in request.statistics}
+        to_engine = with_inputs_of(probes, request) if probes else request
         if self._domain is not None and not request.prompt_layer:
-            asked = replace(asked, prompt_layer=self._domain.layer)
+            to_engine = replace(to_engine, prompt_layer=self._domain.layer)
         listener = Listener(on_token)
 
         def read_job() -> Generation:
@@ -177,20 +177,20 @@ class GenerationWorker:
             if not probes:
                 return generation
             with failing_as(EngineError, "reading a probe"):
-                generation = read(probes, asked, generation)
+                generation = read(probes, to_engine, generation)
             return with_readings(generation, request)
 
-        check_no_images(dict(images_of(asked.messages or ())), self.info.no_images)
-        prepare = partial(self._engine.prepare, asked, streams=on_token is not None)
+        check_no_images(dict(images_of(to_engine.messages or ())), self.info.no_images)
+        prepare = partial(self._engine.prepare, to_engine, streams=on_token is not None)
         async with in_time(request.timeout_s):
-            if asked.grammar is not None:
-                await self._compile(asked.grammar)
+            if to_engine.grammar is not None:
+                await self._compile(to_engine.grammar)
             job = await self._aside("tokenising", prepare)
             await self._finished(job, listener)
             generation = await self._aside("detokenising", read_job)
         listener.tell_rest((generation.answer, *generation.samples)[request.streamed])
-        warnings, sampling = generation.warnings, asked.sampling
-        generates = asked.answer is None or asked.num_samples > 0
+        warnings, sampling = generation.warnings, to_engine.sampling
+        generates = to_engine.answer is None or to_engine.num_samples > 0
         is_clamped = job.request.sampling.max_new_tokens != DEFAULT_NEW_TOKENS
         if generates and sampling.max_new_tokens is None and is_clamped:
             warnings = (*warnings, "max_new_tokens_clamped")
@@ -239,10 +239,10 @@ class GenerationWorker:
     async def _aside(
         self, what: str, work: Callable[[], Result], thread: ModelThread | None = None
     ) -> Result:
-        """What `work` returns on a thread aside the model's, by default that of texts.
+        """The result of `work` on a thread aside the model's, by default that of texts.
 
         Raises:
-            CocoaError: what it raises itself; anything else becomes an `EngineError`.
+            CocoaError: as it raises it; anything else becomes an `EngineError`.
             NotReady: the worker ended meanwhile.
         """
         if self._closed:
@@ -314,10 +314,10 @@ class GenerationWorker:
 def _info_of(
     engine: EngineInfo, probes: Mapping[str, Probe], domain: PromptDomain | None
 ) -> GeneratorInfo:
-    told = {name: ProbeInfo.of(probe.card) for name, probe in probes.items()}
-    own = {one.name: getattr(engine, one.name) for one in fields(engine)}
-    own |= {"statistics": engine.statistics.union(told), "probes": told}
-    return GeneratorInfo(**own, prompts="" if domain is None else domain.sha256)
+    cards = {name: ProbeInfo.of(probe.card) for name, probe in probes.items()}
+    facts = {field.name: getattr(engine, field.name) for field in fields(engine)}
+    facts |= {"statistics": engine.statistics.union(cards), "probes": cards}
+    return GeneratorInfo(**facts, prompts="" if domain is None else domain.sha256)
 
 
 _: type[Generator] = GenerationWorker  # mypy holds the class to its protocol

@@ -1,4 +1,4 @@
-"""Who is told what workers do, and what workers may ask in turn."""
+"""Callbacks of workers: what they report, and what they may ask in turn."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from typing import Literal
 from models.engines.protocol import OnStep
 from workers.config import Role
 
-# What became of one call of another process: a typed error is an answer, too.
+# The outcome of one call of another process: a typed error is an answer, too.
 Outcome = Literal["answered", "repeated", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What a process ties its workers to.
+    """Callbacks that a process gives its workers.
 
     Attributes:
-        on_step: told after each decoding step how many rows it had.
-        on_batch: told the number of pairs of each call of a pair model.
-        on_call: told whom a call asked, what became of it, and how many seconds it took.
-        on_server: told, whenever a server of a model was asked or called, its url and what is wrong
-            with it; "" for nothing, None where it is no server of the model any more.
+        on_step: called after each decoding step with its number of rows.
+        on_batch: called with the number of pairs of each call of a pair model.
+        on_call: called after each call with its role, its outcome and its seconds.
+        on_server: called after each check or call of a server with its role, its url and its
+            trouble; "" for none, None where it is no server of the model any more.
         headers: of calls of other processes: which request and which trace they belong to.
         tenant: whose request it is, in the operator's words; never a key. "" for nobody's.
     """

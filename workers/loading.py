@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 _CHECK = "models.loadable:check_checkpoint"
 _IS_EMBEDDING = "models.loadable:is_embedding_model"
 _PROBE = "models.probes.probe:TrainedProbe"
-# Of a container: the processor time allowed in a period, both in microseconds.
+# A container's limit: the processor time allowed in a period, both in microseconds.
 _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -65,7 +65,7 @@ def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
     with _loading("generation.model", generation.model):
         load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
         thread = _thread("generation", generation.threads)
-        # What is compiled is compiled for the threads of its thread.
+        # Compiled code is bound to the intra-op threads of the thread that compiles it.
         engine = thread.submit(load, generation).result()
     return GenerationWorker(
         engine,
@@ -110,8 +110,9 @@ def load_comparers(
         is_foreign = False
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
-        own = {**given_to_all, "rules": replace(rules, cuts=reads_added(name, similarity.compare))}
-        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **own)
+        cuts = reads_added(name, similarity.compare)
+        options = {**given_to_all, "rules": replace(rules, cuts=cuts)}
+        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **options)
     return comparers, nli
 
 
@@ -141,7 +142,7 @@ def default_similarity(
 
 
 def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
-    """Which NLI model to load, "" for none.
+    """The NLI model to load, "" for none.
 
     "auto" is the embedded one, for the embedded language models only.
     """
@@ -151,7 +152,7 @@ def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
 
 
 def resolve(path: str) -> Any:
-    """What "module:name" names; importing it may take seconds."""
+    """The object that "module:name" names; importing it may take seconds."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
@@ -238,7 +239,7 @@ def _loading(setting: str, model: str) -> Iterator[None]:
 def _is_out_of_domain(
     group: Literal["nli", "similarity"], model: str, language_model: LanguageModel
 ) -> bool:
-    """Whether an embedded pair model is to compare answers that it does not know.
+    """True where an embedded pair model is to compare answers that it does not know.
 
     The log says how to change that.
     """
@@ -290,7 +291,7 @@ def _load_probes(
 def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """The prompts of a calibrator, which others are compared with.
 
-    None without a calibrator, for one whose labels told no prompts, and beside another language
+    None without a calibrator, for one whose labels had no prompts, and beside another language
     model than the embedded calibrator's.
     """
     if not calibrator:

@@ -25,13 +25,13 @@ from workers.client import Client, Refused, Unreachable
 from workers.refusals import Failed, Rejected
 from workers.standing import TRIAL_S
 
-# Pairs by which a server is known, and what two scores of one may differ by.
+# Pairs by which a server is known, and the largest difference of two scores of one.
 _FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
 _APART = 1e-4
 _DIGITS = 4
 # Pairs of one call, where a server does not say how many it takes.
 _VLLM_CALL, _TEI_CALL = 256, 32
-# Texts of one call: TEI takes 32 where it is not told another number.
+# Texts of one call: TEI takes 32 by default.
 _EMBEDDINGS_CALL = 32
 # RoBERTa has two positions that no token may take, which vLLM does not know.
 _ROBERTA_LENGTHS = range(513, 515)
@@ -76,7 +76,7 @@ class PairServer:
         max_call_pairs: of one call.
         floor: see `models.similarity.vectors`; 0 for a server that scores pairs itself.
         scores: of two fixed pairs.
-        flags: what else it says that decides its scores.
+        flags: its other settings that decide its scores.
     """
 
     model_id: str
@@ -90,12 +90,14 @@ class PairServer:
     @property
     def identity(self) -> str:
         """Digest of all that decides its scores, as far as it can be known from outside."""
-        parts = (self.model_id, self.revision, self.max_pair_tokens, self.flags, self.floor)
-        return digest_of(*parts, [round(score, _DIGITS) + 0.0 for score in self.scores])
+        scores = [round(score, _DIGITS) + 0.0 for score in self.scores]
+        return digest_of(
+            self.model_id, self.revision, self.max_pair_tokens, self.flags, self.floor, scores
+        )
 
 
 class PairApi(ABC):
-    """How one kind of server is asked, and found out: see `workers.standing.Kind`.
+    """The API of one kind of server: see `workers.standing.Kind`.
 
     Args:
         model: its name there; "" for the first that is listed, or the only one.
@@ -106,7 +108,7 @@ class PairApi(ABC):
 
     async def look_up(self, client: Client) -> PairServer:
         try:
-            return await self.said(Calls(client))
+            return await self.described(Calls(client))
         except (Rejected, Failed) as error:
             raise Unreachable(f"it does not say what it is ({error})") from None
 
@@ -120,15 +122,16 @@ class PairApi(ABC):
         scores = await self.score(Calls(client), known, _FIXED)
         if not np.allclose(scores, known.scores, rtol=0.0, atol=_APART):
             return None
-        said = await self.look_up(client)
-        return known if replace(said, scores=known.scores, floor=known.floor) == known else None
+        description = await self.look_up(client)
+        is_same = replace(description, scores=known.scores, floor=known.floor) == known
+        return known if is_same else None
 
     @abstractmethod
-    async def said(self, calls: Calls) -> PairServer:
-        """What a server says it is."""
+    async def described(self, calls: Calls) -> PairServer:
+        """The server's description of itself."""
 
     async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
-        """The same with what is measured before its first pair is scored."""
+        """The server with what is measured before its first pair is scored."""
         return server
 
     @abstractmethod
@@ -143,7 +146,7 @@ class PairApi(ABC):
 class VllmApi(PairApi):
     """vLLM's `/score`, of a model that was served with `--runner pooling`."""
 
-    async def said(self, calls: Calls) -> PairServer:
+    async def described(self, calls: Calls) -> PairServer:
         entry = await listed_model(calls, self._model)
         length = read(_COUNT, entry.get("max_model_len"), _OF_MODEL)
         if length in _ROBERTA_LENGTHS:
@@ -159,34 +162,34 @@ class VllmApi(PairApi):
             "truncate_prompt_tokens": server.max_pair_tokens,
         }
         reply = read(_SCORES, await calls.post("/score", body), "its answer")
-        found = sorted(reply["data"], key=lambda one: one.get("index", 0))
-        return _scores(found, len(pairs))
+        rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
+        return _scores(rows, len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
         reply = await calls.post("/tokenize", {"model": server.model_id, "prompt": text})
-        what = "its count of tokens"
-        return read(_NUM_TOKENS, read(_OBJECT, reply, what).get("count"), what)
+        name = "its count of tokens"
+        return read(_NUM_TOKENS, read(_OBJECT, reply, name).get("count"), name)
 
 
 class TeiApi(PairApi):
     """text-embeddings-inference's `/predict`."""
 
-    async def said(self, calls: Calls) -> PairServer:
-        said = read(_OBJECT, await calls.get("/info"), _OF_MODEL)
-        if "embedding" in str(said.get("model_type")):
+    async def described(self, calls: Calls) -> PairServer:
+        info = read(_OBJECT, await calls.get("/info"), _OF_MODEL)
+        if "embedding" in str(info.get("model_type")):
             raise Refused(
                 "its model gives embeddings, and no scores of pairs: serve a cross-encoder, "
                 "or set COCOA_SIMILARITY__API=embeddings"
             )
-        most = said.get("max_client_batch_size")
+        most = info.get("max_client_batch_size")
         if type(most) is not int or most < 1:
             most = _TEI_CALL
         return PairServer(
-            str(said.get("model_id") or ""),
-            str(said.get("model_sha") or ""),
-            read(_COUNT, said.get("max_input_length"), _OF_MODEL),
+            str(info.get("model_id") or ""),
+            str(info.get("model_sha") or ""),
+            read(_COUNT, info.get("max_input_length"), _OF_MODEL),
             most,
-            flags=(str(said.get("model_dtype")), str(said.get("version"))),
+            flags=(str(info.get("model_dtype")), str(info.get("version"))),
         )
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
@@ -206,7 +209,7 @@ class TeiApi(PairApi):
 class EmbeddingsApi(PairApi):
     """The `/v1/embeddings` of any OpenAI-compatible server; see `models.similarity.vectors`."""
 
-    async def said(self, calls: Calls) -> PairServer:
+    async def described(self, calls: Calls) -> PairServer:
         entry = await listed_model(calls, self._model)
         return PairServer(entry["id"], "", None, _VLLM_CALL, flags=(str(entry.get("root")),))
 
@@ -225,17 +228,17 @@ class EmbeddingsApi(PairApi):
         return list(map(float, similarities))
 
     async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
-        """Of each text (N, d)."""
+        """The vector of each text, (N, d)."""
         parts = [texts[i : i + _EMBEDDINGS_CALL] for i in range(0, len(texts), _EMBEDDINGS_CALL)]
-        found = await together(*(self._part(calls, server, part) for part in parts))
-        return np.concatenate(found)
+        vectors = await together(*(self._part(calls, server, part) for part in parts))
+        return np.concatenate(vectors)
 
     async def _part(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
         # No text may be empty for OpenAI.
         body = {"model": server.model_id, "input": [text or " " for text in texts]}
         reply = read(_EMBEDDINGS, await calls.post("/v1/embeddings", body), "its vectors")
-        rows = sorted(reply["data"], key=lambda one: one["index"])
-        vectors = [one["embedding"] for one in rows]
+        rows = sorted(reply["data"], key=lambda row: row["index"])
+        vectors = [row["embedding"] for row in rows]
         if len(vectors) != len(texts) or len(set(map(len, vectors))) != 1:
             raise Unreachable("it answers no vector of the same length for each text")
         return np.array(vectors)
@@ -248,16 +251,16 @@ APIS: Mapping[str, Callable[[str], PairApi]] = {
 }
 
 
-def _scores(found: Sequence[_Score], num: int) -> list[float]:
-    """The scores themselves, one a pair.
+def _scores(rows: Sequence[_Score], num: int) -> list[float]:
+    """The scores, one a pair.
 
     Raises:
         Unreachable: there are more, or fewer.
         Refused: one lies outside [0, 1].
     """
-    if len(found) != num:
-        raise Unreachable(f"it answers {len(found)} scores in place of {num}")
-    scores = [one["score"] for one in found]
+    if len(rows) != num:
+        raise Unreachable(f"it answers {len(rows)} scores in place of {num}")
+    scores = [row["score"] for row in rows]
     if min(scores) < PROBABILITIES[0] or max(scores) > PROBABILITIES[1]:
         raise Refused("its scores are not all in [0, 1], as those of a model that gives logits")
     return scores

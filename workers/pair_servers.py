@@ -73,12 +73,12 @@ class PairServerComparer(RemoteWorker[PairServer]):
         if not pairs:
             return PairReply({}, self.info.identity)
         try:
-            found = await self._pairs.submit(pairs)
+            replies = await self._pairs.submit(pairs)
         except Rejected as error:
             message = f"the server of the similarity model refuses a pair ({error})"
             raise SimilarityUnavailable(message) from None
-        scores = {pair: score for pair, (score, _) in found.items()}
-        identities = {identity for _, identity in found.values()}
+        scores = {pair: score for pair, (score, _) in replies.items()}
+        identities = {identity for _, identity in replies.values()}
         if len(identities) > 1:
             raise SimilarityUnavailable("the similarity model was replaced; repeat the request")
         return PairReply(scores, identities.pop())
@@ -92,7 +92,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
 
         async def send(server: Server[PairServer], known: PairServer) -> list[str]:
             calls = Calls(server.client)
-            return await together(*(self._fitted(calls, known, *one) for one in distinct))
+            return await together(*(self._fitted(calls, known, *pair) for pair in distinct))
 
         contexts = dict(zip(distinct, await self._ask(send), strict=True))
         return list(map(contexts.__getitem__, texts))
@@ -122,7 +122,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
         return [(((score,), is_cut), identity) for score, is_cut in zip(scores, cut, strict=True)]
 
     async def _is_cut(self, calls: Calls, known: PairServer, pair: Pair) -> bool:
-        """Whether a pair is longer than the model reads; counted only where it may be."""
+        """True where a pair is longer than the model reads; counted only where it may be."""
         if known.max_pair_tokens is None:
             return False
         # A token has at least one byte, and a pair at most four special ones.
@@ -135,8 +135,8 @@ class PairServerComparer(RemoteWorker[PairServer]):
         """The longest right part of a context, in words, whose pair is not cut."""
 
         async def fits(kept: str) -> bool:
-            whole = f"{kept} {text}"
-            return not await self._is_cut(calls, known, (whole, whole))
+            joined = f"{kept} {text}"
+            return not await self._is_cut(calls, known, (joined, joined))
 
         if await fits(context):
             return context
@@ -153,7 +153,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
     async def _ask(
         self, send: Callable[[Server[PairServer], PairServer], Awaitable[Reply]]
     ) -> Reply:
-        """What a server answers.
+        """The reply of a server.
 
         Raises:
             Rejected: it does not take this body, maybe for one of its pairs.

@@ -1,4 +1,4 @@
-"""What probes need of an engine, what they read, and what that adds to a generation."""
+"""The inputs of probes from an engine, and their readings, added to a generation."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ Name = TypeVar("Name", str, Span)
 
 
 def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> GenerationRequest:
-    """What the engine is asked for: in place of the probes' statistics what they read."""
+    """The request to the engine: in place of the probes' statistics, what they read."""
     layers = {probe.card.layer for probe in probes.values()} - set(request.hidden_layers)
     statistics = request.statistics - PROBE_STATISTICS
     if any(probe.card.token_features for probe in probes.values()):
@@ -50,22 +50,22 @@ def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> G
 
 
 def read(
-    probes: Mapping[str, Probe], asked: GenerationRequest, generation: Generation
+    probes: Mapping[str, Probe], request: GenerationRequest, generation: Generation
 ) -> Generation:
-    """With what each probe says, beside all that it read.
+    """The generation with the reading of each probe, beside its inputs.
 
     Args:
         probes: by the statistic that each predicts.
-        asked: by `with_inputs_of`.
+        request: of `with_inputs_of`.
         generation: with the mean hidden states of its layers, in their order, and the statistics
             of its answer that probes read.
 
     A reading that is no number, or out of its range, is left out.
 
     Raises:
-        ValueError: it has none.
+        ValueError: it has no hidden states.
     """
-    means, answer, layers = generation.answer_hidden_mean, generation.answer, asked.hidden_layers
+    means, answer, layers = generation.answer_hidden_mean, generation.answer, request.hidden_layers
     if means is None:
         raise ValueError("the engine gave no hidden states")
     readings: dict[str, ProbeReading] = {}
@@ -76,11 +76,13 @@ def read(
             features = _features(means[layer], probe, answer)
             readings |= _sound([name], probe.read(features[None]))
             continue
-        at = dict(generation.sentence_hidden_means)
-        told = [one for one in sentences_of(answer, asked.tools) if one.spans[0] in at]
-        rows = [_features(at[one.spans[0]][layer], probe, answer, one.tokens) for one in told]
+        means_of = dict(generation.sentence_hidden_means)
+        units = [unit for unit in sentences_of(answer, request.tools) if unit.spans[0] in means_of]
+        rows = []
+        for unit in units:
+            rows.append(_features(means_of[unit.spans[0]][layer], probe, answer, unit.tokens))
         if rows:
-            of_sentences = _sound([one.spans[0] for one in told], probe.read(np.stack(rows)))
+            of_sentences = _sound([unit.spans[0] for unit in units], probe.read(np.stack(rows)))
         if of_sentences:
             readings[name] = _together(list(of_sentences.values()))
     return replace(
@@ -89,22 +91,22 @@ def read(
 
 
 def _sound(names: Iterable[Name], readings: Iterable[ProbeReading]) -> dict[Name, ProbeReading]:
-    """The readings by what they are of, without those that are no number in their range."""
-    read = zip(names, readings, strict=True)
-    return {name: one for name, one in read if is_sound(one.value, one.distance_percentile)}
+    """The readings by name, without those that are no number in their range."""
+    pairs = zip(names, readings, strict=True)
+    return {name: each for name, each in pairs if is_sound(each.value, each.distance_percentile)}
 
 
 def _together(readings: list[ProbeReading]) -> ProbeReading:
     """The mean of several values, and the farthest of their distances."""
     return ProbeReading(
-        value=sum(one.value for one in readings) / len(readings),
-        distance_percentile=max(one.distance_percentile for one in readings),
-        out_of_domain=any(one.out_of_domain for one in readings),
+        value=sum(reading.value for reading in readings) / len(readings),
+        distance_percentile=max(reading.distance_percentile for reading in readings),
+        out_of_domain=any(reading.out_of_domain for reading in readings),
     )
 
 
 def _features(mean: Array, probe: Probe, answer: Sequence, tokens: Indices | None = None) -> Array:
-    """What a probe reads beside a mean state, of all tokens of the answer or of some."""
+    """A mean state and a probe's token features, of all tokens of the answer or of some."""
     if not probe.card.token_features:
         return mean
     if answer.token_logprobs is None or answer.token_entropies is None:
@@ -121,7 +123,7 @@ def _features(mean: Array, probe: Probe, answer: Sequence, tokens: Indices | Non
 
 
 def with_readings(generation: Generation, request: GenerationRequest) -> Generation:
-    """With warnings about what probes say, and of what they read only what was asked for.
+    """The generation with warnings of probes, and of their inputs only the requested ones.
 
     A one-token answer has no step of its own: its probe reads the prompt's last state.
     """
@@ -135,9 +137,9 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
         means = means[:num_layers] if num_layers else None
     of_sentences: list[tuple[Span, Array]] = []
     if request.by_sentence:
-        of_sentences = [(at, one[:num_layers]) for at, one in generation.sentence_hidden_means]
-    unasked = fields_of(ANSWER_STATISTICS - request.statistics, "answer")
-    without: dict[str, Any] = dict.fromkeys(unasked)
+        of_sentences = [(at, mean[:num_layers]) for at, mean in generation.sentence_hidden_means]
+    unrequested = fields_of(ANSWER_STATISTICS - request.statistics, "answer")
+    without: dict[str, Any] = dict.fromkeys(unrequested)
     return replace(
         generation,
         answer=replace(generation.answer, **without),
@@ -148,7 +150,7 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
 
 
 def with_prompt_compared(domain: PromptDomain, generation: Generation) -> Generation:
-    """With a warning where the prompt is unlike those of the calibration, and without its state.
+    """The generation without its prompt's state; warns of a prompt unlike the calibration's.
 
     Raises:
         ValueError: the generation has none.
@@ -162,7 +164,7 @@ def with_prompt_compared(domain: PromptDomain, generation: Generation) -> Genera
 
 
 def is_sound(value: float, distance_percentile: float) -> bool:
-    """Whether both numbers of a reading lie in their ranges, which NaN does not."""
+    """True where both numbers of a reading lie in their ranges, which NaN does not."""
     (low, high), (least, most) = PROBABILITIES, PERCENTILES
     return low <= value <= high and least <= distance_percentile <= most
 

@@ -55,20 +55,20 @@ class ProbeInfo:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorInfo(EngineInfo):
-    """What a generator is: its engine, or a server behind an adapter, and its probes.
+    """Facts about a generator: its engine, or a server behind an adapter, and its probes.
 
     Attributes:
         statistics: those of its probes among them.
         probes: by the statistic that each predicts.
         prompts: sha256 of the calibration's prompts that it compares others with; "" for none.
-        absent: statistics that it cannot supply, and why, where there is more to say than that.
+        absent: statistics that it cannot supply, with reasons where there is more to say.
         capabilities: of an existing server behind an adapter, as they were tried out, by name.
-        no_images: why it takes no images in messages; "" where it does.
-        no_greedy: why each of its answers is a draw; "" where it answers greedily.
-        no_given: why it reads no answer that is given; "" where it does.
+        no_images: the reason why it takes no images in messages; "" where it does.
+        no_greedy: the reason why each of its answers is a draw; "" where it answers greedily.
+        no_given: the reason why it reads no answer that is given; "" where it does.
         parts_calls: whether it parts calls of tools from text itself, so that their tokens may not
             be known.
-        no_grammar_logprobs: why it is known to tell no log-probs under a grammar; "" where it may.
+        no_grammar_logprobs: the reason why it has no log-probs under a grammar; "" where it may.
     """
 
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class GeneratorInfo(EngineInfo):
 
 @dataclass(frozen=True, slots=True)
 class ComparerInfo:
-    """What a comparer is.
+    """Facts about a comparer.
 
     Attributes:
         identity: digest of everything that decides its scores; equal on replicas.
@@ -126,7 +126,7 @@ class PairReply:
 
 
 class Watched(Protocol):
-    """What may hang."""
+    """Work that may hang."""
 
     @property
     def busy_since(self) -> float | None:
@@ -134,7 +134,7 @@ class Watched(Protocol):
 
 
 class Worker(Watched, Protocol):
-    """What the supervisor knows of a worker."""
+    """A worker, as the supervisor knows it."""
 
     async def run(self) -> None:
         """Serve until closed or cancelled; raises where the model is lost.

@@ -1,4 +1,4 @@
-"""What a reply means that brings no answer, of a server that nobody here wrote. Pure.
+"""The meaning of replies without an answer, of servers that nobody here wrote. Pure.
 
 Nothing here quotes what was sent or what came back, but codes and names of parameters.
 """
@@ -13,7 +13,7 @@ import orjson
 
 from workers.client import Refused, Unreachable
 
-# Where a status or a code says that only its operator can change it.
+# Statuses and codes of refusals that only the server's operator can end.
 _LASTING: Mapping[int | str, str] = {
     401: "it refuses the API key",
     402: "it wants to be paid",
@@ -50,7 +50,7 @@ class Failed(Exception):
 
 
 class Unreadable(Unreachable):
-    """It answers, and with something else than what it was asked for."""
+    """It answers, and not in the form that was requested."""
 
 
 class NoSuccess(Exception):
@@ -60,8 +60,8 @@ class NoSuccess(Exception):
         status: of HTTP.
         code: that it gives, where it is one as servers have them, which quotes nothing.
         named: parameters of the body that it names.
-        asked_s: seconds of patience that it asks for; None for none.
-        error: what it means.
+        patience_s: seconds of patience that it requests; None for none.
+        error: the exception that it means.
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class NoSuccess(Exception):
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(f"status {status}")
-        told = _error_in(content)
-        codes = [one for one in (told.get("code"), told.get("type")) if isinstance(one, str)]
+        fields = _error_in(content)
+        codes = [code for code in (fields.get("code"), fields.get("type")) if isinstance(code, str)]
         self.status = status
         self.code = next(filter(_CODE.fullmatch, codes), "none")
-        self.named = _named(told, body)
-        self.asked_s = _seconds(headers.get("retry-after"))
-        self.error = _meaning(status, codes, self.named, told.get("metadata"))
+        self.named = _named(fields, body)
+        self.patience_s = _seconds(headers.get("retry-after"))
+        self.error = _meaning(status, codes, self.named, fields.get("metadata"))
 
 
 def check_no_error(reply: Any, body: Mapping[str, Any]) -> None:
-    """Raise what a success means that brings an error all the same, as routers' do.
+    """Raise the error that a reply with status 200 brings all the same, as routers' do.
 
-    They had sent their status before it happened: it stands in the error, or nowhere.
+    They had sent their status before it happened: the true one stands in the error, or nowhere.
     """
     if not isinstance(reply, Mapping) or not (error := reply.get("error")):
         return
@@ -108,34 +108,35 @@ def _meaning(status: int, codes: list[str], named: frozenset[str], metadata: obj
 
 
 def _error_in(content: bytes) -> Mapping[str, Any]:
-    """What an error says of itself, in OpenAI's form or in FastAPI's; empty where it does not."""
+    """The fields of an error, in OpenAI's form or in FastAPI's; empty where it has none."""
     try:
-        told = orjson.loads(content)
+        reply = orjson.loads(content)
     except ValueError:
         return {}
-    if isinstance(told, list) and told:  # Gemini's form
-        told = told[0]
-    if not isinstance(told, Mapping):
+    if isinstance(reply, list) and reply:  # Gemini's form
+        reply = reply[0]
+    if not isinstance(reply, Mapping):
         return {}
-    error = told.get("error")
-    return error if isinstance(error, Mapping) else told
+    error = reply.get("error")
+    return error if isinstance(error, Mapping) else reply
 
 
-def _named(told: Mapping[str, Any], body: Mapping[str, Any]) -> frozenset[str]:
+def _named(fields: Mapping[str, Any], body: Mapping[str, Any]) -> frozenset[str]:
     """The parameters of a body that an error names: by itself, or in its message."""
-    if isinstance(param := told.get("param"), str) and param:
+    if isinstance(param := fields.get("param"), str) and param:
         return frozenset({param.split(".")[0]})
-    words = orjson.dumps({name: one for name, one in told.items() if name != "input"}).decode()
-    found = set()
+    others = {name: value for name, value in fields.items() if name != "input"}
+    words = orjson.dumps(others).decode()
+    named = set()
     for name in body:
         apart = r"[`'\"\\]" if name in _USUAL_WORDS else r"\b"
         if re.search(rf"{apart}{re.escape(name)}{apart}", words):
-            found.add(name)
-    return frozenset(found)
+            named.add(name)
+    return frozenset(named)
 
 
 def _seconds(header: str | None) -> float | None:
-    """Of a Retry-After; its other form, a date, says nothing where clocks differ."""
+    """Seconds of a Retry-After; its other form, a date, means nothing where clocks differ."""
     try:
         seconds = float(header or "")
     except ValueError:

@@ -1,7 +1,7 @@
 """`Generator` and `Comparer` in another process of ours: `cocoa worker generation|similarity`.
 
 Every reply names the weights that spoke. Where they are no longer those of `info`, the worker is
-asked anew what it is, so that nothing of other weights is served under their name.
+described anew, so that nothing of other weights is served under their name.
 """
 
 import time
@@ -39,14 +39,14 @@ from workers.upstream import RemoteWorker, Upstream, prompt_key, session_of
 from workers.worker_replies import MAX_INFO_BYTES, bounded, refusal_of, result_of
 
 Decoded = TypeVar("Decoded")
-Asked = TypeVar("Asked", str, tuple[str, str])
+TextOrPair = TypeVar("TextOrPair", str, tuple[str, str])
 Reply = TypeVar("Reply", Generation, FirstTokenReply)
 
 _NOBODY = Listener(None)
 
 
 class _Kind(Generic[Known]):
-    """How a process of ours is found out: it says what it is."""
+    """A process of ours, which describes itself."""
 
     def __init__(self, role: Role) -> None:
         self._role = role
@@ -76,7 +76,7 @@ class _OurWorker(RemoteWorker[Known]):
 
     def __init__(self, upstream: Upstream[Known], hooks: Hooks) -> None:
         super().__init__(upstream)
-        self._own_headers = hooks.headers
+        self._request_headers = hooks.headers
 
     async def _ask(
         self,
@@ -89,14 +89,14 @@ class _OurWorker(RemoteWorker[Known]):
         listener: Listener = _NOBODY,
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> Decoded:
-        """What a process, chosen by a key, answers to a call; its tokens come before the result.
+        """The reply to a call of a process, chosen by a key; its tokens come before the result.
 
-        Where an answer is not `is_of` the weights that are known, its process is asked anew what it
-        is, and where that fails, what it said before holds. `until` is the monotonic second of the
+        Where an answer is not `is_of` the known weights, its process describes itself anew, and
+        where that fails, its earlier description holds. `until` is the monotonic second of the
         deadline.
 
         Raises:
-            CocoaError: none answered, or what the worker raised.
+            CocoaError: none answered, or as the worker raised it.
         """
         digest = wire.digest_of_call(path, body)
 
@@ -119,7 +119,7 @@ class _OurWorker(RemoteWorker[Known]):
         return await self.upstream.call(send, key=key, may_repeat=listener.has_heard_nothing)
 
     def _headers(self, until: float | None, key: str | None) -> dict[str, str]:
-        headers = {wire.WIRE_HEADER: str(wire.VERSION), **self._own_headers()}
+        headers = {wire.WIRE_HEADER: str(wire.VERSION), **self._request_headers()}
         if until is not None:
             headers[wire.TIMEOUT_HEADER] = f"{max(0.0, until - time.monotonic()):.3f}"
         if key is not None:
@@ -152,7 +152,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         if on_token is not None and (request.answer is None or request.streamed):
             listener = Listener(bounded(on_token, wire.most_tokens(request)))
         generation = await self._answer("/v1/generate", body, decode, request, listener)
-        # What the way took is time in which nothing was computed.
+        # Time on the way counts as time in the queue.
         total_s = time.monotonic() - began_at
         generate_s = min(generation.generate_s, total_s)
         prompt_tokens = min(generation.prompt_tokens, self.info.max_context_tokens)
@@ -209,16 +209,16 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         self._name = name
         is_nli = name is None or name in OVER_NLI
         self._is_out_of_domain = language_model.is_unknown_to(info.model_id, is_nli=is_nli)
-        self._told: wire.SimilarityInfo | None = None
+        self._known: wire.SimilarityInfo | None = None
         self._info = info
 
     @property
     def info(self) -> ComparerInfo:
-        if (told := self.upstream.known) is not self._told:
-            self._told = told
-            found = told.nli if self._name is None else told.comparers.get(self._name)
-            if found is not None:  # else its calls say that the worker no longer has it
-                self._info = replace(found, is_out_of_domain=self._is_out_of_domain)
+        if (known := self.upstream.known) is not self._known:
+            self._known = known
+            info = known.nli if self._name is None else known.comparers.get(self._name)
+            if info is not None:  # else its calls say that the worker no longer has it
+                self._info = replace(info, is_out_of_domain=self._is_out_of_domain)
         return self._info
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
@@ -254,27 +254,27 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
     async def _of_each(
         self,
         path: str,
-        asked: Sequence[Asked],
-        encode: Callable[[Sequence[Asked]], bytes],
-        decode: Callable[[Sequence[Asked], bytes], list[Decoded]],
+        texts: Sequence[TextOrPair],
+        encode: Callable[[Sequence[TextOrPair]], bytes],
+        decode: Callable[[Sequence[TextOrPair], bytes], list[Decoded]],
     ) -> list[Decoded]:
-        distinct = list(dict.fromkeys(asked))
+        distinct = list(dict.fromkeys(texts))
         replies = await self._answers(path, distinct, encode, decode)
-        found = dict(zip(distinct, chain.from_iterable(replies), strict=True))
-        return list(map(found.__getitem__, asked))
+        reply_to = dict(zip(distinct, chain.from_iterable(replies), strict=True))
+        return list(map(reply_to.__getitem__, texts))
 
     async def _answers(
         self,
         path: str,
-        asked: Sequence[Asked],
-        encode: Callable[[Sequence[Asked]], bytes],
-        decode: Callable[[Sequence[Asked], bytes], Decoded],
+        texts: Sequence[TextOrPair],
+        encode: Callable[[Sequence[TextOrPair]], bytes],
+        decode: Callable[[Sequence[TextOrPair], bytes], Decoded],
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> list[Decoded]:
-        """The answers to calls of bounded size, by which all of it is asked."""
+        """The replies to calls of bounded size for all texts."""
         self.upstream.check_open()
         replies = []
-        for part in wire.parts(asked):
+        for part in wire.parts(texts):
             decoded = partial(decode, part)
             try:
                 replies.append(await self._ask(path, encode(part), decoded, is_of=is_of))
@@ -306,11 +306,11 @@ async def connect_comparers(
     kind: _Kind[wire.SimilarityInfo] = _Kind("similarity")
     upstream = Upstream("similarity", servers, kind, hooks)
     await upstream.connect()
-    told, comparer_of = upstream.known, partial(RemoteComparer, upstream, hooks, language_model)
-    comparers = {name: comparer_of(name, info) for name, info in told.comparers.items()}
-    if told.nli is None:
+    known, comparer_of = upstream.known, partial(RemoteComparer, upstream, hooks, language_model)
+    comparers = {name: comparer_of(name, info) for name, info in known.comparers.items()}
+    if known.nli is None:
         return comparers, None
-    return comparers, RemoteNli(upstream, hooks, language_model, None, told.nli)
+    return comparers, RemoteNli(upstream, hooks, language_model, None, known.nli)
 
 
 _generator: type[Generator] = RemoteGenerator  # mypy holds the classes to their protocols

@@ -1,10 +1,10 @@
 """Calls that are made once more. From the inside out, each layer around the one before:
 
 1. `patiently`: of the same server, which asks for patience, or has failed once;
-2. `of_one_model`: of the model that has taken the place of the one that was asked;
+2. `of_one_model`: of the model that has taken the place of the one that was called;
 3. `of_some_server`: of another server that holds the same model.
 
-Between the first and the second a server is asked in other words, where its refusal teaches them
+Between the first and the second a server gets other words, where its refusal teaches them
 (`workers.openai.prompts`).
 """
 
@@ -24,7 +24,7 @@ from workers.refusals import NoSuccess
 from workers.standing import ChangedModel, Known, Server
 
 Reply = TypeVar("Reply")
-# Told of each try its server, what came of it, its seconds, and why it was lost; "" where not.
+# Called after each try with its server, outcome, seconds, and the reason of a loss; "" for none.
 OnTry = Callable[[Server[Known], Outcome, float, str], None]
 
 _FIRST_WAIT_S, _MOST_WAIT_S = 0.5, 8.0
@@ -34,7 +34,7 @@ _PASSING = frozenset({408, 429, 500, 502, 503, *range(520, 530)})
 
 
 class Identified(Protocol):
-    """What a server was found to be."""
+    """A server's capabilities, with their identity."""
 
     @property
     def identity(self) -> str:
@@ -45,7 +45,7 @@ Tried = TypeVar("Tried", bound=Identified)
 
 
 async def patiently(send: Callable[[], Awaitable[Reply]], until: float | None) -> Reply:
-    """What a server answers once it has room.
+    """The reply of a server once it has room.
 
     A reply that asks for patience (429, or a failure with Retry-After) is heeded until the
     monotonic second of the deadline, or for a minute; one that says no more than that the server
@@ -61,12 +61,12 @@ async def patiently(send: Callable[[], Awaitable[Reply]], until: float | None) -
     while True:
         try:
             return await send()
-        except NoSuccess as told:
-            if told.status not in _PASSING or isinstance(told.error, Refused):
+        except NoSuccess as error:
+            if error.status not in _PASSING or isinstance(error.error, Refused):
                 raise
-            wait_s = next_s if told.asked_s is None else max(told.asked_s, 0.05)
+            wait_s = next_s if error.patience_s is None else max(error.patience_s, 0.05)
             has_time = time.monotonic() + wait_s < until
-            is_failure = told.status != 429 and told.asked_s is None
+            is_failure = error.status != 429 and error.patience_s is None
             if is_failure and (has_failed or not has_time):
                 raise
             if not has_time:
@@ -83,12 +83,12 @@ async def of_one_model(
     may_repeat: Callable[[], bool],
     server: Server[Tried],
 ) -> Reply:
-    """What a server answers that is the same from beginning to end; else it is asked once more.
+    """The reply of a server that does not change meanwhile; else it is called once more.
 
-    `ask` is told the server and what it was found to be.
+    `ask` is called with the server and its capabilities.
 
     Raises:
-        ChangedModel: it has changed again, or it may not be asked again.
+        ChangedModel: it has changed again, or it may not be called again.
     """
     for _ in range(2):
         known = await server.settled()
@@ -109,7 +109,7 @@ async def of_some_server(
     may_repeat: Callable[[], bool],
     on_try: OnTry[Known],
 ) -> Reply:
-    """What one of them answers, asked in their order.
+    """The reply of the first server that answers, called in their order.
 
     One to which no connection can be made is passed over. A call that fails later is repeated once,
     by the next one, if it may be. `Unreachable` and transport errors of httpx are no answers.

@@ -24,11 +24,11 @@ _MAX_TIMEOUT_S = 86_400.0
 _VERSION = str(wire.VERSION)
 
 
-# What is served, once it is loaded; None before, and after a loop has died.
+# The workers, once they are loaded; None before, and after a loop has died.
 GetServed = Callable[[], Served | None]
 # Awaited, it is the result of a call.
 Work = Callable[[OnToken], Awaitable[Any]]
-# Told of an exception that no error of ours is; its text may quote a prompt.
+# Called with an exception that is no error of ours; its text may quote a prompt.
 OnDefect = Callable[[Exception], None]
 
 
@@ -58,7 +58,7 @@ class HeadCheck:
     def _refusal(self, request: Request) -> Response | None:
         shown = request.headers.get("authorization", "").encode()
         closing = {"Connection": "close"}  # what is left of the body is not read
-        if self._expected and not any(hmac.compare_digest(shown, one) for one in self._expected):
+        if self._expected and not any(map(partial(hmac.compare_digest, shown), self._expected)):
             message = "the caller does not show this worker's secret"
             return refused(401, "unauthorized", message, closing)
         if request.method == "POST" and request.headers.get(wire.WIRE_HEADER) != _VERSION:
@@ -73,7 +73,7 @@ async def _info(get_served: GetServed, request: Request) -> Response:
     if served.generator is not None:
         body = to_json(wire.GenerationInfo(served.generator.info))
     else:
-        comparers = {name: one.info for name, one in served.comparers.items()}
+        comparers = {name: comparer.info for name, comparer in served.comparers.items()}
         nli = None if served.nli is None else served.nli.info
         body = to_json(wire.SimilarityInfo(comparers, nli))
     return Response(body, media_type="application/json")
@@ -107,15 +107,15 @@ def not_ready(message: str = "the model is not ready") -> Response:
 
 
 def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
-    asked, generator = wire.decode_generate(body), _generator_of(served)
-    request = replace(asked.request, timeout_s=timeout_s)
-    return lambda on_token: generator.generate(request, on_token if asked.streams else None)
+    call, generator = wire.decode_generate(body), _generator_of(served)
+    request = replace(call.request, timeout_s=timeout_s)
+    return lambda on_token: generator.generate(request, on_token if call.streams else None)
 
 
 def _first_token_logprobs(served: Served, body: bytes, timeout_s: float | None) -> Work:
-    asked, generator = wire.decode_first_token(body), _generator_of(served)
-    request = replace(asked.request, timeout_s=timeout_s)
-    return lambda _: generator.first_token_logprobs(request, asked.groups)
+    call, generator = wire.decode_first_token(body), _generator_of(served)
+    request = replace(call.request, timeout_s=timeout_s)
+    return lambda _: generator.first_token_logprobs(request, call.groups)
 
 
 def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
@@ -131,9 +131,9 @@ def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
 
 
 def _fit_contexts(served: Served, body: bytes, timeout_s: float | None) -> Work:
-    asked = wire.decode_fit(body)
-    comparer = _comparer_of(served, asked.comparer)
-    return lambda _: comparer.fit_contexts(asked.texts)
+    call = wire.decode_fit(body)
+    comparer = _comparer_of(served, call.comparer)
+    return lambda _: comparer.fit_contexts(call.texts)
 
 
 def _token_ends(served: Served, body: bytes, timeout_s: float | None) -> Work:
@@ -143,7 +143,7 @@ def _token_ends(served: Served, body: bytes, timeout_s: float | None) -> Work:
     return lambda _: nli.token_ends(texts)
 
 
-# How each call is read: what is left of it is to be awaited.
+# Readers of calls: each checks a body, and returns the work to await.
 _CALLS: Mapping[str, Callable[[Served, bytes, float | None], Work]] = {
     "/v1/generate": _generate,
     "/v1/first-token-logprobs": _first_token_logprobs,
@@ -154,15 +154,15 @@ _CALLS: Mapping[str, Callable[[Served, bytes, float | None], Work]] = {
 
 
 async def _lines(work: Work, digest: bytes, on_defect: OnDefect) -> AsyncIterator[bytes]:
-    """What a call says as it goes on; whoever stops reading ends the work."""
-    said: asyncio.Queue[bytes | None] = asyncio.Queue()
-    task = asyncio.ensure_future(work(lambda token: said.put_nowait(wire.line_of("token", token))))
-    task.add_done_callback(lambda _: said.put_nowait(None))
+    """The lines of a call as it goes on; whoever stops reading ends the work."""
+    queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+    task = asyncio.ensure_future(work(lambda token: queue.put_nowait(wire.line_of("token", token))))
+    task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         while True:
             try:
                 async with asyncio.timeout(wire.HEARTBEAT_S):
-                    line = await said.get()
+                    line = await queue.get()
             except TimeoutError:
                 yield wire.HEARTBEAT
                 continue
@@ -180,22 +180,22 @@ def _last_line(task: "asyncio.Future[Any]", on_defect: OnDefect) -> bytes:
     try:
         return wire.line_of("result", task.result())
     except CocoaError as error:
-        told: CocoaError = error
+        failure: CocoaError = error
     except asyncio.CancelledError:
-        told = NotReady("the model has stopped")
+        failure = NotReady("the model has stopped")
     except Exception as error:
         on_defect(error)
-        told = EngineError(f"the worker failed: {type(error).__name__}")
-    return wire.line_of("error", wire.error_to_json(told))
+        failure = EngineError(f"the worker failed: {type(error).__name__}")
+    return wire.line_of("error", wire.error_to_json(failure))
 
 
 def _timeout_of(request: Request) -> float | None:
     """Seconds that are left to the gateway; None where it sets no deadline."""
-    given = request.headers.get(wire.TIMEOUT_HEADER)
-    if given is None:
+    header = request.headers.get(wire.TIMEOUT_HEADER)
+    if header is None:
         return None
     try:
-        timeout_s = float(given)
+        timeout_s = float(header)
     except ValueError:
         timeout_s = -1.0
     if not 0 <= timeout_s <= _MAX_TIMEOUT_S:  # NaN is not, either

@@ -95,8 +95,8 @@ class SimilarityWorker:
         self, batcher: MicroBatcher[Item, Result], items: Sequence[Item]
     ) -> list[Result]:
         with failing_as(SimilarityUnavailable, "the similarity model"):
-            found = await batcher.submit(items)
-        return list(map(found.__getitem__, items))
+            results = await batcher.submit(items)
+        return list(map(results.__getitem__, items))
 
     async def _blocking(self, call: Callable[[list[Item]], Result], items: list[Item]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, items)
@@ -160,7 +160,7 @@ class AlignWorker:
         self._closed.set()
 
 
-@lru_cache  # each request asks, and models seldom change
+@lru_cache  # each request calls it, and models seldom change
 def _info_over(info: ComparerInfo) -> ComparerInfo:
     identity = _identity_over(info.identity)
     return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)

@@ -1,4 +1,4 @@
-"""One server of a model that another process holds: what it is, found out and held to."""
+"""One server of a model that another process holds, and its capabilities, tried out."""
 
 import asyncio
 import logging
@@ -14,45 +14,45 @@ logger = logging.getLogger(__name__)
 
 Known = TypeVar("Known")
 
-# The longest wait for a known server that is asked whether it is the same, and all its users with
-# it. A first answer may be for a model that is loaded only then.
+# The longest wait of a trial whether a known server is the same, for which all its users wait. A
+# first answer may be for a model that is loaded only then.
 TRIAL_S = 20.0
-# Seconds after which a server is asked again whether it is still the same.
-_ASK_AGAIN_S = 60.0
+# Seconds between trials whether a server is still the same.
+_TRY_AGAIN_S = 60.0
 # The watch waits for so long for a server that is being tried out.
 _PATIENCE_S = 3.0
 
 
 class Kind(Protocol[Known]):
-    """How one kind of server is found out. Raises what calls do, or `TimeoutError` if it hangs."""
+    """Discovery of one kind of server. Raises what calls do, or `TimeoutError` if it hangs."""
 
     async def look_up(self, client: Client) -> Any:
-        """What a server says it is, in a call that costs it nothing; equal while it is the same."""
+        """The server's own description, by a call without cost; equal while it is the same."""
 
     async def try_out(self, client: Client, said: Any) -> Known:
-        """What it is and can."""
+        """Its identity and capabilities."""
 
     async def ask_again(self, client: Client, known: Known) -> Known | None:
-        """What is known of it, where it still does the same; None where it does not."""
+        """Its known capabilities where they still hold; None where they do not."""
 
 
 class ChangedModel(Exception):
-    """A reply shows that the server's model is no longer the one that was asked."""
+    """A reply shows that the server's model is no longer the one that was called."""
 
 
 class Server(Generic[Known]):
-    """One server, as it was last found.
+    """One server, as its latest trial showed it.
 
-    Whoever has reason to think that another one may answer there by now says so by `doubt`, and
-    waits by `settled` until it has been asked. While a server that is known hangs when it is asked,
-    what is known of it holds, and it is asked again every second.
+    A caller with reason to think that another one may answer there by now calls `doubt`, and
+    waits by `settled` until it has been tried. While a known server hangs under trial, its known
+    capabilities hold, and it is tried again every second.
 
     Attributes:
-        known: what it was last found to be; None until it was.
-        trouble: why it is not asked; "" where it is well, or was never looked at.
+        known: its capabilities by the latest trial; None before one.
+        trouble: the reason why it is not called; "" where it is well, or was never checked.
         num_calls: under way.
-        num_failed: looks at it in a row that found it failing.
-        look_at: monotonic second before which it is not looked at again.
+        num_failed: checks of it in a row that failed.
+        look_at: monotonic second before which it is not checked again.
     """
 
     def __init__(self, client: Client, kind: Kind[Known]) -> None:
@@ -63,77 +63,77 @@ class Server(Generic[Known]):
         self.num_calls = self.num_failed = 0
         self.look_at = 0.0
         self._kind = kind
-        self._said: Any = None
+        self._description: Any = None
         self._is_doubted = False
-        self._asked_at = 0.0
-        self._asking: asyncio.Task[None] | None = None
+        self._tried_at = 0.0
+        self._trial: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
         self._hangs = False
 
     @property
     def is_up(self) -> bool:
-        """Whether it answered when it was last asked."""
+        """True where its latest check succeeded."""
         return not self.trouble
 
     async def check(self) -> None:
-        """What the watch asks every second: raises while it is not there, or not found out."""
-        said = await self._kind.look_up(self.client)
-        is_other, self._said = said != self._said, said
-        is_old = time.monotonic() - self._asked_at > _ASK_AGAIN_S
+        """The liveness check of every second: raises while it is not there, or not tried out."""
+        description = await self._kind.look_up(self.client)
+        is_other, self._description = description != self._description, description
+        is_old = time.monotonic() - self._tried_at > _TRY_AGAIN_S
         is_sound = self.is_up and self._failure is None
-        if is_other or is_old or not is_sound or (self._hangs and not self._is_asking):
+        if is_other or is_old or not is_sound or (self._hangs and not self._is_under_trial):
             self.doubt()
         if self.known is None or self._failure is not None:
-            if self._asking is not None:
-                await asyncio.wait([self._asking], timeout=_PATIENCE_S)
-            self._found()
+            if self._trial is not None:
+                await asyncio.wait([self._trial], timeout=_PATIENCE_S)
+            self._outcome()
 
     def doubt(self) -> None:
-        """From now on nobody knows whether it is still the same."""
+        """Have it tried again: it may be another one by now."""
         self._is_doubted = True
-        if not self._is_asking:
-            self._asking = asyncio.create_task(self._ask())
+        if not self._is_under_trial:
+            self._trial = asyncio.create_task(self._try())
 
     async def settled(self) -> Known:
-        """What it is, once nobody doubts it.
+        """Its capabilities, once nobody doubts them.
 
         Raises:
-            Unreachable, Refused: it could not be asked.
+            Unreachable, Refused: its trial failed.
         """
-        while self._asking is not None and self._is_asking:
+        while self._trial is not None and self._is_under_trial:
             if self._hangs and self.known is not None:
                 break
-            await asyncio.shield(self._asking)
+            await asyncio.shield(self._trial)
         has_failed = isinstance(self._failure, Unreachable) and self.known is not None
-        if has_failed and not self._is_asking:  # it may have passed by now
+        if has_failed and not self._is_under_trial:  # it may have passed by now
             self.doubt()
-            await asyncio.shield(self._asking or asyncio.sleep(0))
-        return self._found()
+            await asyncio.shield(self._trial or asyncio.sleep(0))
+        return self._outcome()
 
     async def close(self) -> None:
         """End what is under way, and its connections."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        if self._trial is not None:
+            self._trial.cancel()
+            await asyncio.gather(self._trial, return_exceptions=True)
         await self.client.aclose()
 
     @property
-    def _is_asking(self) -> bool:
-        return self._asking is not None and not self._asking.done()
+    def _is_under_trial(self) -> bool:
+        return self._trial is not None and not self._trial.done()
 
-    def _found(self) -> Known:
+    def _outcome(self) -> Known:
         if self._failure is not None:
             raise self._failure
         if self.known is None:
             raise Pending("it is being tried out")
         return self.known
 
-    async def _ask(self) -> None:
+    async def _try(self) -> None:
         try:
             while self._is_doubted:
                 self._is_doubted = False
-                await self._ask_once()
-                self._asked_at = time.monotonic()
+                await self._try_once()
+                self._tried_at = time.monotonic()
                 self._failure, self._hangs = None, False
         except TimeoutError:
             self._hangs = True
@@ -147,7 +147,7 @@ class Server(Generic[Known]):
             logger.exception("the server at %s cannot be tried out", self.url)
             self._failure = Unreachable(f"it cannot be tried out: {type(error).__name__}")
 
-    async def _ask_once(self) -> None:
+    async def _try_once(self) -> None:
         if self.known is not None:
             async with asyncio.timeout(TRIAL_S):
                 same = await self._kind.ask_again(self.client, self.known)
@@ -155,6 +155,6 @@ class Server(Generic[Known]):
                 self.known = same
                 return
             logger.warning("the server at %s is another one than before", self.url)
-            self._said = await self._kind.look_up(self.client)
-        self.known = await self._kind.try_out(self.client, self._said)
+            self._description = await self._kind.look_up(self.client)
+        self.known = await self._kind.try_out(self.client, self._description)
         logger.info("the server at %s has been found out", self.url)

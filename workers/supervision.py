@@ -31,11 +31,11 @@ class Supervisor:
     Attributes:
         state: `ready` from the last warm-up until a loop dies or `stop`.
         ready: set with the last warm-up, for those who wait for it.
-        failure: what it died of; None where a loop just ended.
+        failure: the exception that ended it; None where a loop just ended.
 
     Args:
         on_death: called once when start-up fails, a loop ends by itself or hangs; the process
-            should then exit with 1. By default it asks itself to end.
+            should then exit with 1. By default it signals itself to end.
         stall_s: a blocking call that runs for longer hangs; 0 lets every call run for as long as it
             takes. Time in which the whole process was stopped does not count.
     """
@@ -105,7 +105,7 @@ class Supervisor:
 
         That fails all who wait for those loops.
         """
-        # Of each the call that ran at the last look, and how long it was seen running.
+        # The start of each call that ran at the last check, and how long it was seen running.
         running: dict[str, float | None] = dict.fromkeys(watched)
         ran_s = dict.fromkeys(watched, 0.0)
         looked_at = time.monotonic()
@@ -113,10 +113,10 @@ class Supervisor:
         while not hung:
             await asyncio.sleep(_POLL_S)
             now = time.monotonic()
-            # Where more time has passed, nothing of this process ran, no call either.
+            # If more time has passed, nothing of this process ran, no call either.
             passed_s, looked_at = min(now - looked_at, 2 * _POLL_S), now
-            for name, one in watched.items():
-                since = one.busy_since
+            for name, worker in watched.items():
+                since = worker.busy_since
                 if since is None or since != running[name]:
                     running[name], ran_s[name] = since, 0.0
                 else:

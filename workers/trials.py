@@ -1,7 +1,7 @@
 """Grammars are tried out in a process of their own before this one compiles them.
 
-What a stranger's schema makes of its compiler, nobody can tell beforehand: it may crash it, or keep
-it for minutes. So it first meets a process that can be spared (`models.engines.trial`).
+A stranger's schema may crash its compiler, or keep it for minutes, which cannot be known
+before. So a process that can be spared compiles it first (`models.engines.trial`).
 """
 
 import asyncio
@@ -36,10 +36,10 @@ _COMMAND = (sys.executable, "-P", "-m", "models.engines.trial")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a trial has shown.
+    """The outcome of a trial.
 
     Attributes:
-        refusal: why no text can follow the grammar; "" where one can.
+        refusal: the reason why no text can follow the grammar; "" where one can.
         is_quick: whether it compiles at once.
     """
 
@@ -52,17 +52,12 @@ class _Lost(Exception):
 
 
 class _Process:
-    """The process that tries grammars.
-
-    Attributes:
-        popen: it.
-        has_ended: whether it answers no more.
-    """
+    """The process that tries grammars, until it `has_ended`."""
 
     def __init__(self) -> None:
-        self._connection, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
+        self._connection, other_end = socket.socketpair()
+        with other_end:
+            number = other_end.fileno()
             self.popen = subprocess.Popen(  # noqa: S603 - this program
                 [*_COMMAND, str(number)],
                 pass_fds=(number,),
@@ -71,45 +66,45 @@ class _Process:
                 stderr=subprocess.DEVNULL,  # it could quote a schema
             )
         self.has_ended = False
-        self._is_there = asyncio.Event()
+        self._is_ready = asyncio.Event()
         self._numbers = itertools.count()
         self._verdicts: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._writer: asyncio.StreamWriter | None = None
 
     async def serve(self, vocabulary: Callable[[], str]) -> None:
-        """Give it the vocabulary, and hear its verdicts until it ends."""
+        """Send it the vocabulary, and read its verdicts until it ends."""
         send = self._connection.sendall
         with suppress(OSError):  # the connection breaks
             await asyncio.to_thread(lambda: send(vocabulary().encode() + b"\n"))
             self._connection.setblocking(False)
             reader, self._writer = await asyncio.open_unix_connection(sock=self._connection)
-            self._is_there.set()
+            self._is_ready.set()
             while line := await reader.readline():
-                found = json.loads(line)
-                verdict = self._verdicts.pop(found["number"])
+                reply = json.loads(line)
+                verdict = self._verdicts.pop(reply["number"])
                 if not verdict.done():
-                    verdict.set_result(found)
+                    verdict.set_result(reply)
         self._lose()
 
     async def ask(self, source: str, seconds: float) -> dict[str, Any]:
         """The verdict on a grammar; raises `_Lost` where there is none."""
         try:
             async with asyncio.timeout(_HANGS_AFTER_S):
-                await self._is_there.wait()
+                await self._is_ready.wait()
                 if self._writer is None or self._writer.is_closing():
-                    self._lose()  # `serve` may not have heard of it yet
+                    self._lose()  # `serve` may not know yet
                     raise _Lost
                 number = next(self._numbers)
                 verdict = self._verdicts[number] = asyncio.get_running_loop().create_future()
-                asked = {"number": number, "source": source, "seconds": seconds}
-                self._writer.write(json.dumps(asked).encode() + b"\n")
-                found: dict[str, Any] = await verdict
+                trial = {"number": number, "source": source, "seconds": seconds}
+                self._writer.write(json.dumps(trial).encode() + b"\n")
+                reply: dict[str, Any] = await verdict
         except TimeoutError:
             self._lose()
             raise _Lost from None
-        if found["rule"] is None:
+        if reply["rule"] is None:
             raise _Lost
-        return found
+        return reply
 
     def _lose(self) -> None:
         if not self.has_ended:
@@ -119,7 +114,7 @@ class _Process:
     def end(self) -> None:
         """Kill it."""
         self.has_ended = True
-        self._is_there.set()
+        self._is_ready.set()
         self.popen.kill()
         self.popen.wait()
         for verdict in self._verdicts.values():
@@ -140,9 +135,9 @@ class _Lane:
 
 
 class Trials:
-    """Verdicts on grammars; each is found once while it is remembered.
+    """Verdicts on grammars; each is made once while it is remembered.
 
-    The vocabulary of the texts, as the process reads it, is asked for on a thread.
+    A thread makes the vocabulary, as the process reads it.
     """
 
     def __init__(self, vocabulary: Callable[[], str], caller: Callable[[], str]) -> None:
@@ -158,7 +153,7 @@ class Trials:
         """Have the process there before the first grammar comes.
 
         Raises:
-            NotReady: there is to be none any more.
+            NotReady: it was closed.
         """
         if self._closed:
             raise NotReady("the language model has stopped")
@@ -168,20 +163,20 @@ class Trials:
         return self._process
 
     def close(self) -> None:
-        """End the process; whoever waits for a verdict gets an error."""
+        """End the process; waiters for a verdict get an error."""
         self._closed = True
         if self._process is not None and not self._process.has_ended:
             self._process.end()
 
     async def check(self, source: str) -> Verdict:
-        """Whether texts can follow a grammar, whose source `Engine.grammar_source` makes.
+        """The verdict on a grammar, whose source `Engine.grammar_source` makes.
 
         Raises:
             EngineError: the process ended time and again.
         """
         key = hashlib.blake2b(source.encode(), digest_size=16).digest()
         lock = self._under_way.setdefault(key, asyncio.Lock())
-        async with lock:  # who asks for the same meanwhile waits for its verdict
+        async with lock:  # requests of the same meanwhile wait for its verdict
             if (known := self._known.get(key)) is not None:
                 self._known.move_to_end(key)
                 return known
@@ -191,8 +186,8 @@ class Trials:
         verdict = Verdict()
         for lane in self._lanes:
             async with lane.turns.turn(self._caller(), 1), lane.lock:
-                found = await _to_its_end(self._asked(source, lane.seconds))
-            rule = found["rule"]
+                reply = await _to_its_end(self._reply_to(source, lane.seconds))
+            rule = reply["rule"]
             verdict = Verdict(refusal(rule) if rule else "", is_quick=lane is self._lanes[0])
             if rule != TOO_LONG:
                 break
@@ -201,8 +196,8 @@ class Trials:
             self._known.popitem(last=False)
         return verdict
 
-    async def _asked(self, source: str, seconds: float) -> dict[str, Any]:
-        """What the process says; where it is lost, another one is asked, once."""
+    async def _reply_to(self, source: str, seconds: float) -> dict[str, Any]:
+        """The reply of the process; where it is lost, another one is tried, once."""
         for _ in range(2):
             with suppress(_Lost):
                 return await self.start().ask(source, seconds)
@@ -210,7 +205,7 @@ class Trials:
 
 
 async def _to_its_end(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """What it returns; cancelled, it ends first all the same, so that no other runs beside it."""
+    """The result of work; cancelled, it ends first all the same, so no other runs beside it."""
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)

@@ -1,9 +1,9 @@
-"""Servers that hold the same model: which one a call goes to, and when each is looked at.
+"""Servers that hold the same model: the choice of one for a call, and their liveness checks.
 
-A call that has a key goes where the hash of key and url is least, to a server whose prefix cache
-knows its beginning: while servers come and go, only the keys of these move. One without goes where
-the fewest calls are under way. A server that cannot be reached is left out until it answers again.
-What is tried again, and where, is said in `workers.retries`.
+A call that has a key goes where the hash of key and url is least (rendezvous hashing), to a server
+whose prefix cache knows its beginning: while servers come and go, only the keys of these move. One
+without goes where the fewest calls are under way. A server that cannot be reached is left out until
+it answers again. `workers.retries` says what is tried again, and where.
 """
 
 import asyncio
@@ -29,22 +29,21 @@ from workers.standing import ChangedModel, Kind, Known, Server
 
 logger = logging.getLogger(__name__)
 
-
 Reply = TypeVar("Reply")
 # The addresses of a host, which raises OSError where it has none.
 Resolve = Callable[[str], Awaitable[list[str]]]
-# Whose the servers are decides how often they are looked at: our own, somebody's, or one whose
+# The owner of the servers, which decides how often they are checked: ours, somebody's, or one whose
 # calls cost money.
 Whose = Literal["ours", "others", "hosted"]
 
 _CONNECT_S = 2.0
-# A server that says nothing for so long has gone; ours sends a blank line more often.
+# A server that sends nothing for so long has gone; ours sends a blank line more often.
 _SILENCE_S = 20.0
 _WATCH_S = 1.0
 _WATCH_TIMEOUT_S = 5.0
-# The longest pause between two looks at a server that fails or refuses, or whose calls cost money.
+# The longest pause between two checks of a server that fails or refuses, or whose calls cost money.
 _MOST_PAUSE_S = 60.0
-# As long as a cluster's DNS lets an answer be kept.
+# The time that a cluster's DNS lets an answer be kept.
 _RESOLVE_S = 5.0
 _MODELS = {"generation": "language model", "similarity": "similarity model"}
 _UNAVAILABLE: dict[Role, type[errors.CocoaError]] = {
@@ -55,9 +54,6 @@ _UNAVAILABLE: dict[Role, type[errors.CocoaError]] = {
 
 class Upstream(Generic[Known]):
     """The servers of one role.
-
-    Attributes:
-        servers: all of them that are known by now.
 
     Where replicas stand behind each (`is_routed`), one failed call says nothing of it. Headers and
     params go with each call, the key among them; where there are no headers, the key alone does.
@@ -81,29 +77,29 @@ class Upstream(Generic[Known]):
         self._kind = kind
         self._on_call, self._on_server = hooks.on_call, hooks.on_server
         self._whose, self._is_routed = whose, is_routed
-        self._asked = f"{role} worker" if whose == "ours" else f"server of the {_MODELS[role]}"
+        self._name = f"{role} worker" if whose == "ours" else f"server of the {_MODELS[role]}"
         self._urls = config.urls
         self._resolve = resolve
         self._resolved_at = -_RESOLVE_S
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=POOL_S)
-        own = dict(headers or {})
+        fixed = dict(headers or {})
         if headers is None and (keys := api_keys(config, role)):
-            own = {"Authorization": f"Bearer {keys[0]}"}
+            fixed = {"Authorization": f"Bearer {keys[0]}"}
         tls = _tls(config, role)
-        self._client = partial(Client, headers=own, timeout=timeout, verify=tls, params=params)
+        self._client = partial(Client, headers=fixed, timeout=timeout, verify=tls, params=params)
         self.servers: list[Server[Known]] = []
         if resolve is None:
             self.servers = [Server(self._client(url), kind) for url in config.urls]
 
     @property
     def known(self) -> Known:
-        """What the first server that is up was last found to be; `NotReady` before one answered."""
+        """Capabilities of the first server that is up; raises `NotReady` before one answered."""
         for server in sorted(self.servers, key=lambda server: not server.is_up):
             if server.known is not None:
                 return server.known
-        raise errors.NotReady(f"no {self._asked} has answered")
+        raise errors.NotReady(f"no {self._name} has answered")
 
     async def connect(self) -> None:
         """Wait until one of the servers answers."""
@@ -116,9 +112,9 @@ class Upstream(Generic[Known]):
             await asyncio.sleep(_WATCH_S)
 
     async def run(self) -> None:
-        """Ask all servers every second whether they are well, until closed.
+        """Check all servers every second, until closed.
 
-        Several workers that share these servers may call it; the first one's task does the asking.
+        Several workers that share these servers may call it; the first one's task does the checks.
         """
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch())
@@ -140,10 +136,10 @@ class Upstream(Generic[Known]):
         key: str | None = None,
         may_repeat: Callable[[], bool] = lambda: True,
     ) -> Reply:
-        """What a server answers.
+        """The reply of a server.
 
-        The server is chosen by a key; None for the one with the fewest calls. What brings no
-        answer, and what may be repeated, is said in `workers.retries.of_some_server`.
+        The server is chosen by a key; None for the one with the fewest calls. For failures
+        and what may be repeated see `workers.retries.of_some_server`.
 
         Raises:
             GenerationUnavailable, SimilarityUnavailable: no server answered.
@@ -154,7 +150,7 @@ class Upstream(Generic[Known]):
             return await of_some_server(self._order(key), send, may_repeat, self._on_try)
         except NO_ANSWER as error:
             self.check_open()
-            message = f"no {self._asked} has answered: {reason_of(error)}"
+            message = f"no {self._name} has answered: {reason_of(error)}"
             raise _UNAVAILABLE[self.role](message) from error
 
     def check_open(self) -> None:
@@ -168,32 +164,35 @@ class Upstream(Generic[Known]):
         self._on_call(self.role, outcome, took_s)
 
     def _order(self, key: str | None) -> list[Server[Known]]:
-        """Whom to ask first, second …: those that are up before those that were down."""
+        """The servers in the order of calls: those that are up before those that were down."""
         if key is None:
-            return sorted(self.servers, key=lambda one: (not one.is_up, one.num_calls))
-        return sorted(self.servers, key=lambda one: (not one.is_up, session_of(key + one.url)))
+            return sorted(self.servers, key=lambda server: (not server.is_up, server.num_calls))
+        return sorted(
+            self.servers, key=lambda server: (not server.is_up, session_of(key + server.url))
+        )
 
     async def _follow_names(self) -> None:
-        """Take in what is new behind the names, and let go of what is there no more.
+        """Add servers that are new behind the names, and drop those that are gone.
 
         A name without an address changes nothing: its servers, if they are gone, do not answer.
         """
         if self._resolve is None or time.monotonic() - self._resolved_at < _RESOLVE_S:
             return
         self._resolved_at = time.monotonic()
-        here, found = {server.url for server in self.servers}, set[str]()
+        present, resolved = {server.url for server in self.servers}, set[str]()
         for named in self._urls:
             urls = set(await urls_of(named, self._resolve))
-            for url in sorted(urls - here):
+            for url in sorted(urls - present):
                 server = Server(self._client(url, named), self._kind)
                 server.trouble = "it has not been looked at"
                 self.servers.append(server)
-            found |= urls
-        if not found:
+            resolved |= urls
+        if not resolved:
             logger.warning("%s: no address is known of %s", self.role, ", ".join(self._urls))
             return
-        gone = [one for one in self.servers if one.url not in found and not one.num_calls]
-        self.servers = [one for one in self.servers if one not in gone]
+        idle = [server for server in self.servers if not server.num_calls]
+        gone = [server for server in idle if server.url not in resolved]
+        self.servers = [server for server in self.servers if server not in gone]
         await self._let_go(gone)
 
     async def _let_go(self, servers: Sequence[Server[Known]]) -> None:
@@ -220,7 +219,7 @@ class Upstream(Generic[Known]):
             logger.exception("%s at %s cannot be checked", self.role, server.url)
 
     async def _trouble_of(self, server: Server[Known]) -> str:
-        """Why a server cannot be asked; "" where it can. It is looked at again after a pause."""
+        """Check a server and set its next check; the reason why it cannot be called, or ""."""
         failure: Exception | None = None
         try:
             async with asyncio.timeout(_WATCH_TIMEOUT_S):
@@ -234,7 +233,7 @@ class Upstream(Generic[Known]):
         return "" if failure is None else reason_of(failure)
 
     def _pause_s(self, failure: Exception | None, server: Server[Known]) -> float:
-        """Seconds before a server is looked at again; 0 for the next look at all of them."""
+        """Seconds before a server is checked again; 0 for the next check of all of them."""
         is_hosted = self._whose == "hosted"
         if failure is None and is_hosted:
             return _MOST_PAUSE_S
@@ -264,7 +263,7 @@ class RemoteWorker(Generic[Known]):
     Attributes:
         upstream: the servers.
         busy_since: None, since nothing blocks here.
-        num_waiting: 0, since what waits in a server is for its own metrics to tell.
+        num_waiting: 0, since a server's own metrics show what waits in it.
     """
 
     busy_since: float | None = None
@@ -317,7 +316,7 @@ def session_of(key: str) -> str:
 
 
 def _tls(config: Servers, role: Role) -> ssl.SSLContext:
-    """What decides whom this process believes, and what it shows.
+    """The TLS context: the authorities that this process trusts, and the certificate that it shows.
 
     Raises:
         ModelNotLoaded: a file cannot be read, or is of another kind.
@@ -335,10 +334,10 @@ def _tls(config: Servers, role: Role) -> ssl.SSLContext:
 
 
 async def addresses(host: str) -> list[str]:
-    """What the system's resolver says: of a headless Service the addresses of its ready pods."""
+    """The addresses of a host by the system's resolver: of a headless Service its ready pods."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return sorted({str(address[0]) for *_, address in found})
+    infos = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return sorted({str(address[0]) for *_, address in infos})
 
 
 async def urls_of(url: str, resolve: Resolve) -> list[str]:
@@ -350,7 +349,7 @@ async def urls_of(url: str, resolve: Resolve) -> list[str]:
     """
     named = httpx.URL(url)
     try:
-        found = await resolve(named.host)
+        hosts = await resolve(named.host)
     except OSError:
         return []
-    return [str(named.copy_with(host=address)) for address in found]
+    return [str(named.copy_with(host=address)) for address in hosts]

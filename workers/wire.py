@@ -1,9 +1,9 @@
-"""What gateways and workers say to each other over HTTP; pure.
+"""The protocol between gateways and workers over HTTP; pure.
 
 A call is a POST whose answer is a stream of lines. Each begins with the digest of the call, before
 a word and JSON: `token:…` as a sequence grows, at the end `result:…` or `error:…`. A blank line
 says that the work goes on. Everything that is read is checked, so that half an answer is none: each
-`decode_…` gives what was said at the other end, or raises `Garbled`.
+`decode_…` gives what the other end sent, or raises `Garbled`.
 
     GET  /v1/info                  the wire's version, what the worker is
     POST /v1/generate              request, streams → token …, generation
@@ -50,14 +50,14 @@ HEARTBEAT = b"\n"
 # Larger calls are split: what a worker holds at once of one of them.
 MAX_PAIRS = 4096
 MAX_CHARACTERS = 4_000_000
-# Of a token's text, on the average.
+# Bound of the text of a token, on the average.
 _MAX_TOKEN_CHARACTERS = 1024
 
 Texts = TypeVar("Texts", str, tuple[str, str])
 
 
 class Garbled(Exception):
-    """What came is no answer to what was asked; the text quotes nothing of it."""
+    """A reply that is no answer to the call; the text quotes nothing of it."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _expect(is_so: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GenerationInfo:
-    """What `/v1/info` of a generation worker says."""
+    """The reply of `/v1/info` of a generation worker."""
 
     generator: GeneratorInfo
     wire: int = VERSION
@@ -84,7 +84,7 @@ class GenerationInfo:
 
 @dataclass(frozen=True, slots=True)
 class SimilarityInfo:
-    """What `/v1/info` of a similarity worker says: its models, the NLI model apart."""
+    """The reply of `/v1/info` of a similarity worker: its models, the NLI model apart."""
 
     comparers: Mapping[str, ComparerInfo]
     nli: ComparerInfo | None = None
@@ -144,9 +144,9 @@ def decode_info(kind: str, body: bytes) -> Any:
 
 
 def encode_request(request: GenerationRequest, **further: Any) -> bytes:
-    """A body about a request; without the deadline, of which a header tells what is left."""
-    asked = request_to_json(replace(request, timeout_s=None))
-    return b'{"request": %b, %b' % (asked, to_json(further)[1:])
+    """A body about a request, without the deadline: a header has what is left of it."""
+    fields = request_to_json(replace(request, timeout_s=None))
+    return b'{"request": %b, %b' % (fields, to_json(further)[1:])
 
 
 @garbled("no generation")
@@ -160,13 +160,13 @@ def decode_generation(request: GenerationRequest, content: bytes) -> Generation:
 @garbled("no log-probs of first tokens")
 def decode_first_token_reply(num_groups: int, content: bytes) -> FirstTokenReply:
     """Log-probs of first tokens, if they are of that many groups."""
-    found = _first_token_reply(content)
-    _expect(len(found.logprobs) == num_groups)
-    return found
+    reply = _first_token_reply(content)
+    _expect(len(reply.logprobs) == num_groups)
+    return reply
 
 
 def _check_answers(request: GenerationRequest, generation: Generation) -> None:
-    """Refuse a generation that has less than was asked for, or more."""
+    """Refuse a generation that has less than was requested, or more."""
     samples, wanted = generation.samples, request.statistics
     generated = samples
     if request.answer is None:
@@ -216,36 +216,36 @@ def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
 
 @garbled("no pairs")
 def decode_compare(body: bytes) -> tuple[str | None, list[Pair]]:
-    found = _compare(body)
-    return found.comparer, [(found.texts[a], found.texts[b]) for a, b in found.pairs]
+    call = _compare(body)
+    return call.comparer, [(call.texts[a], call.texts[b]) for a, b in call.pairs]
 
 
 @garbled("no scores of these pairs")
 def decode_pair_reply(num_labels: int, pairs: Sequence[Pair], content: bytes) -> PairReply:
     """Scores in the order of the pairs, if they are of these."""
-    found = _pair_reply(content)
-    scores: dict[Pair, PairScore] = dict(zip(pairs, found.scores, strict=True))
-    _expect(all(len(values) == num_labels for values, _ in found.scores))
-    return PairReply(scores, found.identity)
+    reply = _pair_reply(content)
+    scores: dict[Pair, PairScore] = dict(zip(pairs, reply.scores, strict=True))
+    _expect(all(len(values) == num_labels for values, _ in reply.scores))
+    return PairReply(scores, reply.identity)
 
 
 @garbled("no contexts")
 def decode_contexts(texts: Sequence[ContextAndText], content: bytes) -> list[str]:
-    """Contexts, if they are a right part of each that was asked."""
+    """Contexts, if they are a right part of each that was sent."""
     contexts = _texts(content)
-    for context, (whole, _) in zip(contexts, texts, strict=True):
-        _expect(whole.endswith(context))
+    for context, (original, _) in zip(contexts, texts, strict=True):
+        _expect(original.endswith(context))
     return contexts
 
 
 @garbled("no ends of tokens")
 def decode_token_ends(texts: Sequence[str], content: bytes) -> list[list[int]]:
     """Ends of tokens, if they can be of these texts."""
-    found = _token_ends(content)
-    for text, ends in zip(texts, found, strict=True):
+    all_ends = _token_ends(content)
+    for text, ends in zip(texts, all_ends, strict=True):
         _expect(ends == sorted(ends) and min(ends, default=0) >= 0)
         _expect(max(ends, default=0) <= len(text))
-    return found
+    return all_ends
 
 
 def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
 
 
 def digest_of_call(path: str, body: bytes) -> bytes:
-    """What each line of an answer begins with: nobody's answer is taken for another's."""
+    """The beginning of each line of a reply, so that none is taken for another call's."""
     return hashlib.sha256(path.encode() + b"\n" + body).hexdigest()[:32].encode()
 
 
@@ -271,18 +271,18 @@ def decode_line(line: bytes, digest: bytes) -> tuple[str, bytes]:
     return kind.decode(), content
 
 
-def parts(asked: Sequence[Texts]) -> Iterator[Sequence[Texts]]:
+def parts(items: Sequence[Texts]) -> Iterator[Sequence[Texts]]:
     """Pairs or texts in calls that are not too large.
 
     >>> [len(part) for part in parts([("a", "b")] * (MAX_PAIRS + 1))]
     [4096, 1]
     """
     start, num_characters = 0, 0
-    for i, texts in enumerate(asked):
-        num_added = len(texts) if isinstance(texts, str) else sum(map(len, texts))
+    for i, item in enumerate(items):
+        num_added = len(item) if isinstance(item, str) else sum(map(len, item))
         num_characters += num_added
         if i > start and (i - start == MAX_PAIRS or num_characters > MAX_CHARACTERS):
-            yield asked[start:i]
+            yield items[start:i]
             start, num_characters = i, num_added
-    if start < len(asked):
-        yield asked[start:]
+    if start < len(items):
+        yield items[start:]

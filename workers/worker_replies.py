@@ -1,4 +1,4 @@
-"""What workers of ours answer: tokens and a result, or an error."""
+"""Replies of workers of ours: tokens and a result, or an error."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,9 +15,9 @@ from workers import wire
 from workers.calling import Listener
 from workers.client import Unreachable, body_of, lines
 
-# Of what a worker is, or why it does not answer.
+# Bound of a description of a worker, or of its refusal.
 MAX_INFO_BYTES = 1_048_576
-# Of an error's message.
+# Bound of the message of an error.
 _MOST_CHARACTERS = 4096
 
 _ERRORS = {kind.code: kind for kind in errors.answered()}
@@ -45,19 +45,19 @@ def decode_error(content: bytes) -> CocoaError:
         return _as_ours(_error(content))
 
 
-def _as_ours(told: _Error) -> CocoaError:
-    kind = _ERRORS[told.code]
-    return kind(told.message, field=told.field, retry_after_s=told.retry_after_s)
+def _as_ours(error: _Error) -> CocoaError:
+    kind = _ERRORS[error.code]
+    return kind(error.message, field=error.field, retry_after_s=error.retry_after_s)
 
 
 def bounded(on_token: OnToken, most: int) -> OnToken:
-    """Tells at most so many tokens, and what is left of a reasoning; raises `Garbled` beyond."""
-    num_told = 0
+    """Reports at most so many tokens, and the rest of a reasoning; raises `Garbled` beyond."""
+    num_tokens = 0
 
     def tell(token: Token) -> None:
-        nonlocal num_told
-        num_told += 1
-        if num_told > most + 1:
+        nonlocal num_tokens
+        num_tokens += 1
+        if num_tokens > most + 1:
             raise wire.Garbled("longer than what was asked for")
         on_token(token)
 
@@ -65,14 +65,14 @@ def bounded(on_token: OnToken, most: int) -> OnToken:
 
 
 async def result_of(response: httpx.Response, listener: Listener, digest: bytes) -> bytes:
-    """The result at the end of the lines, not yet decoded; tokens are told as they come.
+    """The result at the end of the lines, not yet decoded; tokens are reported as they come.
 
     It is read to its end: a connection with unread bytes cannot be used again.
 
     Raises:
         Unreachable: the lines end without one, or the worker has stopped.
         Garbled: a line is none of ours or of another call, or comes after the result.
-        CocoaError: what the worker raised.
+        CocoaError: as the worker raised it.
     """
     result = None
     async for line in lines(response):
@@ -91,7 +91,7 @@ async def result_of(response: httpx.Response, listener: Listener, digest: bytes)
 
 
 async def refusal_of(response: httpx.Response) -> Exception:
-    """What a reply without an answer means.
+    """The error that a reply without an answer means.
 
     A worker that is not ready, or a proxy without one, is passed over like one that cannot be
     reached.
@@ -104,7 +104,7 @@ async def refusal_of(response: httpx.Response) -> Exception:
 
 
 def _of_worker(error: CocoaError) -> Exception:
-    """What an error of a worker is to a gateway, whose clients know of no worker.
+    """The gateway's error for a worker's error; its clients know of no worker.
 
     One whose model has stopped, or that wants another key, is passed over; a defect of it is its
     model's failure.

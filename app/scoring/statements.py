@@ -16,7 +16,7 @@ from app.scoring.claims import Split
 from app.scoring.questions import Subject
 from app.scoring.units import Parts
 from models.records import Array, Pair, Span
-from models.similarity.added import Asked, added, asked_in, share_said, word_set
+from models.similarity.added import QuestionWords, added, question_words, share_contained, word_set
 from models.similarity.lexical import jaccard
 from models.similarity.pairs import PairTable
 from models.similarity.sameness import covers, reading, relation_of_words
@@ -64,7 +64,7 @@ class Statements:
         self._added: dict[str, frozenset[str]] = {}
         self._is_by_words = self.token_ends is None
         if self.token_ends is None:
-            self._read_words(asked_in(self.question))
+            self._read_words(question_words(self.question))
         else:
             self._read_chunks(self.token_ends)
         self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, self.question)
@@ -110,7 +110,7 @@ class Statements:
                 self._chunks[sample].append(premise)
                 self._sentences[premise] = _within(sample, chunk, self.spans[sample])
 
-    def _read_words(self, question: Asked) -> None:
+    def _read_words(self, question: QuestionWords) -> None:
         """Each sentence of a sample is a chunk of its own."""
         self._hypotheses = [unit.text for unit in self.stated.units]
         for sample in dict.fromkeys(self.samples):
@@ -157,7 +157,7 @@ class Statements:
             for column, hypothesis in enumerate(self._hypotheses):
                 value = self._by_rule.get((chunk, hypothesis), {}).get(label)
                 if value is None and self._is_by_words:
-                    value = share_said(self._added[hypothesis], self._added[chunk])
+                    value = share_contained(self._added[hypothesis], self._added[chunk])
                 elif value is None:
                     value = table.value(chunk, hypothesis, label)
                 row[column] = value

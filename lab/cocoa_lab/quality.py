@@ -21,7 +21,7 @@ from cocoa_lab.examples import Example
 from cocoa_lab.judges import share_right
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array, Pair
-from models.units.comparison import Comparer
+from models.units.comparison import JsonComparer
 from models.units.json_values import parse, parsed
 from models.units.schemas import rules
 
@@ -130,7 +130,7 @@ def fields(output: str, example: Example) -> float:
     expected, answer = parse(example.references[0]), parsed(output)
     if answer is None:
         return 0.0
-    comparer = Comparer(rules(expected, example.json_schema or {}), lambda first, second: 0.0)
+    comparer = JsonComparer(rules(expected, example.json_schema or {}), lambda first, second: 0.0)
     agreements = comparer.compare(expected, answer).agreements
     return float(np.mean([one == 1 for one in agreements.values()]))
 

@@ -1,4 +1,4 @@
-"""Where the files of the small models that ship with the project are.
+"""Paths of the small models that ship with the project.
 
 Importing this package loads neither a model nor torch.
 """

@@ -19,7 +19,7 @@ def admitted(
     Together with the running ones: rows <= max_rows, and rows x longest final length <=
     max_cache_tokens. A job whose prompt is not read yet holds its rows' places.
     """
-    found: list[tuple[RowJob, int]] = []
+    admitted: list[tuple[RowJob, int]] = []
     running, longest = len(rows), 0
     for row in rows:
         longest = max(longest, row.job.final_length)
@@ -32,11 +32,11 @@ def admitted(
         count = min(pending, most - running)
         if count <= 0:
             break
-        found.append((job, count))
+        admitted.append((job, count))
         running += count
         if count < pending:
             break
-    return found
+    return admitted
 
 
 def next_pass(

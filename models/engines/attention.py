@@ -56,16 +56,17 @@ class Beside:
     def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
         rows, num_heads, _, size = queries.shape
         queries = (queries * size**-0.5).view(rows, keys.shape[1], -1, size)  # by key-value head
-        own = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, width)
+        scores = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, width)
         if self.mask is not None:
-            own = own.masked_fill(~self.mask, -torch.inf)
+            scores = scores.masked_fill(~self.mask, -torch.inf)
         if len(self.shared.groups) == 1:
-            attended = _with_prompt(self.shared.groups[0][0], layer, queries, own, values)
+            attended = _with_prompt(self.shared.groups[0][0], layer, queries, scores, values)
         else:
             attended = torch.empty_like(queries)
             for prompt, members in self.shared.groups:
-                of = queries[members], own[members], values[members]
-                attended[members] = _with_prompt(prompt, layer, *of)
+                attended[members] = _with_prompt(
+                    prompt, layer, queries[members], scores[members], values[members]
+                )
         return attended.reshape(rows, num_heads, 1, size)
 
 
@@ -73,21 +74,21 @@ Attend = Whole | Beside
 
 
 def _with_prompt(
-    prompt: Any | None, layer: int, queries: Tensor, own: Tensor, values: Tensor
+    prompt: Any | None, layer: int, queries: Tensor, scores: Tensor, values: Tensor
 ) -> Tensor:
-    """What rows attend to, (rows, key-value heads, queries of each, head size).
+    """The output of attention, (rows, key-value heads, queries of each, head size).
 
     prompt: cache of one row; None where the rows read none.
-    own: scores (rows, key-value heads, queries of each, width) of `values`.
+    scores: (rows, key-value heads, queries of each, width) of `values`.
     """
     if prompt is None:
-        return torch.softmax(own, dim=-1, dtype=torch.float32).to(own.dtype) @ values
+        return torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype) @ values
     rows, heads, count, size = queries.shape
     keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
     together = queries.transpose(0, 1).reshape(heads, rows * count, size)
     before = (together @ keys_before.transpose(1, 2)).view(heads, rows, count, -1).transpose(0, 1)
-    scores = torch.cat([before, own], dim=-1)
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(own.dtype)
+    all_scores = torch.cat([before, scores], dim=-1)
+    weights = torch.softmax(all_scores, dim=-1, dtype=torch.float32).to(scores.dtype)
     length = keys_before.shape[1]
     of_prompt = weights[..., :length].transpose(0, 1).reshape(heads, rows * count, length)
     read = (of_prompt @ values_before).view(heads, rows, count, size).transpose(0, 1)
@@ -96,7 +97,7 @@ def _with_prompt(
 
 
 def mask_of(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
-    """What each new position may read, (rows or 1, 1, S, width); None where a rule says it.
+    """Mask of what each new position reads, (rows or 1, 1, S, width); None where a rule says it.
 
     One token may read all that there is, and several with nothing before them are causal.
 

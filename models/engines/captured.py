@@ -16,7 +16,7 @@ from torch import Tensor
 from models.engines.lean import LeanForward
 
 _MOST_ROWS = 512
-# Of the memory that is free beside the model, for buffers: to move rows into them takes as much.
+# Share of the memory free beside the model, for buffers: moving rows into them takes as much.
 _MOST_SHARE = 0.4
 # Beyond so many graphs the one that was not used for longest is given up.
 _MOST_GRAPHS = 64
@@ -57,7 +57,7 @@ class CapturedSteps:
 
     def __init__(self, lean: LeanForward) -> None:
         self._lean = lean
-        # Of each layer keys and values; every size reads their beginning.
+        # Keys and values of each layer; every size reads their beginning.
         self._memory: list[tuple[Tensor, Tensor]] = []
         # By rows, columns and watched layers; the latest used is the last one.
         self._sizes: dict[tuple[int, int, tuple[int, ...]], _Size] = {}
@@ -65,11 +65,11 @@ class CapturedSteps:
         self._device = lean.rotations[0].device
         if self._device.type == "cuda":
             self._most_bytes = _MOST_SHARE * torch.cuda.mem_get_info(self._device)[0]
-        # Where the running rows are, and their keys of the first layer as the cache has them.
+        # The place of the running rows, and their keys of the first layer as the cache has them.
         self._held: tuple[_Size | None, Tensor | None] = None, None
 
     def has_room(self, cache: Any) -> bool:
-        """Whether the next step of these rows can be taken here."""
+        """True where the next step of these rows can be taken here."""
         keys: Tensor = cache.layers[0].keys
         rows, heads, columns, width = keys.shape
         num_bytes = 2 * self._lean.num_layers * heads * width * keys.itemsize
@@ -148,7 +148,7 @@ class CapturedSteps:
         graph: Any = torch.cuda.CUDAGraph()
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         # All graphs share what they need for a while: no two are launched at once.
-        pool = next((one.graph.pool() for one in self._sizes.values() if one.graph), None)
+        pool = next((each.graph.pool() for each in self._sizes.values() if each.graph), None)
         # The threads of other models may use the GPU meanwhile.
         how: Any = {"pool": pool, "stream": stream, "capture_error_mode": "thread_local"}
         with torch.cuda.device(self._device), torch.cuda.graph(graph, **how):

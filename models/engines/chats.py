@@ -143,11 +143,11 @@ def _marked(value: Any, marks: Mapping[str, str]) -> Any:
     if not marks:
         return value
     if isinstance(value, str):
-        return re.sub(_any_of(marks), lambda found: marks[found[0]], value)
+        return re.sub(_any_of(marks), lambda match: marks[match[0]], value)
     if isinstance(value, Mapping):
-        return {_marked(key, marks): _marked(one, marks) for key, one in value.items()}
+        return {_marked(key, marks): _marked(item, marks) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_marked(one, marks) for one in value]
+        return [_marked(item, marks) for item in value]
     return value
 
 
@@ -186,7 +186,7 @@ def ids_behind(
     ids = ids_of(tokenizer, text, as_text=as_text)
     if ids_of(tokenizer, " x") != ids_of(tokenizer, "x"):
         return ids
-    before, whole = (ids_of(tokenizer, one, as_text=as_text) for one in ("\n", f"\n{text}"))
+    before, whole = (ids_of(tokenizer, variant, as_text=as_text) for variant in ("\n", f"\n{text}"))
     if whole[: len(before)] != before:
         return ids
     return whole[len(before) :]

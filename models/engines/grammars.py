@@ -27,7 +27,7 @@ from models.pretrained import PreTrainedTokenizerBase
 from models.records import Grammar
 from models.units.reasoning import Tags
 
-# Where a row stands: it may yet begin with a reasoning, is in one, or writes its answer.
+# The stage of a row: it may yet begin with a reasoning, is in one, or writes its answer.
 Stage = Literal["undecided", "thoughts", "answer"]
 
 _MAX_COMPILED = 32  # that are kept
@@ -44,7 +44,7 @@ class Grammars:
             does not reason.
 
     Attributes:
-        unavailable: why no grammar can be followed; "" where it can.
+        unavailable: the reason why no grammar can be followed; "" where it can.
         start_ids: tokens of the tag that begins a reasoning.
         all_but_end: mask (W,) of all tokens that end no text.
     """
@@ -71,7 +71,7 @@ class Grammars:
             self.unavailable = "the model has no token that ends an answer"
 
     def vocabulary(self) -> str:
-        """What `models.engines.trial` reads of the tokenizer, as JSON."""
+        """The part of the tokenizer that `models.engines.trial` reads, as JSON."""
         return json.dumps(asdict(self._vocabulary))
 
     def source(self, grammar: Grammar) -> str:
@@ -89,7 +89,7 @@ class Grammars:
         self._matcher(grammar)
 
     def begin(self, grammar: Grammar, *, in_thoughts: bool) -> "Following":
-        """Where a row stands that has no token yet. Raises as `compile` does.
+        """The progress of a row without tokens. Raises as `compile` does.
 
         in_thoughts: whether its prompt has opened a reasoning.
         """
@@ -132,7 +132,7 @@ class Grammars:
 
 
 class Following:
-    """How far rows with the same tokens have come in a grammar."""
+    """The progress of rows with the same tokens in a grammar."""
 
     def __init__(self, grammars: Grammars, matcher: Any, stage: Stage, num_read: int = 0) -> None:
         self._grammars = grammars
@@ -164,7 +164,7 @@ class Following:
 
         Args:
             token: of theirs.
-            lead: where a reasoning ended with it, what it holds beyond the tag, of the answer.
+            lead: the text of the answer behind the tag, where a reasoning ended with it.
         """
         start_ids = self._grammars.start_ids
         if self.stage == "answer":

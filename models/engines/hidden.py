@@ -12,7 +12,7 @@ from models.pretrained import PreTrainedModel
 from models.records import Array, Span
 from models.units.unit import Indices
 
-# Of an answer whose sentences are read, the first tokens whose states are kept until it ends: a
+# The number of first tokens of an answer whose states are kept until it ends, for its sentences: a
 # state of 4,096 numbers takes 16 kB.
 MAX_KEPT = 2048
 

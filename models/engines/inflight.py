@@ -49,7 +49,7 @@ class InflightBatch:
         self._max_cache_tokens = max_cache_tokens
         self._waiting: deque[RowJob] = deque()
         self._rows: list[Row] = []
-        # Of each row its row of the cache: rows with the same tokens so far share one.
+        # The cache row of each row: rows with the same tokens so far share one.
         self._slots: list[int] = []
         # Latest token of each cache row, not yet fed to the model.
         self._unread: list[int] = []

@@ -1,4 +1,4 @@
-"""What travels through an in-flight batch: jobs and their rows."""
+"""Jobs of an in-flight batch, and their rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Row:
     Attributes:
         index: 0 is the answer, i the i-th sample.
         fields: of `models.records.Sequence`, that the request wants of this row.
-        tops: of each token the likeliest ones in its place, where they are told.
+        tops: of each token the likeliest ones in its place, where they are requested.
         finish_reason: None while it has further tokens to decode.
         stage: whether it may yet begin with a reasoning, is in one, or writes its answer.
         first_of_answer: index of the answer's first token, 0 without a reasoning; in the middle of
@@ -51,8 +51,8 @@ class Row:
         lead: of the answer's text, what the token that ended the reasoning held beyond its tag.
         most_thoughts: tokens of its reasoning, the start tag among them once it is written, after
             which the end tag is written for the model; None for any number.
-        forced: what is left of that tag, in its order.
-        following: where it stands in its grammar, shared by rows with the same tokens so far; None
+        forced: the rest of that tag, in its order.
+        following: its progress in its grammar, shared by rows with the same tokens so far; None
             without a grammar.
     """
 
@@ -74,8 +74,8 @@ class Row:
 
 
 @dataclass(eq=False, slots=True)
-class Told:
-    """How far a streamed sequence was decoded and reported.
+class Progress:
+    """The part of a streamed sequence that was decoded and reported.
 
     Attributes:
         stage: "undecided" until a text has begun: that of the reasoning, or of the answer.
@@ -112,14 +112,14 @@ class RowJob(Job):
         first_token_ids: groups of token ids; such a job has no rows, only their mass as the
             prompt's next token.
         reasoning_opened: whether the prompt ends in the tag that begins a reasoning.
-        following: where its rows begin in their grammar; None without a grammar.
+        following: the beginning of its rows in their grammar; None without a grammar.
         prefix: the prompt, from its first part that is read until all rows have joined.
         scored: the forms of a given answer, until it is completed.
         is_alone: whether its prompt is read without others: with them the pass has failed.
         hidden: of the answer, where the request names layers.
         prompt_state: (d,) tensor, where the request names its layer.
         num_joined: rows that have joined the batch.
-        told: what was reported of the streamed sequence.
+        progress: of the streamed sequence.
         finished: rows that have ended.
     """
 
@@ -142,7 +142,7 @@ class RowJob(Job):
     hidden: HiddenMean | None = None
     prompt_state: Tensor | None = None
     num_joined: int = 0
-    told: Told = field(default_factory=Told)
+    progress: Progress = field(default_factory=Progress)
     finished: list[Row] = field(default_factory=list)
 
     @property
@@ -156,5 +156,5 @@ class RowJob(Job):
 
     @property
     def is_groupable(self) -> bool:
-        """Whether its whole prompt may be read together with others."""
+        """True where its whole prompt may be read together with others."""
         return self.prefix is None and not self.is_alone

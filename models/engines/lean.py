@@ -64,7 +64,7 @@ class _Block:
 
 
 class LeanForward:
-    """Logits of a model, as `RowCache` asks for them.
+    """Logits of a model, as `RowCache` requests them.
 
     Attributes:
         is_alone: the model has lost its weights to this pass, and computes nothing by itself.
@@ -240,7 +240,7 @@ def _after_attention(block: _Block, states: Tensor, attended: Tensor) -> Tensor:
 
 
 def is_llama_like(model: PreTrainedModel) -> bool:
-    """Whether `LeanForward` knows the model: its layers, its rotations, its attention."""
+    """True where `LeanForward` knows the model: its layers, its rotations, its attention."""
     config = model.config
     if not is_one_of(model, _KNOWN):
         return False
@@ -259,10 +259,9 @@ def is_llama_like(model: PreTrainedModel) -> bool:
 
 def _block_of(layer: Any, made: Callable[..., Product]) -> _Block:
     attention, mlp = layer.self_attn, layer.mlp
-    of_states = attention.q_proj, attention.k_proj, attention.v_proj
     return _Block(
         attention_norm=_norm_of(layer.input_layernorm),
-        queries_keys_values=made(*of_states),
+        queries_keys_values=made(attention.q_proj, attention.k_proj, attention.v_proj),
         heads_norm=_heads_norm_of(attention) if hasattr(attention, "q_norm") else None,
         output=made(attention.o_proj),
         mlp_norm=_norm_of(layer.post_attention_layernorm),

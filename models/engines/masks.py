@@ -1,4 +1,4 @@
-"""What the grammars of rows let them choose next, as masks on their logits.
+"""Grammars of rows as masks on their logits.
 
 A mask is put on the logits before anything reads them, so that log-probs and entropies are those
 among the tokens that the grammar allows. Rows with the same tokens so far share one `Following`,

@@ -1,4 +1,4 @@
-"""What llguidance makes of a grammar, or why it makes nothing of it, in words of ours.
+"""Matchers of llguidance for grammars, and its refusals in words of ours.
 
 Imported by the process that serves and by those that try grammars out (`models.engines.trial`),
 which is why nothing here imports torch, transformers or numpy.
@@ -23,7 +23,7 @@ _NOT_WRITTEN = "\uffff"
 
 
 class NotFollowed(Exception):
-    """No text can follow a grammar; says why in words of ours."""
+    """No text can follow a grammar; gives the reason in words of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Vocabulary:
     eos_ids: tuple[int, ...]
 
     def read(self) -> LLTokenizer:
-        """As llguidance has it; takes up to a second."""
+        """The same as llguidance's tokenizer; takes up to a second."""
         return LLTokenizer(self.tokenizer, n_vocab=self.size, eos_token=list(self.eos_ids))
 
 
@@ -46,7 +46,7 @@ def with_plain_tokens(tokenizer: str, eos_ids: Collection[int]) -> str:
     have it, though models write their calls so. And where a text that has to come spells out a
     special token ("<|im_end|>"), it lets that token alone come, and then refuses it.
     """
-    # Of the rest, which is large, nothing has to be read.
+    # The rest, which is large, need not be read.
     added, start, end = _named("added_tokens", tokenizer, 0)
     vocabulary, opened, closed = _named("vocab", tokenizer, tokenizer.index('"model":', end))
     if not isinstance(vocabulary, dict):
@@ -83,7 +83,7 @@ def source_of(kind: str, source: str) -> str:
 
 
 def matcher_of(tokenizer: LLTokenizer, source: str, max_lexer_states: int) -> LLMatcher:
-    """What follows a grammar, at its beginning.
+    """The matcher of a grammar, at its beginning.
 
     Raises:
         NotFollowed: no text can.

@@ -93,7 +93,7 @@ def block_size(rows: int) -> int:
 
 
 def may_pack(model: PreTrainedModel) -> bool:
-    """Whether a model's weights can be laid out for oneDNN, and its processor gains by it."""
+    """True where a model's weights can be laid out for oneDNN, and its processor gains by it."""
     is_x86 = platform.machine() in ("x86_64", "AMD64")  # on others nobody has measured
     if not is_x86 or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
@@ -103,5 +103,5 @@ def may_pack(model: PreTrainedModel) -> bool:
 
 
 def keeps_both(model: PreTrainedModel) -> bool:
-    """Whether the weights of a model are few enough to be held both ways."""
+    """True where the weights of a model are few enough to be held both ways."""
     return model.num_parameters() * model.dtype.itemsize <= _BOTH_BYTES

@@ -14,7 +14,7 @@ from pydantic import StringConstraints
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Grammar, Token
 
-# Told of each step, in order, how many rows it decoded; 0 when the batch has run empty.
+# Called after each step, in order, with its number of rows; 0 when the batch has run empty.
 OnStep = Callable[[int], None]
 NO_REASONING = "the model is not known to reason"
 NO_GRAMMAR = "no text can be held to a schema by this engine"
@@ -25,7 +25,7 @@ _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """What a deployment says about its language model.
+    """Settings of the language model.
 
     Attributes:
         engine: key of `models.engines.ENGINES`.
@@ -59,7 +59,7 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What an engine is; it never changes while the engine lives.
+    """Facts about an engine, which never change while it lives.
 
     Attributes:
         identity: digest of everything that decides an answer: weights, precision, tokenizer, chat
@@ -73,9 +73,9 @@ class EngineInfo:
         hidden_size: d of the hidden states.
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
-        no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
-        max_tops: likeliest tokens that it can tell of each of a text's.
-        no_grammar: why no text can be held to a grammar; "" where it can.
+        no_reasoning_limit: the reason why it cannot heed `max_reasoning_tokens`; "" where it does.
+        max_tops: bound of the likeliest tokens that it can report at each place.
+        no_grammar: the reason why no text can follow a grammar; "" where it can.
         takes_turns: whether its chat template shows messages before the latest one, as far as that
             is known.
     """
@@ -117,11 +117,11 @@ JobT = TypeVar("JobT", bound=Job)
 
 @dataclass(slots=True)
 class StepReport:
-    """What one step brought.
+    """The outcome of one step.
 
     Attributes:
-        tokens: new ones of the sequences that are streamed, each once and in order. What an engine
-            leaves out, the worker tells when the job is finished.
+        tokens: new ones of the sequences that are streamed, each once and in order. The worker
+            reports what an engine leaves out when the job is finished.
         finished: jobs whose result can be had now.
         failed: jobs that ended in an error of their own.
         num_rows: rows that were decoded.
@@ -145,10 +145,10 @@ class Engine(Protocol[JobT]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no job runs or waits, so that a step without new jobs would do nothing."""
+        """True where no job runs or waits, so that a step without new jobs would do nothing."""
 
     def vocabulary(self) -> str:
-        """What `models.engines.trial` reads first; on any thread.
+        """The vocabulary, which `models.engines.trial` reads first; on any thread.
 
         As the next two it is not called where `info.no_grammar` says why.
         """
@@ -209,7 +209,7 @@ def fitted(
         limits: in words to its tokens.
 
     Raises:
-        PromptTooLong: what is given exceeds a limit; names both lengths and the limit.
+        PromptTooLong: the request exceeds a limit; names both lengths and the limit.
     """
     chosen = request.sampling.max_new_tokens
     num_new = DEFAULT_NEW_TOKENS if chosen is None else chosen

@@ -1,4 +1,4 @@
-"""Which models write a reasoning before their answer, and which prompts begin one."""
+"""Tags of models that reason before they answer, and prompts that begin a reasoning."""
 
 from models.engines.chats import plain_messages, rendered_chat
 from models.pretrained import PreTrainedTokenizerBase
@@ -10,7 +10,7 @@ def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
     """The tags around a model's reasonings; None where it does not reason.
 
     Args:
-        tokenizer: with the chat template and the special tokens that tell them.
+        tokenizer: with the chat template and the special tokens that show them.
         setting: "auto", "off", or both tags with a comma between them.
     """
     if setting == "off":
@@ -24,7 +24,7 @@ def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
 def opens_reasoning(
     tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, tags: Tags
 ) -> bool:
-    """Whether the prompt ends in the tag that begins a reasoning.
+    """True where the prompt ends in the tag that begins a reasoning.
 
     Of a chat, whether its template puts the tag there: one that ends a message is text.
     """

@@ -34,7 +34,7 @@ _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
 # length.
 _SCORE_CHUNK = 64
-# Of one pass over prompts, between two tokens of the running rows: products with weights on a
+# Bounds of a pass over prompts, between two tokens of the running rows: products with weights on a
 # processor, about a second on two cores, and padded tokens in any case.
 _PASS_PRODUCTS = 1 << 36
 _PASS_TOKENS = (64, 2048)
@@ -44,7 +44,7 @@ _SHARED_FROM = 64
 
 
 def is_mergeable(model: PreTrainedModel) -> bool:
-    """Whether rows of different requests can share a step.
+    """True where rows of different requests can share a step.
 
     They can where every layer caches plain keys and values.
     """
@@ -54,7 +54,7 @@ def is_mergeable(model: PreTrainedModel) -> bool:
 
 
 def is_captured(model: PreTrainedModel) -> bool:
-    """Whether a model's decoding steps are captured, for which each row holds its own prompt."""
+    """True where decoding steps are captured, for which each row holds its own prompt."""
     return model.device.type == "cuda"
 
 
@@ -99,7 +99,7 @@ class RowCache:
 
         Args:
             prompts: or the next part of one.
-            begun: what was read of that one before; it is used up.
+            begun: the part of that one that was read before; it is used up.
         """
         if begun is not None:
             (part,) = prompts
@@ -119,8 +119,8 @@ class RowCache:
             return [Prefix(cache, width, logits[0, -1])]
         prefixes = []
         for row, length in enumerate(lengths):
-            own = _part_of(cache, slice(row, row + 1), slice(-length, None))
-            prefixes.append(Prefix(own, length, logits[row, -1]))
+            part = _part_of(cache, slice(row, row + 1), slice(-length, None))
+            prefixes.append(Prefix(part, length, logits[row, -1]))
         return prefixes
 
     def score(self, scored: Scored, answer_ids: Sequence[int], *, with_entropies: bool) -> None:

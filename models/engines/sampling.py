@@ -17,7 +17,7 @@ from torch import Tensor
 from models.engines.jobs import Row
 from models.records import MAX_TOPS, Array
 
-# Of what is computed beside a step's logits at once. It is as wide as the vocabulary.
+# Bound of what is computed beside a step's logits at once, which is as wide as the vocabulary.
 _BLOCK_BYTES = 32 << 20
 
 
@@ -38,14 +38,14 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """Which rows need what. A plan holds until a row joins or leaves.
+    """The needs of each row. A plan holds until a row joins or leaves.
 
     Attributes:
         laws: for each top_k among the samples, their law, their indices, and the rows themselves.
         has_statistics: whether any row's request wants log-probs or entropies.
         entropies: indices of the rows whose requests want them.
         has_grammars: whether any row follows one.
-        tops: the rows of which the likeliest tokens are told, each with its index.
+        tops: the rows of which the likeliest tokens are requested, each with its index.
     """
 
     greedy: Tensor
@@ -95,9 +95,9 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
 def next_tokens(
     logits: Tensor, slots: Sequence[int], plan: StepPlan
 ) -> tuple[list[int], list[float], list[float], list[float]]:
-    """Of each row the next token, its log-prob, its entropy, and the best logit.
+    """The next token of each row, its log-prob, its entropy, and the best logit.
 
-    Rows of which the likeliest tokens are told have them noted.
+    The likeliest tokens are noted in the rows that request them.
 
     Answers take the best token, samples draw theirs. An entropy that is not wanted is NaN, a
     log-prob where no row's request wants any, and the best logit where any of the row's logits is.
@@ -170,10 +170,12 @@ def _statistics(
     size = _rows_at_once(8 * width)
     for start in range(0, num_slots, size):
         part = logits[start : start + size].log_softmax(-1, dtype=torch.float32)
-        here = range(start, start + len(part))
-        within = torch.tensor([i for i, one in enumerate(slots) if one in here], device=slot.device)
+        block = range(start, start + len(part))
+        within = torch.tensor(
+            [i for i, row in enumerate(slots) if row in block], device=slot.device
+        )
         logprobs[within] = part[slot[within] - start, tokens[within]]
-        if of := [i for i in here if i in wanted]:
+        if of := [i for i in block if i in wanted]:
             if len(of) < len(part):
                 part = part[torch.tensor(of, device=slot.device) - start]
             entropy[of] = entropies(part)
@@ -214,8 +216,8 @@ def note_likeliest(logits: Tensor, slots: Sequence[int], tops: Sequence[tuple[in
         of = logits[[slots[index] for index, _ in part]].float()
         values, tokens = of.topk(most, dim=-1)
         values -= of.logsumexp(-1, keepdim=True)
-        for (_, row), *told in zip(part, tokens.tolist(), values.tolist(), strict=True):
-            pairs = zip(*told, strict=True)
+        for (_, row), *columns in zip(part, tokens.tolist(), values.tolist(), strict=True):
+            pairs = zip(*columns, strict=True)
             row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])
 
 
@@ -230,7 +232,7 @@ def entropies(logprobs: Tensor) -> Tensor:
 
 
 def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:
-    """What decides every draw: (num_samples, max_new_tokens) float64 in [0, 1).
+    """The numbers that decide all draws: (num_samples, max_new_tokens) float64 in [0, 1).
 
     Row i has a stream of its own, so that sample i is the same whatever runs beside it, however
     many samples are drawn and however long they may be.

@@ -1,4 +1,4 @@
-"""Whether a model, served as it is here, says what its own full forward pass says."""
+"""A test at start: a model as it is served here agrees with its own full forward pass."""
 
 import inspect
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ def check_reads_its_past(model: PreTrainedModel) -> None:
 @torch.inference_mode()
 def expected_logits(model: PreTrainedModel) -> list[Tensor]:
     """Logits (1 + _STEPS, V) of each of two rows, by full forward passes of the model as it is."""
-    found = []
+    logits = []
     for row, length in zip(_rows(model), _PROMPTS, strict=True):
-        whole = model(input_ids=torch.tensor([row], device=model.device), use_cache=False)
-        found.append(whole.logits[0, length - 1 :].float())
-    return found
+        output = model(input_ids=torch.tensor([row], device=model.device), use_cache=False)
+        logits.append(output.logits[0, length - 1 :].float())
+    return logits
 
 
 @torch.inference_mode()
@@ -83,7 +83,7 @@ def _served(cache: RowCache, rows: Sequence[list[int]]) -> list[Tensor]:
     together: Sequence[Sequence[int]] = ((0,), (1,))
     if cache.mergeable:
         together = ((0, 1),)
-    found: list[Tensor] = []
+    logits: list[Tensor] = []
     for members in together:
         cache.join(cache.prefill([rows[row][: _PROMPTS[row]] for row in members]))
         steps = [cache.logits]
@@ -91,5 +91,5 @@ def _served(cache: RowCache, rows: Sequence[list[int]]) -> list[Tensor]:
             cache.forward([rows[row][_PROMPTS[row] + step] for row in members])
             steps.append(cache.logits)
         cache.clear()
-        found += torch.stack(steps, dim=1)
-    return found
+        logits += torch.stack(steps, dim=1)
+    return logits

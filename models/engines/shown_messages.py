@@ -48,8 +48,8 @@ def check_none_left_out(
     Raises:
         ChatTemplateError: it does; names the first one.
     """
-    for number, (message, own) in enumerate(zip(request.messages or (), words, strict=True)):
-        if not all(word in rendered for word in own):
+    for number, (message, expected) in enumerate(zip(request.messages or (), words, strict=True)):
+        if not all(word in rendered for word in expected):
             complaint = "the model's chat template leaves this message out: send the others "
             complaint += f"without it{about_role(message['role'])}"
             raise ChatTemplateError(complaint, field=f"messages.{number}")

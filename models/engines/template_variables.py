@@ -1,4 +1,4 @@
-"""Which variables a chat template reads, and which of them a client may set."""
+"""The variables that a chat template reads, and those of them that a client may set."""
 
 import functools
 import inspect
@@ -49,7 +49,7 @@ def check_variables(tokenizer: PreTrainedTokenizerBase, names: Iterable[str]) ->
     unread = "the chat template of this model does not read"
     if EFFORT in given - known:
         raise InvalidRequest(f"{unread} {EFFORT}", field=EFFORT)
-    # What the client calls it may be any text, and is not quoted.
+    # The client's name of it may be any text, and is not quoted.
     read = ", ".join(sorted(known - reserved)) or "none"
     message = f"{unread} one of these variables; those that it reads: {read}"
     raise InvalidRequest(message, field="chat_template_kwargs")

@@ -25,7 +25,7 @@ def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
 
 
 def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, FinishReason]:
-    """Where a sequence of token texts ends: its tokens, its text, and why it ends there.
+    """The tokens of a sequence up to its end, their text, and the reason why it ends there.
 
     The tokens end in the terminating one, whose text is empty.
 
@@ -49,8 +49,8 @@ def parted(sequence: Sequence, texts: SequenceOf[str] | None = None) -> Sequence
         sequence: whose text may begin with a reasoning.
         texts: (T,) of its tokens; where they are not known, nothing is known of the answer's own.
 
-    >>> found = parted(Sequence("<think>hm</think> Paris", "", 0, "given"))
-    >>> found.text, found.reasoning
+    >>> answer = parted(Sequence("<think>hm</think> Paris", "", 0, "given"))
+    >>> answer.text, answer.reasoning
     (' Paris', Reasoning(text='hm', num_tokens=0, is_finished=True))
     """
     reasoning, answer = part(texts or [sequence.text], tags_in(sequence.text, opened=False))
@@ -111,14 +111,14 @@ def num_stable(text: str, stop: tuple[str, ...]) -> int:
     return stable - held
 
 
-def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> list[Token]:
+def remaining_tokens(sequence: Sequence, num_streamed: int, num_characters: int) -> list[Token]:
     """The tokens of a finished sequence that were not streamed; the first has the rest of its text.
 
     A text without known tokens counts as one token.
 
     Args:
         sequence: finished.
-        num_told: tokens of it that were streamed.
+        num_streamed: tokens of it that were streamed.
         num_characters: of its text, that came with them.
 
     >>> tokens = remaining_tokens(Sequence(" Paris", "Paris", 2, "stop"), 0, 0)
@@ -126,10 +126,10 @@ def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> 
     [' Paris', '']
     """
     rest = sequence.text[num_characters:]
-    if rest and num_told >= sequence.num_tokens:
+    if rest and num_streamed >= sequence.num_tokens:
         return [Token(rest)]
     tokens: list[Token] = []
-    for i in range(num_told, sequence.num_tokens):
+    for i in range(num_streamed, sequence.num_tokens):
         logprob = entropy = None
         if sequence.token_logprobs is not None:
             logprob = float(sequence.token_logprobs[i])
@@ -152,5 +152,5 @@ def unshared(groups: SequenceOf[Iterable[TokenName]]) -> list[tuple[TokenName, .
     counts: Counter[TokenName] = Counter()
     for group in groups:
         counts.update(set(group))
-    own = [{token for token in group if counts[token] == 1} for group in groups]
-    return list(map(tuple, map(sorted, own)))
+    unique = [{token for token in group if counts[token] == 1} for group in groups]
+    return list(map(tuple, map(sorted, unique)))

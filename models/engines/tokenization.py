@@ -16,11 +16,11 @@ from models.pretrained import PreTrainedTokenizerBase
 from models.records import BYTES, AnswerForm, GenerationRequest, Reasoning, Sequence, TokenTops
 from models.units.reasoning import Tags, part
 
-# Tokens at a prompt's end that tell how it ends.
+# Tokens at a prompt's end that show how it ends.
 _TAIL = 4
 # Tokens after which any code point is complete.
 _CODE_POINT = 4
-# How vocabularies with a fallback to bytes name one.
+# The name of a byte in vocabularies with a fallback to bytes.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
@@ -34,10 +34,10 @@ def _signs() -> dict[str, int]:
 
 
 class Detokenizer:
-    """Where a row ends, and how much of a streamed answer is certain.
+    """Texts of tokens: the end of a row, and the certain part of a streamed answer.
 
     Attributes:
-        no_reasoning_limit: why no reasoning can be ended by writing its end tag; "" where it can.
+        no_reasoning_limit: the reason why writing its end tag ends no reasoning; "" where it can.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Detokenizer:
             row.first_of_answer = len(row.token_ids)
             # Every token that shows carries at least one byte.
             tail = self.text(row.token_ids[-len(tags.end.encode()) :], with_tags=True)
-            _, found, row.lead = tail.partition(tags.end)
+            _, closing, row.lead = tail.partition(tags.end)
             is_full = row.most_thoughts is not None and len(row.token_ids) >= row.most_thoughts
-            if found:
+            if closing:
                 row.stage = "answer"
             elif is_full and not row.forced:
                 row.forced = list(self._end_ids)
@@ -134,21 +134,23 @@ class Detokenizer:
                 break
         else:  # within a code point
             before, lead = [], ""
-        told = []
+        pairs = []
         for token, logprob in row.tops[place][: row.job.request.num_tops]:
             text = self.text([*before, token], with_tags=True)[len(lead) :]
             if "\ufffd" in text and (own := self._own_bytes(token)) != text.encode():
                 text = BYTES + "".join(f"\\x{byte:02x}" for byte in own)
-            told.append((text, logprob))
-        return tuple(told)
+            pairs.append((text, logprob))
+        return tuple(pairs)
 
     def _own_bytes(self, token_id: int) -> bytes:
-        """Of a token, as byte-level vocabularies name it; U+FFFD of a vocabulary of other names."""
+        """The bytes of a token that byte-level vocabularies name; U+FFFD of other vocabularies."""
         name = str(self._tokenizer.convert_ids_to_tokens(token_id))
-        if found := _BYTE.fullmatch(name):
-            return bytes.fromhex(found[1])
+        if match := _BYTE.fullmatch(name):
+            return bytes.fromhex(match[1])
         signs = _signs()
-        return bytes(signs[one] for one in name) if signs.keys() >= set(name) else "\ufffd".encode()
+        if signs.keys() >= set(name):
+            return bytes(map(signs.__getitem__, name))
+        return "\ufffd".encode()
 
     def give(self, row: Row, text: str) -> None:
         """Set the text of a given answer, parted from the reasoning that it may begin with."""
@@ -217,7 +219,7 @@ class Detokenizer:
         return cut_at_stop(text, stop) is not None
 
     def _is_whole(self, token_ids: list[int], start: int, end: int) -> bool:
-        """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not.
+        """True where a code point ends here: the next tokens change half a one, and U+FFFD not.
 
         How many of them it takes is not known, and some tokenizers show no code point of a run of
         bytes that ends within one.
@@ -278,15 +280,16 @@ def first_token_ids(
     tokenizer: PreTrainedTokenizerBase, groups: SequenceOf[SequenceOf[str]]
 ) -> list[tuple[int, ...]]:
     """First token ids of each group's spellings; an id that two groups share counts in neither."""
-    return unshared([[ids_behind(tokenizer, one)[0] for one in group] for group in groups])
+    return unshared([[ids_behind(tokenizer, text)[0] for text in group] for group in groups])
 
 
 def _answer_ids(tokenizer: PreTrainedTokenizerBase, text: str, tags: Tags | None) -> list[int]:
     kept, pieces = [], [text]
     if tags is not None:
         written = tags.start + tags.end + "".join(tags.inner)
-        special = (one.content for one in tokenizer.added_tokens_decoder.values() if one.special)
-        kept = [re.escape(one) for one in special if one in written]
+        added = tokenizer.added_tokens_decoder.values()
+        special = (token.content for token in added if token.special)
+        kept = [re.escape(tag) for tag in special if tag in written]
     if kept:
         pieces = re.split(f"({'|'.join(kept)})", text)
     ids = []

@@ -56,7 +56,7 @@ from models.waves import num_further
 
 logger = logging.getLogger(__name__)
 
-# Of the next tokens of all rows, which bounds their number where the vocabulary is large.
+# Bound of the logits of all rows, which bounds their number where the vocabulary is large.
 _LOGITS_BYTES = 128 << 20
 
 
@@ -231,8 +231,8 @@ class TransformersEngine:
         if job.hidden is not None:
             hidden_mean = job.hidden.value().numpy(force=True)
             if job.request.by_sentence:
-                told = sentences_of(answer, job.request.tools)
-                tokens = {unit.spans[0]: unit.tokens for unit in told}
+                sentences = sentences_of(answer, job.request.tools)
+                tokens = {unit.spans[0]: unit.tokens for unit in sentences}
                 sentence_means = job.hidden.over(tokens)
         prompt_state = None
         if job.prompt_state is not None:

@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, Vocabulary, matcher_of, walk
 from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
 
-# What a trial that ended otherwise says of its grammar, by what ended it: nothing where that was
-# somebody else, or it had no processor.
+# The rule that a trial ended by a signal shows; None where somebody else ended it, or it had no
+# processor.
 _ENDED_BY = {
     signal.SIGPROF: TOO_LONG,
     signal.SIGABRT: TOO_LARGE,
@@ -40,23 +40,18 @@ _STATM = Path("/proc/self/statm")
 
 @dataclass(slots=True)
 class _Child:
-    """A fork that tries a grammar.
-
-    Attributes:
-        number: of its trial.
-        said: what has come of its verdict.
-    """
+    """A fork that tries a grammar, with the part of its verdict that has arrived."""
 
     number: int
     pid: int
-    said: bytes = b""
+    verdict: bytes = b""
 
 
 class Trials:
     """Trials that come through a socket.
 
     Args:
-        connection: to whoever asks for them.
+        connection: to the process that requests them.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -112,15 +107,15 @@ class Trials:
             os._exit(status)
 
     def _hear(self, hears: int, child: _Child) -> None:
-        if said := os.read(hears, 1 << 16):
-            child.said += said
+        if content := os.read(hears, 1 << 16):
+            child.verdict += content
             return
         self._selector.unregister(hears)
         os.close(hears)
         _, status = os.waitpid(child.pid, 0)
         rule: str | None = BROKEN
-        if child.said:
-            rule = child.said.decode().strip()
+        if child.verdict:
+            rule = child.verdict.decode().strip()
         elif os.WIFSIGNALED(status):
             rule = _ENDED_BY.get(signal.Signals(os.WTERMSIG(status)), BROKEN)
         message = {"number": child.number, "rule": rule}

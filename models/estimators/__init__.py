@@ -30,7 +30,7 @@ Family = Literal[
     "reflection",
 ]
 Base = Literal["sp", "root_sp", "ppl", "mte"]
-# Told of an estimator that failed.
+# Called with the name of an estimator that failed, and its error.
 OnFailure = Callable[[str, Exception], None]
 
 _UP_TO_1 = frozenset(
@@ -52,7 +52,7 @@ class Estimator:
 
     Attributes:
         function: of the statistics that its parameters name.
-        family: what it is a kind of.
+        family: the kind of uncertainty.
         base: the lack of confidence that it is made over; None for none.
         moves_with_samples: its values move with their number M, so that waves, which draw more
             where the model is unsure, spoil their order.
@@ -97,7 +97,7 @@ def row(
     moves: bool = False,
     slow: bool = False,
 ) -> Estimator:
-    """The row of a function; see `Estimator` for what is said of it."""
+    """The row of a function; its facts as in `Estimator`."""
     read = frozenset(inspect.signature(function).parameters)
     return Estimator(function, family, base, moves, slow, read)
 
@@ -148,7 +148,7 @@ _ROWS = (
     row(reflection.p_true, "reflection"),
     row(reflection.bsdetector, "reflection"),
 )
-ESTIMATORS: dict[str, Estimator] = {one.function.__name__: one for one in _ROWS}
+ESTIMATORS: dict[str, Estimator] = {each.function.__name__: each for each in _ROWS}
 
 # Statistics that `found_mass` reads; as with estimators, its parameters are their names.
 FOUND_MASS_NEEDS = frozenset(inspect.signature(cocoa.found_mass).parameters)
@@ -183,7 +183,7 @@ def score(
         names: keys of `ESTIMATORS`.
         statistics: name to value; one that is missing leaves its readers without a value.
         absent: for missing statistics the reason, where there is a better one than that.
-        on_failure: told of each that raises anything but `Undefined`, which is a defect of it.
+        on_failure: called with each that raises anything but `Undefined`, a defect of it.
 
     >>> import numpy as np
     >>> score(["ppl", "mte"], {"answer_token_logprobs": np.array([-0.5, -1.5])})

@@ -194,11 +194,11 @@ def rb_consistency(
     Use: as consistency, where log-probs are known: what was found counts by its probability, and
     only what was not found is estimated from the samples.
     """
-    found = first_occurrences(sample_texts, exact_match)
-    probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, found)
+    distinct = first_occurrences(sample_texts, exact_match)
+    probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, distinct)
     unseen = consistency(similarity)
     of_each = _of_each_sample(similarity, answer_token_logprobs, sample_token_logprobs, exact_match)
-    dissimilarity = np.array([0.0, *(1.0 - of_each[found])])  # y* is wholly similar to itself
+    dissimilarity = np.array([0.0, *(1.0 - of_each[distinct])])  # y* is wholly similar to itself
     mass, seen = probabilities.sum(), probabilities @ dissimilarity
     if mass > 1:
         return plain(seen / mass)
@@ -296,33 +296,33 @@ def found_mass(
     Raises:
         Undefined: no samples, or an answer or a sample without tokens.
     """
-    found = first_occurrences(sample_texts, exact_match)
-    probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, found)
+    distinct = first_occurrences(sample_texts, exact_match)
+    probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, distinct)
     return plain(min(1.0, probabilities.sum()))
 
 
 def first_occurrences(sample_texts: Sequence[str], exact_match: Array) -> list[int]:
     """Index of the first sample of each distinct text that is not the answer's."""
     texts: set[str] = set()
-    found = []
+    indices = []
     for i, text in enumerate(sample_texts):
         if text not in texts and not exact_match[i]:
-            found.append(i)
+            indices.append(i)
         texts.add(text)
-    return found
+    return indices
 
 
 def _probabilities(
-    answer_token_logprobs: Array, sample_token_logprobs: Sequence[Array], found: Sequence[int]
+    answer_token_logprobs: Array, sample_token_logprobs: Sequence[Array], distinct: Sequence[int]
 ) -> Array:
-    """Probabilities of the answer and of the found samples: (1 + len(found),).
+    """Probabilities of the answer and of the distinct samples: (1 + len(distinct),).
 
     The exponential is taken of sums only. What underflows was as good as not found: it weighs
     nothing, and consistency stands for it.
     """
     sums = [nonempty(answer_token_logprobs).sum()]
     samples = with_tokens(sample_token_logprobs)
-    for i in found:
+    for i in distinct:
         sums.append(samples[i].sum())
     probabilities: Array = np.exp(np.array(sums))
     return probabilities

@@ -34,10 +34,12 @@ def unseen_rb_consistency(
     Use: as rb_consistency, whose bias it takes away; answers that all samples repeat are told
     apart by their probability.
     """
-    found = answer_token_logprobs, sample_token_logprobs, sample_texts
-    mass = found_mass(*found, exact_match)
+    mass = found_mass(answer_token_logprobs, sample_token_logprobs, sample_texts, exact_match)
     disagreeing = mass * (1.0 - consistency(similarity)) * SHARE
-    return rb_consistency(*found, similarity, exact_match) + (1.0 - mass) * disagreeing
+    biased = rb_consistency(
+        answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
+    )
+    return biased + (1.0 - mass) * disagreeing
 
 
 def unseen_rb_cocoa_sp(

@@ -1,4 +1,4 @@
-"""What a probe is and what it was trained on: `card.json` beside its weights."""
+"""The description of a probe and of its training: `card.json` beside its weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ STATISTIC: Mapping[Target, str] = {
 
 
 def pooling_of(target: Target) -> str:
-    """Which states a probe reads the mean of."""
+    """The name of the states that a probe reads the mean of."""
     return SENTENCE_POOLING if target == "sentence_consistency" else POOLING
 
 
@@ -37,15 +37,15 @@ class ProbeMismatch(ModelNotLoaded):
 
 @dataclass(frozen=True, slots=True)
 class Card(Exact):
-    """Everything that tells whether, and how far, a probe may be trusted.
+    """The facts by which a probe may be trusted, and how far.
 
     Attributes:
-        target: what it predicts: the consistency itself, of an answer or of one of its sentences,
+        target: its prediction: the consistency itself, of an answer or of one of its sentences,
             or whether semantic entropy is above `split`.
         model_id, revision, dtype: of the language model whose states it reads.
         layer: k, under `convention`.
         dimension: d of the hidden states.
-        token_features: what it reads of the answer's tokens beside them, of `TOKEN_FEATURES`.
+        token_features: features of the answer's tokens beside them, of `TOKEN_FEATURES`.
         training_set: name of the prompts.
         sizes: answers in training, validation, and the third split that nothing chose by.
         tasks: of the prompts.
@@ -142,7 +142,7 @@ def check_model(card: Card, model_id: str, revision: str | None) -> None:
 
 
 def _check(card: Card, name: str, value: object) -> None:
-    if (found := getattr(card, name)) != value:
+    if (actual := getattr(card, name)) != value:
         raise ProbeMismatch(
-            f"the probe's {name} is {found!r}, this model's {value!r}: train a probe for it"
+            f"the probe's {name} is {actual!r}, this model's {value!r}: train a probe for it"
         )

@@ -1,4 +1,4 @@
-"""How far features lie from a training set: a Gaussian with a low-rank precision, in numpy."""
+"""Distance of features from a training set: a Gaussian with a low-rank precision, in numpy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -46,5 +46,5 @@ class Distance:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Of its fields by name, in float32."""
-        return cls(*(arrays[one.name].astype(np.float64) for one in fields(cls)))
+        """A distance from arrays of its fields, by name, in float32."""
+        return cls(*(arrays[field.name].astype(np.float64) for field in fields(cls)))

@@ -1,4 +1,4 @@
-"""Which prompts a calibration had: how far another prompt lies from them, in numpy."""
+"""The prompts of a calibration, and another prompt's distance from them, in numpy."""
 
 import hashlib
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class PromptDomain:
         return min(float(kind.percentile(state[None])[0]) for kind in self.kinds)
 
     def is_foreign(self, state: Array) -> bool:
-        """Whether a state (d,) lies beyond the 99th percentile of every kind; NaN does."""
+        """True where a state (d,) lies beyond the 99th percentile of every kind; NaN does."""
         return not 0 <= self.percentile(state) <= DOMAIN_PERCENTILE
 
     @classmethod
@@ -62,15 +62,15 @@ class PromptDomain:
             with np.load(BytesIO(content)) as file:
                 arrays = dict(file)
             generator, layer = str(arrays.pop("generator")), int(arrays.pop("layer"))
-            if (found := int(arrays.pop("format"))) != FORMAT:
-                raise ValueError(f"format {found}, not {FORMAT}")
+            if (version := int(arrays.pop("format"))) != FORMAT:
+                raise ValueError(f"format {version}, not {FORMAT}")
             kinds: dict[str, dict[str, Array]] = {}
             for name, array in arrays.items():
-                number, _, what = name.partition(".")
-                kinds.setdefault(number, {})[what] = array
+                number, _, field = name.partition(".")
+                kinds.setdefault(number, {})[field] = array
             if not kinds:
                 raise ValueError("no kinds")
-            distances = tuple(Distance.from_arrays(one) for one in kinds.values())
+            distances = tuple(map(Distance.from_arrays, kinds.values()))
             return cls(generator, layer, distances, sha256)
         except (OSError, EOFError, ValueError, TypeError, LookupError, BadZipFile) as error:
             raise BadDomain(f"{path.name} holds no prompts of a calibration: {error}") from error

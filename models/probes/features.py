@@ -1,4 +1,4 @@
-"""What a probe reads: the mean hidden state of a layer, and numbers of the answer's own tokens."""
+"""Features of a probe: the mean hidden state of a layer, and numbers of the answer's tokens."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from models.records import Array
 TokenFeature = Literal["sp", "mte", "log_length"]
 TOKEN_FEATURES: tuple[TokenFeature, ...] = get_args(TokenFeature)
 
-# What the numbers are computed from.
+# The statistics that the numbers are computed from.
 STATISTICS_READ = frozenset({"answer_token_logprobs", "answer_token_entropies"})
 
 

@@ -55,5 +55,5 @@ class ProbeNetwork(nn.Module):
 
     @property
     def is_plain_regression(self) -> bool:
-        """Whether the output is the prediction itself, without a sigmoid."""
+        """True where the output is the prediction itself, without a sigmoid."""
         return self.architecture == "paper" and self.target != "semantic_entropy"

@@ -1,4 +1,4 @@
-"""A trained probe: its folder, and what it says of an answer."""
+"""A trained probe: its folder, and its predictions for answers."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the generation worker knows of a probe, and what a deployment says about its probes.
+"""The protocol of a probe, as the generation worker knows it, and the settings of probes.
 
 No torch here.
 """
@@ -33,7 +33,7 @@ class Probe(Protocol):
 
     @property
     def card(self) -> Card:
-        """What it is and what it was trained on."""
+        """The description of the probe and of its training."""
 
     def read(self, features: Array) -> Sequence[ProbeReading]:
         """One reading a row.

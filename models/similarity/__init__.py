@@ -19,17 +19,17 @@ NLI_MODELS: dict[str, str] = {
 OVER_NLI = ("nli", "align")
 ENTAILMENT = "models.similarity.nli:EntailmentModel"
 
-# The language model itself is asked (`app.scoring.model_comparer`).
+# The language model itself compares (`app.scoring.model_comparer`).
 BY_MODEL = "llm"
 
 # Those that cost no weights and so are always there.
 ALWAYS_LOADED = ("rouge_l", "jaccard", "added")
-# Whose checkpoint `SimilarityConfig.model` names.
+# Functions whose checkpoint `SimilarityConfig.model` names.
 LEARNED = ("cross_encoder", "embedding")
 
 
 def reads_added(name: str, compare: str) -> bool:
-    """Whether texts are cut to what they add to their question before they are compared.
+    """True where texts are cut to what they add to their question before they are compared.
 
     Args:
         name: of the similarity function.

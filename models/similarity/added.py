@@ -1,4 +1,4 @@
-"""Pure: what an answer adds to its question, which is what tells answers to one question apart.
+"""Pure: what an answer adds to its question, by which answers to one question differ.
 
 Sentences about one subject are alike whatever they say of it.
 """
@@ -42,7 +42,7 @@ _NOT = Item("not", ("not",))
 # Between what one may choose from, and in front of what is not chosen.
 _OR = listed("or oder ou o или eller lub")
 _REFUSES = listed("than als not nicht pas no non não не")
-# What says how the numbers beside it are related.
+# Relations between the numbers beside them.
 _OF_NUMBERS = listed("to bis a à al até or oder ou o of von de di by in")
 # A question at the end of a prompt that wants a yes or a no, and denies nothing itself.
 _WANTS_YES_OR_NO = re.compile(
@@ -73,8 +73,8 @@ _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What answers share with their question.
+class QuestionWords:
+    """The words of a question that its answers may repeat.
 
     Attributes:
         words: of the question.
@@ -87,10 +87,10 @@ class Asked:
     to_affirm: tuple[str, ...] = ()
 
 
-def asked_in(question: str) -> Asked:
+def question_words(question: str) -> QuestionWords:
     """The words of a question, and those among which it lets one choose.
 
-    >>> sorted(asked_in("Which is longer, the Nile or the Amazon?").offered)
+    >>> sorted(question_words("Which is longer, the Nile or the Amazon?").offered)
     ['amazon', 'nile']
     """
     offered = set[str]()
@@ -99,42 +99,39 @@ def asked_in(question: str) -> Asked:
         if item.word in _OR:
             offered |= {*_keys(before), *_keys(behind)}
     to_affirm: tuple[str, ...] = ()
-    found = _WANTS_YES_OR_NO.search(question[-_LONGEST:])
-    if found and _OR.isdisjoint(found[1].split()):
-        to_affirm = tuple(chain.from_iterable(map(_keys, read(found[1]))))
-    return Asked(word_set(question), frozenset(offered), to_affirm)
+    match = _WANTS_YES_OR_NO.search(question[-_LONGEST:])
+    if match and _OR.isdisjoint(match[1].split()):
+        to_affirm = tuple(chain.from_iterable(map(_keys, read(match[1]))))
+    return QuestionWords(word_set(question), frozenset(offered), to_affirm)
 
 
-def added(text: str, asked: Asked) -> str:
-    """What a text says beyond its question: its words without those, and without function words.
+def added(text: str, question: QuestionWords) -> str:
+    """The words of a text without those of its question, and without function words.
 
-    A text that adds nothing is what it says beside function words, or where that is nothing either,
-    whole. Numbers always stay, names that are spelled as a function word, and what is chosen of
-    what the question offers: "the Nile" and not the Amazon.
+    A text that adds nothing becomes its words without function words, or where there are none,
+    stays whole. Numbers always stay, names that are spelled as a function word, and the choice
+    among what the question offers: "the Nile" and not the Amazon.
 
-    Args:
-        text: an answer.
-        asked: of its question.
-
-    >>> added("The capital of Peru is Lima.", asked_in("What is the capital of Peru?"))
+    >>> added("The capital of Peru is Lima.", question_words("What is the capital of Peru?"))
     'Lima'
-    >>> [added(text, asked_in("Is it safe?")) for text in ("It is safe.", "It isn't.", "Yes!")]
+    >>> question = question_words("Is it safe?")
+    >>> [added(text, question) for text in ("It is safe.", "It isn't.", "Yes!")]
     ['yes', 'no', 'yes']
     """
-    every, said = read(text), dict[int, Item]()
+    every, telling = read(text), dict[int, Item]()
     for i, item in enumerate(every):
         if item.word == "cannot" or item.word.endswith("n't"):
-            said[i] = _NOT  # the verb before it says nothing
+            telling[i] = _NOT  # the verb before it says nothing
         elif not _says_nothing(item) or _is_telling(every, i, text):
-            said[i] = item
+            telling[i] = item
     new, refused = dict[int, Item](), list[int]()  # "than", "not", which may go with the next word
     not_chosen = set[str]()
-    for i, item in said.items():
+    for i, item in telling.items():
         keys = frozenset(_keys(item))
-        if any(map(str.isdigit, item.text)) or asked.words.isdisjoint(keys):
+        if any(map(str.isdigit, item.text)) or question.words.isdisjoint(keys):
             new[i] = item
-        elif not asked.offered.isdisjoint(keys):
-            if refused and all(_says_nothing(one) for one in every[refused[-1] + 1 : i]):
+        elif not question.offered.isdisjoint(keys):
+            if refused and all(_says_nothing(between) for between in every[refused[-1] + 1 : i]):
                 new.pop(refused[-1], None)
                 not_chosen |= keys
             else:
@@ -142,26 +139,26 @@ def added(text: str, asked: Asked) -> str:
         if item.word in _REFUSES:
             refused.append(i)
     chosen = {i: item for i, item in new.items() if not_chosen.isdisjoint(_keys(item))}
-    if any(not asked.offered.isdisjoint(_keys(item)) for item in chosen.values()):
+    if any(not question.offered.isdisjoint(_keys(item)) for item in chosen.values()):
         new = chosen  # "Both are large, but Saturn is smaller than Jupiter."
-    return _yes_or_no(every, said, asked) or _text(new) or _text(said) or text
+    return _yes_or_no(every, telling, question) or _text(new) or _text(telling) or text
 
 
-def _yes_or_no(every: Sequence[Item], said: Mapping[int, Item], asked: Asked) -> str:
-    """What a text says that adds no more to such a question; "" of another text.
+def _yes_or_no(every: Sequence[Item], telling: Mapping[int, Item], question: QuestionWords) -> str:
+    """A text's "yes" or "no" where it adds no more to such a question; "" of another text.
 
     It repeats the question in its order: "Is Rome larger than Paris?" is not affirmed by "Paris is
     larger than Rome."
     """
-    told = {item.word for item in (*every, *said.values())} & (_YES | _NO)
-    repeated = [item for item in said.values() if item.word not in told]
-    if not asked.to_affirm or not (told or repeated):
+    verdicts = {item.word for item in (*every, *telling.values())} & (_YES | _NO)
+    repeated = [item for item in telling.values() if item.word not in verdicts]
+    if not question.to_affirm or not (verdicts or repeated):
         return ""
-    following = iter(asked.to_affirm)
+    following = iter(question.to_affirm)
     for item in repeated:
         if not any(key in following for key in _keys(item)):
             return ""
-    return "no" if told & _NO else "yes"
+    return "no" if verdicts & _NO else "yes"
 
 
 def _says_nothing(item: Item) -> bool:
@@ -180,9 +177,9 @@ def _text(items: Mapping[int, Item]) -> str:
 
 
 def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
-    """Whether a function word is a name ("The Who", "Vitamin A"), or part of a formula."""
+    """True where a function word is a name ("The Who", "Vitamin A"), or part of a formula."""
     item, before, behind = every[i], every[i - 1] if i else _NOT, every[i + 1 : i + 2]
-    if item.word == "by" and i > 2 and every[i - 2].word in PASSIVE:  # tells who did it to whom
+    if item.word == "by" and i > 2 and every[i - 2].word in PASSIVE:  # shows who did it to whom
         return True
     if before.numbers and behind and behind[0].numbers:
         return item.word in _OF_NUMBERS
@@ -209,8 +206,8 @@ def containment(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / min(len(a), len(b))
 
 
-def share_said(statement: frozenset[str], text: frozenset[str]) -> float:
-    """Share of a statement's words that a text has, too; of none, whether it has none."""
+def share_contained(statement: frozenset[str], text: frozenset[str]) -> float:
+    """Share of a statement's words that a text has, too; of none, 1 where it has none."""
     if not statement:
         return float(not text)
     return len(statement & text) / len(statement)
@@ -227,7 +224,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def _keys(item: Item) -> Iterator[str]:
-    """What an item is compared by; a number by its value and, where it has a unit, as measured."""
+    """The keys of an item that others are compared by; of a number its value in base units."""
     sign = item.frame[0] if item.frame[0] in PREFIXES else ""
     if set(item.frame) - {sign} == set(NUMBER):
         for number in item.numbers:

@@ -35,7 +35,7 @@ def cells(pairs: Sequence[Pair]) -> dict[Pair, Grid]:
 
 
 def num_cells(pairs: Sequence[Pair]) -> int:
-    """How many cells the pairs have together."""
+    """The number of cells of all pairs."""
     chunked, split = _parts(pairs)
     return sum(len(chunked[context]) * len(split[claim]) for context, claim in pairs)
 

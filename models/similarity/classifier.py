@@ -106,7 +106,7 @@ class PairClassifier:
         return inputs
 
     def _read(self, texts: list[str]) -> list[tuple[list[int], int]]:
-        """Of each text the tokens, as many as the model can read, and how many there are."""
+        """The tokens of each text, as many as the model can read, and their full number."""
         encoded = self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         return [(self._cut(ids, self._budget), len(ids)) for ids in encoded]
 
@@ -123,7 +123,7 @@ def forward_passes(
     max_tokens: float = math.inf,
     max_rows: int = _FORWARD_PAIRS,
 ) -> Iterator[list[int]]:
-    """Which rows go through the model together: such of like length, the shortest first.
+    """The rows of each forward pass: such of like length, the shortest first.
 
     Args:
         num_tokens: of each row.
@@ -164,7 +164,7 @@ def cut_longest_first(num_a: int, num_b: int, budget: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What a tokenizer puts around the two texts of a pair.
+    """The special tokens around the two texts of a pair.
 
     Attributes:
         special: ids before the first text, between the two, and behind the second.
@@ -197,11 +197,11 @@ def _frame_of(tokenizer: Any) -> _Frame:
     a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b"))
     encoded = tokenizer("a", "b", return_special_tokens_mask=True)
     mask = encoded["special_tokens_mask"]
-    is_own = np.equal(mask, 0)
-    if list(compress(encoded["input_ids"], is_own)) != a + b:
+    is_of_text = np.equal(mask, 0)
+    if list(compress(encoded["input_ids"], is_of_text)) != a + b:
         raise ValueError("the tokenizer changes texts when it joins them in a pair")
-    own = np.flatnonzero(is_own).tolist()
-    starts = own[0], own[len(a)]
+    text_columns = np.flatnonzero(is_of_text).tolist()
+    starts = text_columns[0], text_columns[len(a)]
 
     def around(column: list[int]) -> tuple[list[int], list[int], list[int]]:
         first, second = starts

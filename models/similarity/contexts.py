@@ -1,4 +1,4 @@
-"""How much of a context fits in front of a text, by a tokenizer."""
+"""The part of a context that fits in front of a text, by a tokenizer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,20 +27,20 @@ def fit_contexts(tokenizer: Any, texts: Sequence[ContextAndText], max_tokens: in
     of_texts = token_offsets(tokenizer, [text for _, text in texts])
     fitted = []
     for context, of_text in zip(contexts, of_texts, strict=True):
-        own = offsets[context]
+        of_context = offsets[context]
         # Two more tokens stay free: where texts are joined, a blank may cost one and a merge
         # undone another.
         budget = max_tokens - len(of_text) - 2
         if budget <= 0:
             context = ""
-        elif len(own) > budget:
-            context = context[own[-budget][0] :]
+        elif len(of_context) > budget:
+            context = context[of_context[-budget][0] :]
         fitted.append(context)
     return fitted
 
 
 def token_offsets(tokenizer: Any, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-    """Of each text where its tokens begin and end, in characters."""
+    """The first and last characters of the tokens of each text, as spans."""
     if not texts:
         return []
     encoded = tokenizer(

@@ -31,12 +31,8 @@ class EmbeddingModel:
 
     Each distinct text of a call is read once, however many pairs it is in.
 
-    Args:
-        encoder: a `SentenceTransformer`.
-        model_id, revision: see `PairModel`.
-
     Raises:
-        ModelNotLoaded: its vectors tell no texts apart.
+        ModelNotLoaded: its vectors distinguish no texts.
     """
 
     labels: tuple[str, ...] = ("similarity",)
@@ -86,14 +82,14 @@ class EmbeddingModel:
         return fit_contexts(self._tokenizer, texts, self._budget)
 
     def _vectors(self, texts: Sequence[str]) -> Array:
-        """Of each text (N, d)."""
+        """The vector of each text, (N, d)."""
         try:
-            found = self._encoder.encode(
+            vectors = self._encoder.encode(
                 list(texts), batch_size=_FORWARD_TEXTS, show_progress_bar=False
             )
         except torch.AcceleratorError as error:
             raise ModelLost(type(error).__name__) from error
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(vectors, dtype=np.float64)
 
 
 _: type[PairModel] = EmbeddingModel  # mypy holds the class to its protocol

@@ -60,15 +60,15 @@ class LeanEncoder:
         for layer, weight, bias in self._layers:
             attended = []
             made = F.linear(states, weight, bias).split_with_sizes(sizes)
-            for shape, own in zip(shapes, made, strict=True):
-                by_head = own.view(*shape, 3, self._num_heads, -1).permute(2, 0, 3, 1, 4)
+            for shape, group in zip(shapes, made, strict=True):
+                by_head = group.view(*shape, 3, self._num_heads, -1).permute(2, 0, 3, 1, 4)
                 queries, keys, values = by_head
                 read = F.scaled_dot_product_attention(queries, keys, values, mask)
-                attended.append(read.transpose(1, 2).reshape(len(own), -1))
+                attended.append(read.transpose(1, 2).reshape(len(group), -1))
             states = _behind(layer, states, torch.cat(attended))
         by_row = []
-        for shape, own in zip(shapes, states.split_with_sizes(sizes), strict=True):
-            by_row.append(own.view(*shape, -1))
+        for shape, group in zip(shapes, states.split_with_sizes(sizes), strict=True):
+            by_row.append(group.view(*shape, -1))
         logits: Tensor = self._classify(self._pool(self._firsts(by_row, mask)[:, None]))
         return logits
 
@@ -83,32 +83,34 @@ class LeanEncoder:
             groups: (rows, width, d) each.
             mask: as of attention; None for none.
         """
-        own = self._last.attention.self
+        attention = self._last.attention.self
         firsts = torch.cat([states[:, 0] for states in groups])
         rows, width = firsts.shape
         by_head = self._num_heads, width // self._num_heads, width
-        queries = own.query(firsts).view(rows, *by_head[:2]).transpose(0, 1)
-        asked = torch.bmm(queries, own.key.weight.view(by_head)).transpose(0, 1)
+        queries = attention.query(firsts).view(rows, *by_head[:2]).transpose(0, 1)
+        key_queries = torch.bmm(queries, attention.key.weight.view(by_head)).transpose(0, 1)
         means, scale = [], by_head[1] ** -0.5
-        by_group = asked.split_with_sizes(list(map(len, groups)))
-        for states, ask in zip(groups, by_group, strict=True):
+        by_group = key_queries.split_with_sizes(list(map(len, groups)))
+        for states, query in zip(groups, by_group, strict=True):
             every = states[:, None]
             means.append(
-                F.scaled_dot_product_attention(ask[:, None], every, every, mask, scale=scale)
+                F.scaled_dot_product_attention(query[:, None], every, every, mask, scale=scale)
             )
         mean = torch.cat(means)[:, 0].transpose(0, 1)
-        values = torch.bmm(mean, own.value.weight.view(by_head).mT)
-        attended = values.transpose(0, 1).reshape(firsts.shape) + own.value.bias
+        values = torch.bmm(mean, attention.value.weight.view(by_head).mT)
+        attended = values.transpose(0, 1).reshape(firsts.shape) + attention.value.bias
         return _behind(self._last, firsts, attended)
 
 
 def _joined(attention: Any) -> tuple[Tensor, Tensor]:
     """Weight (3d, d) and bias (3d,) of queries, keys and values, whose own become parts of them."""
     products = attention.query, attention.key, attention.value
-    weight = torch.cat([one.weight.detach() for one in products])
-    bias = torch.cat([one.bias.detach() for one in products])
-    for one, own_weight, own_bias in zip(products, weight.chunk(3), bias.chunk(3), strict=True):
-        one.weight, one.bias = nn.Parameter(own_weight, False), nn.Parameter(own_bias, False)
+    weight = torch.cat([product.weight.detach() for product in products])
+    bias = torch.cat([product.bias.detach() for product in products])
+    parts = zip(products, weight.chunk(3), bias.chunk(3), strict=True)
+    for product, part_weight, part_bias in parts:
+        product.weight = nn.Parameter(part_weight, False)
+        product.bias = nn.Parameter(part_bias, False)
     return weight, bias
 
 
@@ -131,7 +133,7 @@ def _behind(layer: Any, states: Tensor, attended: Tensor) -> Tensor:
 
 
 def is_bert_like(model: Any) -> bool:
-    """Whether `LeanEncoder` knows the model: its layers and its attention."""
+    """True where `LeanEncoder` knows the model: its layers and its attention."""
     return (
         is_one_of(model, _KNOWN)
         and model.config._attn_implementation == "sdpa"

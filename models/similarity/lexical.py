@@ -27,12 +27,12 @@ def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
 class LexicalModel:
     """A similarity function of the words of two texts as a pair model.
 
-    The words of a text are found once a call, however many pairs it is in: stems cost more than
+    The words of a text are made once a call, however many pairs it is in: stems cost more than
     what follows.
 
     Args:
         name: of the function.
-        words_of: what the function reads of a text.
+        words_of: the words of a text that the function compares.
         function: similarity of what was read of two texts.
     """
 
@@ -65,9 +65,9 @@ class LexicalModel:
 
 # F1 of the longest common subsequence of word stems (Lin 2004).
 ROUGE_L = LexicalModel("rouge_l", word_stems, rouge_l_f)
-# Of the lower-cased words between blanks.
+# Over the lower-cased words between blanks.
 JACCARD = LexicalModel("jaccard", lambda text: frozenset(text.lower().split()), jaccard)
-# Of the words that texts have; its rules cut them to what they add.
+# Over the words that texts have; its rules cut them to what they add.
 ADDED = LexicalModel("added", word_set, containment)
 
 _: type[PairModel] = LexicalModel  # mypy holds the class to its protocol

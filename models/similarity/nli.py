@@ -106,7 +106,7 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
     Checkpoints disagree on the order.
 
     Raises:
-        ValueError: the names do not tell which is which.
+        ValueError: the names do not show which is which.
 
     >>> label_columns({0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"})
     [2, 1, 0]

@@ -21,7 +21,7 @@ class Number:
         dimension: of its unit; "" for one without.
         factor: of the unit, in the base unit of its dimension.
         zero: of the unit, in the base unit.
-        step: what its last written digit counts; 0 of a number in words.
+        step: the value of a unit of its last written digit; 0 of a number in words.
     """
 
     values: tuple[Fraction, ...]
@@ -31,43 +31,43 @@ class Number:
     step: Fraction = field(default=Fraction(), compare=False)
 
     def may_be(self, other: "Number") -> bool:
-        """Whether both can mean one value; one without a unit may have that of the other."""
-        ours, theirs = self.values, other.values
+        """True where both can mean one value; one without a unit may have that of the other."""
+        ours, others = self.values, other.values
         if self.dimension and other.dimension:
             if self.dimension != other.dimension:
                 return False
-            ours, theirs = self.in_base_unit(), other.in_base_unit()
+            ours, others = self.in_base_unit(), other.in_base_unit()
         elif "share" in (self.dimension, other.dimension):  # 75 and .75 may be 75 %
-            ours, theirs = ((*one.values, *one.in_base_unit()) for one in (self, other))
+            ours, others = ((*number.values, *number.in_base_unit()) for number in (self, other))
         elif "clock" in (self.dimension, other.dimension):  # "at 5" may be 5 pm
-            ours, theirs = (tuple(hour % 12 for hour in one) for one in (ours, theirs))
+            ours, others = (tuple(hour % 12 for hour in values) for values in (ours, others))
         elif "decade" in (self.dimension, other.dimension):  # 1975 is in the 1970s
-            ours, theirs = (tuple(year - year % 10 for year in one) for one in (ours, theirs))
-        return not set(ours).isdisjoint(theirs) or self._is_rounded(other)
+            ours, others = (tuple(year - year % 10 for year in values) for values in (ours, others))
+        return not set(ours).isdisjoint(others) or self._is_rounded(other)
 
     def is_written(self, other: "Number") -> bool:
-        """Whether both can mean one value in one unit, which one of them may leave out."""
+        """True where both can mean one value in one unit, which one of them may leave out."""
         is_one_unit = (self.factor, self.zero) == (other.factor, other.zero)
         return (is_one_unit or "" in (self.dimension, other.dimension)) and self.may_be(other)
 
     def is_same(self, other: "Number") -> bool:
-        """Whether both mean one value, read in the usual way, in one dimension."""
-        ours, theirs = self.in_base_unit()[0], other.in_base_unit()[0]
+        """True where both mean one value, read in the usual way, in one dimension."""
+        ours, others = self.in_base_unit()[0], other.in_base_unit()[0]
         if self.dimension != other.dimension:
             return False
-        return ours == theirs or self._is_rounded(other)
+        return ours == others or self._is_rounded(other)
 
     def _is_rounded(self, other: "Number") -> bool:
-        """Whether one is the other, rounded to three digits or more: 8,848.86 and 8,849."""
+        """True where one is the other, rounded to three digits or more: 8,848.86 and 8,849."""
         if self.dimension != other.dimension:
             return False
-        for one, exact in ((self, other), (other, self)):
-            written = one.values[0]
-            for value in exact.values if one.step else ():
-                if one.factor is not exact.factor:  # of another unit
-                    value = (exact.factor * value + exact.zero - one.zero) / one.factor
-                if _are_near(value, written) and abs(value - written) < one.step / 2:
-                    return len(str(abs(written) / one.step).rstrip("0")) >= _LEAST_ROUNDED
+        for rounded, exact in ((self, other), (other, self)):
+            written = rounded.values[0]
+            for value in exact.values if rounded.step else ():
+                if rounded.factor is not exact.factor:  # of another unit
+                    value = (exact.factor * value + exact.zero - rounded.zero) / rounded.factor
+                if _are_near(value, written) and abs(value - written) < rounded.step / 2:
+                    return len(str(abs(written) / rounded.step).rstrip("0")) >= _LEAST_ROUNDED
         return False
 
     def in_base_unit(self) -> tuple[Fraction, ...]:
@@ -219,14 +219,14 @@ def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
 
 
 def scales_of(word: str, number: Number) -> tuple[int | Fraction, ...]:
-    """What a word behind a number multiplies it by, in the usual order; empty if by nothing."""
+    """The factors that a word behind a number may mean, in the usual order; empty if none."""
     if word.casefold() in _SINGULAR and number.values != (Fraction(1),):
         return ()
     return _SCALES.get(word) or _SCALES.get(word.casefold(), ())
 
 
 def _is_scale(article: str, word: str) -> bool:
-    """Whether it scales "a": "a third" is mostly one more, where "one third" is a part."""
+    """True where it scales "a": "a third" is mostly one more, where "one third" is a part."""
     return word in _SCALES and (_SCALES[word][0] > 1 or article != "a")
 
 

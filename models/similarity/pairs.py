@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from models.records import Array, Pair
-from models.similarity.added import Asked, added, asked_in
+from models.similarity.added import QuestionWords, added, question_words
 from models.similarity.sameness import (
     MAX_CHARACTERS,
     Reading,
@@ -17,7 +17,7 @@ from models.similarity.sameness import (
     relation_of_words,
 )
 
-# What a pair scores on each label that is known without a model; where one text is empty, 0 on all.
+# Scores of a pair known without a model, on each label; where one text is empty, 0 on all.
 _KNOWN = {
     "same": {"similarity": 1.0, "entailment": 1.0, "neutral": 0.0, "contradiction": 0.0},
     "different": {"similarity": 0.0, "entailment": 0.0, "neutral": 0.0, "contradiction": 1.0},
@@ -27,14 +27,13 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class PairRules:
-    """Which pairs are known without a model.
+    """Rules by which some pairs are known without a model.
 
     Attributes:
-        strip: `SimilarityConfig.strip`.
-        exact_match: `SimilarityConfig.exact_match`; without it no pair is known.
+        strip, exact_match: as of `SimilarityConfig`; without the latter no pair is known.
         cuts: whether only what texts add to their question is compared.
-        question: that the texts answer, whose numbers tell no answers apart; "" without one.
-        has_facts: whether `models.similarity.sameness` is asked as well.
+        question: that the texts answer, whose numbers distinguish no answers; "" without one.
+        has_facts: whether `models.similarity.sameness` is applied as well.
     """
 
     strip: bool = True
@@ -47,11 +46,11 @@ class PairRules:
     )
     _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     _wholes: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)
-    _asked: dict[str, Asked] = field(default_factory=dict, compare=False, repr=False)
+    _questions: dict[str, QuestionWords] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def identity(self) -> tuple[bool | str, ...]:
-        """What of them decides the scores of answers, of whatever question."""
+        """The part of the rules that decides scores of answers, of whatever question."""
         return self.strip, self.exact_match, *(["added"] if self.cuts else [])
 
     def of_question(self, question: str) -> "PairRules":
@@ -77,19 +76,19 @@ class PairRules:
         if not self.cuts:
             return self.normalise(text)
         if text not in self._compared:
-            if self.question not in self._asked:
-                self._asked[self.question] = asked_in(self.question)
-            self._compared[text] = added(text, self._asked[self.question])
+            if self.question not in self._questions:
+                self._questions[self.question] = question_words(self.question)
+            self._compared[text] = added(text, self._questions[self.question])
             if len(text) <= MAX_CHARACTERS:
                 self._wholes.setdefault(self._compared[text], set()).add(text)
         return self._compared[text]
 
     def is_known(self, a: str, b: str) -> bool:
-        """Whether the score of two normalised texts is known."""
+        """True where the score of two normalised texts is known."""
         return self.value(a, b, "similarity") is not None
 
     def value(self, a: str, b: str, label: str) -> float | None:
-        """Score of two normalised texts where it is known: they are equal, or a rule tells it."""
+        """Score of two normalised texts where it is known: they are equal, or a rule gives it."""
         if not self.exact_match:
             return None
         if a == b:
@@ -108,10 +107,10 @@ class PairRules:
         cut_a, cut_b = (self._reading(text, is_whole=False) for text in (a, b))
         if related := relation(cut_a, cut_b, known):
             return related
-        # Whole texts tell who beat whom. Where several were cut to one and disagree, none counts.
+        # Whole texts show who beat whom. Where several were cut to one and disagree, none counts.
         wholes = [map(self._reading, self._wholes.get(text, ())) for text in (a, b)]
-        told = {relation_of_words(*pair) for pair in product(*wholes)} - {None}
-        return told.pop() if len(told) == 1 else None
+        relations = {relation_of_words(*pair) for pair in product(*wholes)} - {None}
+        return relations.pop() if len(relations) == 1 else None
 
     def _reading(self, text: str, *, is_whole: bool = True) -> Reading:
         if (text, is_whole) not in self._readings:
@@ -121,7 +120,7 @@ class PairRules:
 
 @dataclass(frozen=True, slots=True)
 class PairTable:
-    """Scores of the pairs that a model was asked for; the rules fill in the rest.
+    """Scores of the pairs that a model compared; the rules fill in the rest.
 
     Attributes:
         labels: names of the K values of a pair.
@@ -141,11 +140,11 @@ class PairTable:
 
     def values(self, pairs: Iterable[Pair], label: str) -> list[float]:
         """Scores of ordered pairs of normalised texts on one label."""
-        column, found = self.labels.index(label), []
+        column, scores = self.labels.index(label), []
         for a, b in pairs:
             known = self.rules.value(a, b, label)
-            found.append(self.scores[a, b][column] if known is None else known)
-        return found
+            scores.append(self.scores[a, b][column] if known is None else known)
+        return scores
 
     def both_directions(self, a: str, b: str, label: str) -> float:
         """Mean over the two orders of the pair."""

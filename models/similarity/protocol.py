@@ -12,16 +12,16 @@ from annotated_types import Ge
 from models.records import Pair, PairScores
 
 Dtype = Literal["float32", "bfloat16", "float16"]
-# What a text is read after, and the text.
+# A context, and the text that is read after it.
 ContextAndText = tuple[str, str]
-# What settings call the pair models that ship with the project, and what these are called.
+# The name of the pair models that ship with the project in settings, and their labels.
 EMBEDDED = "embedded"
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarityConfig:
-    """What a deployment says about similarity.
+    """Settings of similarity.
 
     Attributes:
         name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where
@@ -52,7 +52,7 @@ class SimilarityConfig:
 
 @dataclass(frozen=True, slots=True)
 class NliConfig:
-    """What a deployment says about its natural language inference model.
+    """Settings of the natural language inference model.
 
     Attributes:
         name: key of `models.similarity.NLI_MODELS`.

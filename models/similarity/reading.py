@@ -12,7 +12,16 @@ from functools import lru_cache
 
 from models.similarity.numbers import FIRST_WORDS, MONTH_OF, Number, in_words, listed, scales_of
 from models.similarity.spelled import in_digits
-from models.similarity.units import DEGREES, PER, POWERS, Unit, energy_of, raised, speed_of, unit_of
+from models.similarity.units import (
+    DEGREES,
+    PER,
+    POWERS,
+    Measure,
+    energy_of,
+    raised,
+    speed_of,
+    unit_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +46,13 @@ class Item:
 
 
 NUMBER = ("#",)
-# Of one letter behind a name or what is counted by them; that "I" is one may show what follows it.
+# Words that Roman numerals of one letter follow; what follows an "I" may show that it is one.
 COUNTED = listed("type class phase stage grade level part book chapter section act factor war")
 _ROMANS = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX XXI"
-_ROMAN = {one: number for number, one in enumerate(_ROMANS.split(), 1)}
+_ROMAN = {numeral: number for number, numeral in enumerate(_ROMANS.split(), 1)}
 _BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
 _MINUS = frozenset(("minus", "moins", "menos", "meno"))
-# Of a number; Python reads no more of them than some thousands.
+# Bound of a number's digits; Python reads no more of them than some thousands.
 _MAX_DIGITS = 400
 # Characters of a text whose items are remembered for a while.
 _LONGEST_REMEMBERED = 2_000
@@ -123,14 +132,14 @@ _GREEK = re.compile(
 _SOME_NUMBER = r"\s*[-\u2212]?\d+(?:\.\d+)?\s*"
 _GROUPED = r"\d{1,3},\d{3}\W"
 _TUPLE = re.compile(rf"(?<=[(\[{{])(?!{_GROUPED})(?:{_SOME_NUMBER}[,;])+{_SOME_NUMBER}(?=[)\]}}])")
-# What a sign stands between; brackets and marks may be around it.
+# Ends of the terms that a sign stands between; brackets and marks may be around it.
 _ENDS, _BEGINS = re.compile(r"[\w)\]}%][\"'`*]*\s?\Z"), re.compile(r"\s?[\"'`*]*[\w(\[{\u221a-]")
-# What may stand beside a minus sign between blanks: a number, a letter, or both.
+# Terms beside a minus sign between blanks: a number, a letter, or both.
 _TERM_BEFORE, _TERM_BEHIND = re.compile(r"(?<!\w)\d*[^\W\d_]?\Z"), re.compile(r"\d*[^\W\d_]?(?!\w)")
 
 
 def read(text: str) -> tuple[Item, ...]:
-    """What a text says, in its order.
+    """The items of a text, in its order.
 
     >>> [item.text for item in read("Take 15mg of C++ -- twenty one times, 東京.")]
     ['Take', '15 mg', 'of', 'C++', 'twenty one', 'times', '東京']
@@ -187,7 +196,7 @@ def with_joined_initials(text: str) -> str:
 
 
 def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
-    """What one match says; nothing for marks between words."""
+    """The items of one match; none for marks between words."""
     match match.lastgroup, match[0]:
         case "word", word:
             return [_word(word, match, before)]
@@ -220,7 +229,7 @@ def _word(word: str, match: re.Match[str], before: Sequence[Item]) -> Item:
 
 def _with_digits(word: str) -> Item:
     lower = word.casefold().replace("\u2019", "'").replace("° ", "°")
-    numbers = tuple(Number((_exact(one),)) for one in re.findall(r"\d+", lower))
+    numbers = tuple(Number((_exact(digits),)) for digits in re.findall(r"\d+", lower))
     return Item(word, (re.sub(r"\d+", "#", lower),), numbers)
 
 
@@ -245,7 +254,7 @@ def _pairs(run: str) -> Iterator[str]:
 
 
 def _is_telling(sign: str, match: re.Match[str]) -> bool:
-    """Whether a sign says something where it stands: between terms, or before what it changes."""
+    """True where a sign has a meaning: between terms, or before what it changes."""
     if sign not in SIGNS:
         return False
     before = match.string[max(0, match.start() - 16) : match.start()]
@@ -264,7 +273,7 @@ def _is_telling(sign: str, match: re.Match[str]) -> bool:
 
 
 def _is_numeral(word: str, before: Item, behind: str) -> bool:
-    """Whether Roman digits are a number: "Louis V", "type I diabetes", and not "Yes I do"."""
+    """True where Roman digits are a number: "Louis V", "type I diabetes", and not "Yes I do"."""
     if len(word) > 1 or before.word in COUNTED:
         return True
     is_name = bool(before.word) and before.text[0].isupper()
@@ -335,7 +344,7 @@ def _joined(items: Sequence[Item]) -> Iterator[Item]:
             value, behind = in_words(words, i + 1)
             i += 1
             if value is not None and value < min(scales):
-                values, i = [one + value for one in values], behind
+                values, i = [larger + value for larger in values], behind
             number = replace(number, values=tuple(values), step=number.step * scales[0])
         unit, behind = _unit_at(items, i + (words[i : i + 1] != [] and words[i] in DEGREES))
         if unit and not number.dimension:
@@ -343,10 +352,10 @@ def _joined(items: Sequence[Item]) -> Iterator[Item]:
         yield Item(" ".join(item.text for item in items[start:i]), NUMBER, (number,))
 
 
-def _unit_at(items: Sequence[Item], start: int) -> tuple[Unit | None, int]:
+def _unit_at(items: Sequence[Item], start: int) -> tuple[Measure | None, int]:
     """The unit that begins at an item, and where it ends: "m^2", "square miles", "km per hour"."""
-    read = [*items[start : start + 5], _STOP, _STOP, _STOP]
-    words, texts = [one.word for one in read], [one.text for one in read]
+    ahead = [*items[start : start + 5], _STOP, _STOP, _STOP]
+    words, texts = [item.word for item in ahead], [item.text for item in ahead]
     power, i = POWERS.get(words[0], 1), int(words[0] in POWERS)
     unit, i = unit_of(texts[i]), i + 1
     if unit is None:
@@ -381,7 +390,7 @@ def _number_at(
         return None, start
     if end < len(items) and _HALVES.fullmatch(items[end].text):  # 2 1/2
         part = items[end].numbers[0].values[0]
-        return Number(tuple(one + part for one in number.values)), end + 1
+        return Number(tuple(value + part for value in number.values)), end + 1
     return number, end
 
 
@@ -425,7 +434,7 @@ def _with_months(items: Sequence[Item]) -> Iterator[Item]:
     for i, item in enumerate(items):
         month = MONTH_OF.get(item.word)
         start = i - 1 - (i > 1 and items[i - 1].word in ("", "of", "de"))  # "3rd of May", "3. Mai"
-        if month and any(one.numbers for one in items[max(0, start) : i + 2]):
+        if month and any(neighbour.numbers for neighbour in items[max(0, start) : i + 2]):
             yield Item(item.text, NUMBER, (Number((Fraction(month),), "month"),))
         else:
             yield item

@@ -17,9 +17,9 @@ from models.similarity.reading import NUMBER, SIGNS, Item, read
 
 Relation = Literal["same", "different"]
 
-# Of these rules, in the names of what is remembered.
+# Version of these rules, in the keys of remembered scores.
 VERSION = 7
-# Of a text that they are for.
+# Bound of a text that they are for.
 MAX_CHARACTERS = 400
 
 _ARTICLES = listed(
@@ -36,13 +36,13 @@ _NEGATIONS = listed(
     """
 )
 _AFFIRMATIONS = listed("yes yeah ja oui sí sì sim")
-# What is left of a word before "n't" where that is not the word itself.
+# The rest of a word before "n't" where that is not the word itself.
 _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 # "n'est", "c'est".
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
-# What tells vitamins, options and blood groups apart, and stays in capitals.
+# Labels of vitamins, options and blood groups, which stay in capitals.
 _LABEL = re.compile("[A-Z][+-]?|AB[+-]?")
-# Words of which one says what the other denies.
+# Opposites: words of which one denies the other.
 _OPPOSITES = """
     more less, over under, above below, before after, least most, true false, correct wrong,
     north south, east west, northern southern, eastern western, left right, increase decrease,
@@ -67,7 +67,7 @@ _OPPOSITES = """
 _OPPOSED = frozenset(
     frozenset(two) for words in _OPPOSITES.split(",") for two in combinations(words.split(), 2)
 )
-# "No, it is safe." denies what was asked.
+# "No, it is safe." denies the question.
 _NO_AND_MORE = re.compile(r"\W*(?:no|nein|non|não|нет)(?:[,;!]|\.\s)\s*[^\W\d]", re.IGNORECASE)
 # Between two names that may change places: "Spain borders France", "Anna plays with Bert".
 _MUTUAL = listed(
@@ -84,19 +84,19 @@ _MOST_WORDS_OF_NAME = 5
 _UN = re.compile("(?:un|in|im|il|ir|dis|non)(?=.{4})")
 # Signs that may say the same: "3:1" and "3-1" are one score.
 _OF_SCORES = frozenset("-/:")
-# What follows the last word of a text.
+# The item behind the last word of a text.
 _END = Item("", ("",))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the rules see of a text.
+    """The features of a text that the rules compare.
 
     Attributes:
         frame: its words in lower case without articles; a sign in the place of each number.
         numbers: in the order of the frame, those of one list in ascending order.
         affirmed: the frame without words that negate or affirm.
-        is_negated: whether it has a word that negates, beside a "no" to what was asked.
+        is_negated: whether it has a word that negates, beside a "no" to the question.
         names: of a whole text, words behind an article, or with a capital that do not begin it.
     """
 
@@ -108,7 +108,7 @@ class Reading:
 
 
 def reading(text: str, *, is_whole: bool = True) -> Reading:
-    """What the rules see of a text.
+    """The features of a text that the rules compare.
 
     Args:
         text: an answer or a part of one.
@@ -131,15 +131,10 @@ def reading(text: str, *, is_whole: bool = True) -> Reading:
 
 
 def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation | None:
-    """How two answers to one question are related by rule; None where a model has to say.
+    """The relation of two answers to one question by rule; None where a model has to say.
 
-    As `relation_of_words` tells; else different where both have numbers that are not known already,
-    and neither has all of the other's.
-
-    Args:
-        a: of one text.
-        b: of the other.
-        known: numbers of the question, which an answer may repeat or leave out.
+    As `relation_of_words` has it; else different where both have numbers that are not `known` from
+    the question, which an answer may repeat or leave out, and neither has all of the other's.
     """
     if related := relation_of_words(a, b):
         return related
@@ -152,7 +147,7 @@ def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation |
 
 
 def relation_of_words(a: Reading, b: Reading) -> Relation | None:
-    """How two texts of nearly the same words are related; None for others.
+    """The relation of two texts of nearly the same words; None for others.
 
     - The same: equal up to case, articles, punctuation and the form of numbers.
     - Different: the same words around other numbers, labels ("Vitamin A"), signs or opposites, or
@@ -174,19 +169,19 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
     for first, second in product(ours, theirs):
         if len(first) == len(second) and _are_exchanged(first, second, names):
             return "different"
-    for one, other in ((a, b), (b, a)):
-        if one.is_negated and not other.is_negated and _denies(one, other):
+    for negated, other in ((a, b), (b, a)):
+        if negated.is_negated and not other.is_negated and _denies(negated, other):
             return "different"
     return None
 
 
 def covers(numbers: Sequence[Number], others: Iterable[Number]) -> bool:
-    """Whether each of the others may be one of the numbers."""
-    return all(any(one.may_be(other) for one in numbers) for other in others)
+    """True where each of the others may be one of the numbers."""
+    return all(any(number.may_be(other) for number in numbers) for other in others)
 
 
 def _denies(negated: Reading, other: Reading) -> bool:
-    """Whether all that the one denies is said by the other: not "not Lima but Cusco" by "Cusco"."""
+    """True where the other says all that the first denies: not "not Lima but Cusco", "Cusco"."""
     if negated.affirmed == other.affirmed:
         return True
     denied = frozenset(negated.affirmed)
@@ -211,7 +206,7 @@ def _actives(frame: tuple[str, ...]) -> set[tuple[str, ...]]:
 
 
 def _are_exchanged(frame: Sequence[str], other: Sequence[str], names: frozenset[str]) -> bool:
-    """Whether two names have changed places around what one does to the other."""
+    """True where two names have changed places around what one does to the other."""
     ours, theirs = list(frame), list(other)
     while ours[0] == theirs[0]:
         del ours[0], theirs[0]
@@ -234,7 +229,7 @@ def _are_exchanged(frame: Sequence[str], other: Sequence[str], names: frozenset[
 
 
 def _in_one_list(frame: Sequence[str], other: Sequence[str]) -> Relation | None:
-    """How two frames are related that differ in opposed words: "A and B" is "B and A"."""
+    """The relation of two frames that differ in opposed words: "A and B" is "B and A"."""
     if sorted(frame) != sorted(other):
         return "different"
     differ = [i for i in range(len(frame)) if frame[i] != other[i]]
@@ -257,16 +252,16 @@ def _are_same_or_opposed(word: str, other: str) -> bool:
 
 def _in_one_frame(ours: Sequence[Number], theirs: Sequence[Number]) -> Relation | None:
     pairs = list(zip(ours, theirs, strict=True))
-    if all(one.is_same(other) for one, other in pairs):
+    if all(number.is_same(other) for number, other in pairs):
         return "same"
-    if not all(one.may_be(other) for one, other in pairs):
+    if not all(number.may_be(other) for number, other in pairs):
         return "different"
     return None
 
 
 def _without(numbers: Iterable[Number], known: Sequence[Number]) -> list[Number]:
     """Those that are not repeated as they were written; 240 minutes are new beside 4 hours."""
-    return [number for number in numbers if not any(one.is_written(number) for one in known)]
+    return [number for number in numbers if not any(old.is_written(number) for old in known)]
 
 
 def _frame(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
@@ -284,14 +279,14 @@ def _frame(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
             continue
         if in_list and item.word in JOINING and following.frame[:1] == NUMBER:
             continue
-        if is_said := _words(item, is_first=not i, following=following):
+        if words := _words(item, is_first=not i, following=following):
             in_list = 0
-        frame += is_said
+        frame += words
     return tuple(frame), tuple(numbers)
 
 
 def _words(item: Item, *, is_first: bool, following: Item) -> Sequence[str]:
-    """What a word counts as: nothing if it is an article, two words if it ends in "n't"."""
+    """The words that an item counts as: none if it is an article, two if it ends in "n't"."""
     word = item.word
     begins = is_first or following.text.islower()  # a sentence; "The Hague" is a name
     is_article = item.text.islower() or (begins and len(word) > 1)  # "O negative", "A minor"

@@ -19,7 +19,7 @@ _TENS = {"twenty": 20, "thirty": 30}
 _HOUR_WORDS = "one two three four five six seven eight nine ten eleven twelve"
 _HOURS = _HOUR_WORDS.split()
 _ANY_ORDINAL = rf"(?:({'|'.join(_TENS)})[- ])?({'|'.join(_ORDINALS)})"
-# As a whole answer, behind a name ("Louis the Fourteenth"), and of what is counted so.
+# A whole answer, behind a name ("Louis the Fourteenth"), or before what is counted so.
 _ORDINAL = re.compile(
     rf"(?:^\W*(?:the\s+)?|(?-i:(?<=[a-z]))\s+the\s+(?-i:(?=[A-Z]))){_ANY_ORDINAL}(?=\W*$)"
     rf"|\b{_ANY_ORDINAL}(?=\s+(?:century|centuries|amendment|edition|floor|anniversary)\b)",
@@ -33,7 +33,7 @@ _HOW_OFTEN = re.compile(
     rf"\b({'|'.join(_TIMES)})(?=\s+(?:a|an|per|every|each|daily|weekly|am|pro|im|täglich)\b)",
     re.IGNORECASE,
 )
-# What is written in other words alone, and with what it is compared.
+# Other spellings, and those with which they are compared.
 _OTHERWISE = (
     (re.compile(r"\bper cent\b", re.IGNORECASE), "percent"),
     (re.compile(r"\bNo,(?= ?\d)"), "Not,"),  # "No 7" is a number
@@ -82,8 +82,8 @@ def _scaled(match: re.Match[str]) -> str:
 
 def _of_han(written: str) -> int:
     for sign, factor in _HAN_FACTORS.items():
-        before, found, behind = written.rpartition(sign)
-        if not found:
+        before, mark, behind = written.rpartition(sign)
+        if not mark:
             continue
         times = _of_han(before) if before else 1
         if len(behind) == 1 and factor > 10:  # 1,200 is "a thousand two"

@@ -5,11 +5,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 
-class Unit(NamedTuple):
-    """What a number measures.
+class Measure(NamedTuple):
+    """The unit of measure of a number.
 
     Attributes:
-        dimension: what is measured.
+        dimension: the quantity measured.
         factor: of the unit in the base unit of its dimension.
         zero: of the unit, in the base unit; not 0 for temperatures.
     """
@@ -57,7 +57,7 @@ _OTHERS = (
     ("length", 0.9144, "yard yards yd yds"),
     *(("mass", f, w) for f, w in ((1e-3, "мг"), (1e3, "кг kilo kilos"), (1e6, "т"), (1e-6, "mcg"))),
     ("mass", 1e6, "t ton tons tonne tonnes tonnen"),
-    ("mass", 453.59237, "lb lbs pound pounds £ gbp"),  # of both one says pounds
+    ("mass", 453.59237, "lb lbs pound pounds £ gbp"),  # both are called pounds
     ("mass", 453.59237 / 16, "oz ounce ounces"),
     ("time", 60, "min mins minute minutes minuten minutos minuti"),
     ("time", 3600, "h hr hrs hour hours stunde stunden heure heures hora horas ora ore"),
@@ -88,7 +88,7 @@ _TEMPERATURES = (  # the unit in degrees Celsius, its zero, how people write it
     (Fraction(5, 9), Fraction(-160, 9), "°f fahrenheit"),
     (Fraction(1), Fraction("-273.15"), "kelvin kelvins"),
 )
-_HOUR = Unit("time", Fraction(3600))
+_HOUR = Measure("time", Fraction(3600))
 # In front of a unit, or behind it.
 POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2}
 POWERS |= {"carré": 2, "carrés": 2, "cuadrado": 2, "cuadrados": 2, "quadrati": 2, "quadrados": 2}
@@ -96,28 +96,30 @@ POWERS |= {"cube": 3, "cubes": 3, "cubed": 3, "cúbico": 3, "cúbicos": 3, "cubi
 PER = frozenset(("per", "an", "a", "pro", "par", "por"))
 
 
-def raised(unit: Unit, power: int) -> Unit:
+def raised(unit: Measure, power: int) -> Measure:
     """A unit to a power: square metres."""
-    return unit if power == 1 else Unit(f"{unit.dimension}^{power}", unit.factor**power)
+    return unit if power == 1 else Measure(f"{unit.dimension}^{power}", unit.factor**power)
 
 
-def _metric() -> Iterator[tuple[str, Unit]]:
+def _metric() -> Iterator[tuple[str, Measure]]:
     for dimension, sign, prefixes, names in _METRIC:
         for name in names.split():
-            yield name, Unit(dimension, Fraction(1))
-        yield sign, Unit(dimension, Fraction(1))
+            yield name, Measure(dimension, Fraction(1))
+        yield sign, Measure(dimension, Fraction(1))
         for prefix in prefixes:
             factor, words = _PREFIXES[prefix]
-            unit = Unit(dimension, Fraction(factor))
+            unit = Measure(dimension, Fraction(factor))
             yield prefix + sign, unit
             for word in words.split():
                 yield from ((word + name, unit) for name in names.split())
 
 
-def _units() -> dict[str, Unit]:
-    units = {word: Unit(d, Fraction(str(f))) for d, f, words in _OTHERS for word in words.split()}
+def _units() -> dict[str, Measure]:
+    units: dict[str, Measure] = {}
+    for dimension, number, words in _OTHERS:
+        units |= dict.fromkeys(words.split(), Measure(dimension, Fraction(str(number))))
     for factor, zero, words in _TEMPERATURES:
-        units |= dict.fromkeys(words.split(), Unit("temperature", factor, zero))
+        units |= dict.fromkeys(words.split(), Measure("temperature", factor, zero))
     units |= _metric()
     for word, unit in list(units.items()):
         if unit.dimension == "length":
@@ -128,27 +130,27 @@ def _units() -> dict[str, Unit]:
     return units
 
 
-_UNITS: Mapping[str, Unit] = _units()
+_UNITS: Mapping[str, Measure] = _units()
 
 
-def unit_of(text: str) -> Unit | None:
-    """What a word or sign measures; None for none.
+def unit_of(text: str) -> Measure | None:
+    """The unit that a word or sign stands for; None for none.
 
     >>> unit_of("KG")
-    Unit(dimension='mass', factor=Fraction(1000, 1), zero=Fraction(0, 1))
+    Measure(dimension='mass', factor=Fraction(1000, 1), zero=Fraction(0, 1))
     """
     return _UNITS.get(text) or _UNITS.get(text.casefold())
 
 
-def speed_of(unit: Unit, time: Unit) -> Unit | None:
+def speed_of(unit: Measure, time: Measure) -> Measure | None:
     """A length in an hour or a second; None where that is no speed."""
     if unit.dimension != "length" or time.dimension != "time" or time.factor not in (1, 3600):
         return None
-    return Unit("speed", unit.factor / time.factor * Fraction("3.6"))
+    return Measure("speed", unit.factor / time.factor * Fraction("3.6"))
 
 
-def energy_of(unit: Unit, time: Unit | None) -> Unit | None:
+def energy_of(unit: Measure, time: Measure | None) -> Measure | None:
     """A power over an hour; None where that is no energy."""
     if unit.dimension != "power" or time != _HOUR:
         return None
-    return Unit("energy", unit.factor * 3600)
+    return Measure("energy", unit.factor * 3600)

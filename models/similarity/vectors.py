@@ -23,7 +23,7 @@ UNLIKE = (
     "Water boils at 100 degrees Celsius.",
     "The function returns a sorted list of its arguments.",
 )
-# Cosine of such texts beyond which an encoder tells no texts apart.
+# Cosine of such texts beyond which an encoder distinguishes no texts.
 MOST_FLOOR = 0.99
 _DIGITS = 3
 

@@ -1,4 +1,4 @@
-"""Which tokens of an answer lie on which characters of its text."""
+"""The tokens of an answer on the characters of its text."""
 
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
@@ -16,7 +16,7 @@ _MAX_BEYOND_TAG = 64
 
 @dataclass(frozen=True, slots=True)
 class TokenSpans:
-    """Where an answer's tokens stand in its text; tokens on no character (special, EOS) left out.
+    """The places of an answer's tokens in its text, without those on no character (special, EOS).
 
     Attributes:
         indices: of the tokens among all of the answer's, ascending.
@@ -49,7 +49,7 @@ def spans_of_texts(token_texts: SequenceOf[str], begun: SequenceOf[int] = ()) ->
 
 
 def token_spans(answer: Sequence) -> TokenSpans:
-    """Where the answer's tokens stand in its text; none where their texts are not known.
+    """The places of the answer's tokens in its text; none where their texts are not known.
 
     Behind a reasoning, what the token that completes the end tag holds beyond it begins the text:
     those characters are no token's of the answer. A given answer may have been read with a blank in
@@ -81,10 +81,10 @@ def overlapping(tokens: TokenSpans, spans: Iterable[Span]) -> Indices:
     >>> overlapping(spans_of_texts(["Pa", "ris. ", "", "No."]), [(3, 8)]).tolist()
     [1, 3]
     """
-    found = [np.empty(0, np.intp)]
+    indices = [np.empty(0, np.intp)]
     for start, end in spans:
         first = np.searchsorted(tokens.ends, start, side="right")
         last = np.searchsorted(tokens.starts, end, side="left")
         if start < end:
-            found.append(tokens.indices[first:last])
-    return np.unique(np.concatenate(found))
+            indices.append(tokens.indices[first:last])
+    return np.unique(np.concatenate(indices))

@@ -1,4 +1,4 @@
-"""What an NLI model reads of long texts: chunks of samples, and beginnings of sentences."""
+"""Parts of long texts for an NLI model: chunks of samples, and beginnings of sentences."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def chunk_spans(
 def beginning(
     sentence: Span, token_ends: Sequence[int], max_tokens: int = MAX_HYPOTHESIS_TOKENS
 ) -> Span:
-    """As much of a sentence as may be read as a hypothesis.
+    """The beginning of a sentence, as long as a hypothesis may be.
 
     >>> beginning((3, 8), [2, 5, 8], max_tokens=1), beginning((3, 8), [2, 5, 8], max_tokens=2)
     ((3, 5), (3, 8))

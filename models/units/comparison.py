@@ -1,4 +1,4 @@
-"""How far a sample's JSON says the same as the answer's, leaf by leaf."""
+"""Agreement of a sample's JSON with the answer's, leaf by leaf."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,13 +13,13 @@ from models.units.json_values import Value, escaped, json_type, leaves
 from models.units.schemas import Rule
 from models.units.steps import Steps
 
-# Of two stripped strings that differ and are not empty: symmetric, in [0, 1].
+# Similarity of two stripped strings that differ and are not empty: symmetric, in [0, 1].
 Similarity = Callable[[str, str], float]
 
 # Leaves of an array times those of its counterpart, over all samples. Beyond it elements are
 # compared in their order: matching them would take seconds.
 MAX_LEAF_PAIRS = 2**17
-# What an element loses, at most, for a partner far from its place: less than any disagreement.
+# The most that an element loses for a partner far from its place: less than any disagreement.
 _DISTANCE_WEIGHT = 1e-6
 
 
@@ -30,7 +30,7 @@ class Comparison:
     Attributes:
         agreements: in [0, 1], by path of the answer's leaves.
         values: the sample's values there, where it has any.
-        extra: what the sample has and the answer lacks, by path; elements of arrays are `-`.
+        extra: values of the sample that the answer lacks, by path; elements of arrays are `-`.
     """
 
     agreements: dict[str, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparer:
+class JsonComparer:
     """Compares one answer, whose rules these are, with its samples.
 
     Attributes:
@@ -64,23 +64,23 @@ class Comparer:
     def compare(self, answer: Value, sample: Value | None, path: str = "") -> Comparison:
         """The answer's part at a path beside its counterpart in a sample, if that has one."""
         self.steps.take()
-        found = Comparison()
+        comparison = Comparison()
         if answer.is_leaf():
-            found.agreements[path] = self._agreement(answer, sample, path)
+            comparison.agreements[path] = self._agreement(answer, sample, path)
             if sample:
-                found.values[path] = sample
-            return found
-        theirs = type(answer.content)()
-        if sample and isinstance(sample.content, type(theirs)):
-            theirs = sample.content
-        if isinstance(theirs, list):
-            return self._compare_elements(answer.content, theirs, path)
+                comparison.values[path] = sample
+            return comparison
+        counterpart = type(answer.content)()
+        if sample and isinstance(sample.content, type(counterpart)):
+            counterpart = sample.content
+        if isinstance(counterpart, list):
+            return self._compare_elements(answer.content, counterpart, path)
         for key, member in answer.content.items():
-            found.add(self.compare(member, theirs.get(key), f"{path}/{escaped(key)}"))
-        for key, member in theirs.items():
+            comparison.add(self.compare(member, counterpart.get(key), f"{path}/{escaped(key)}"))
+        for key, member in counterpart.items():
             if key not in answer.content:
-                found.extra.update(leaves(member, f"{path}/{escaped(key)}"))
-        return found
+                comparison.extra.update(leaves(member, f"{path}/{escaped(key)}"))
+        return comparison
 
     def _compare_elements(
         self, elements: Sequence[Value], partners: Sequence[Value], path: str
@@ -103,30 +103,30 @@ class Comparer:
             for pair in np.ndindex(weights.shape):
                 weights[pair] = weight(*pair)
             pairs = assign(weights)
-        found = Comparison()
+        comparison = Comparison()
         for pair in pairs:
-            found.add(table[pair])
+            comparison.add(table[pair])
         partner_of = dict(pairs)
         for i in set(range(len(elements))) - partner_of.keys():
-            found.add(self.compare(elements[i], None, f"{path}/{i}"))
+            comparison.add(self.compare(elements[i], None, f"{path}/{i}"))
         for j in set(range(len(partners))).difference(partner_of.values()):
-            found.extra.update(leaves(partners[j], f"{path}/-"))
-        return found
+            comparison.extra.update(leaves(partners[j], f"{path}/-"))
+        return comparison
 
     def _agreement(self, leaf: Value, value: Value | None, path: str) -> float:
-        """How far a sample's value says the same as a leaf of the answer, in [0, 1]."""
+        """The agreement of a sample's value with a leaf of the answer, in [0, 1]."""
         if value is None or json_type(leaf.content) != json_type(value.content):
             return 0.0
         rule = self.rules.get(path, Rule())
-        ours, theirs = leaf.content, value.content
+        ours, others = leaf.content, value.content
         if isinstance(ours, str):
-            ours, theirs = ours.strip(), theirs.strip()
-            if ours and theirs and ours != theirs and not rule.exact:
-                return self.similarity(ours, theirs)
-        if ours == theirs:
+            ours, others = ours.strip(), others.strip()
+            if ours and others and ours != others and not rule.exact:
+                return self.similarity(ours, others)
+        if ours == others:
             return 1.0
         if json_type(ours) == "number" and rule.tolerance:
-            return float(_is_near(ours, theirs, rule.tolerance))
+            return float(_is_near(ours, others, rule.tolerance))
         return 0.0
 
 

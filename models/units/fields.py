@@ -9,7 +9,7 @@ import numpy as np
 
 from models.records import Pair
 from models.units.characters import TokenSpans, overlapping
-from models.units.comparison import MAX_LEAF_PAIRS, Comparer, Comparison, Similarity
+from models.units.comparison import MAX_LEAF_PAIRS, Comparison, JsonComparer, Similarity
 from models.units.json_values import Value, leaves
 from models.units.schemas import rules
 from models.units.steps import Steps
@@ -34,7 +34,7 @@ def compared(
     similarity: Similarity,
     steps: Steps | None = None,
 ) -> tuple[list[Unit], dict[str, float]]:
-    """Fields with what each of M samples says of them, and what the answer lacks, with its share.
+    """Fields with their support by each of M samples; values that the answer lacks, with shares.
 
     Args:
         units: the fields of the answer.
@@ -50,14 +50,14 @@ def compared(
     for unit in units:
         path = unit.path or ""
         supports, values = np.zeros(len(samples)), Counter[str | None]()
-        for i, one in enumerate(comparisons):
-            supports[i] = one.agreements[path]
-            values[_shown(one.values.get(path))] += 1
+        for i, comparison in enumerate(comparisons):
+            supports[i] = comparison.agreements[path]
+            values[_shown(comparison.values.get(path))] += 1
         alternatives = {value: count / len(samples) for value, count in values.most_common()}
         changed.append(replace(unit, supports=supports, alternatives=alternatives))
     extra = Counter[str]()
-    for one in comparisons:
-        extra.update(one.extra.keys())
+    for comparison in comparisons:
+        extra.update(comparison.extra.keys())
     return changed, {path: count / len(samples) for path, count in extra.most_common()}
 
 
@@ -81,14 +81,14 @@ def string_pairs(
 
     Raises as `compared` does.
     """
-    asked: dict[Pair, None] = {}
+    pairs: dict[Pair, None] = {}
 
-    def ask(first: str, second: str) -> float:
-        asked[min(first, second), max(first, second)] = None
+    def note(first: str, second: str) -> float:
+        pairs[min(first, second), max(first, second)] = None
         return 0.0
 
-    _comparisons(answer, list(samples), schema, ask, steps or Steps())
-    return list(asked)
+    _comparisons(answer, list(samples), schema, note, steps or Steps())
+    return list(pairs)
 
 
 def _comparisons(
@@ -101,9 +101,9 @@ def _comparisons(
     """The answer beside each sample; one that occurs several times is compared once."""
     distinct = {id(sample): sample for sample in samples}
     most = MAX_LEAF_PAIRS // max(1, len(distinct))
-    comparer = Comparer(rules(answer, schema, steps), similarity, most, steps)
-    found = {name: comparer.compare(answer, sample) for name, sample in distinct.items()}
-    return [found[id(sample)] for sample in samples]
+    comparer = JsonComparer(rules(answer, schema, steps), similarity, most, steps)
+    by_id = {name: comparer.compare(answer, sample) for name, sample in distinct.items()}
+    return [by_id[id(sample)] for sample in samples]
 
 
 def _shown(value: Value | None) -> str | None:

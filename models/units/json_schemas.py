@@ -7,7 +7,7 @@ from typing import Any
 from models.units.json_values import escaped
 
 TYPES = ("null", "boolean", "object", "array", "number", "integer", "string")
-# What programs and other APIs call them, in lower case; "any" is no type at all.
+# Their names in programs and other APIs, in lower case; "any" is no type at all.
 _OTHER_TYPES = {
     **dict.fromkeys(("str", "text", "char"), "string"),
     **dict.fromkeys(("int", "long", "short", "byte"), "integer"),
@@ -16,7 +16,7 @@ _OTHER_TYPES = {
     **dict.fromkeys(("list", "tuple", "set", "arraylist"), "array"),
     **{"bool": "boolean", "none": "null", "any": "any"},
 }
-# Of arrays and objects within each other, the schema's own among them.
+# Bound of arrays and objects within each other, the schema's own among them.
 MAX_DEPTH = 100
 
 _ONE = ("items", "additionalItems", "additionalProperties", "propertyNames")
@@ -39,7 +39,7 @@ VALUES: Mapping[str, tuple[type, ...]] = {
 
 
 class BadSchema(ValueError):
-    """A schema that is none, or that no text can be held to; says where in it and why."""
+    """A schema that is none, or that no text can follow; names the place in it and the reason."""
 
 
 def place(path: str) -> str:
@@ -48,7 +48,7 @@ def place(path: str) -> str:
 
 
 def check_depth(value: Any) -> None:
-    """Refuse a schema that whoever reads it would have to recurse through.
+    """Refuse a schema whose readers would recurse too deeply.
 
     Raises:
         BadSchema: names the bound.
@@ -56,11 +56,11 @@ def check_depth(value: Any) -> None:
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner += one.values()
-            elif isinstance(one, list):
-                inner += one
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
         level = inner
     if level:
         raise BadSchema(f"is nested deeper than {MAX_DEPTH} levels")
@@ -108,13 +108,13 @@ def name_types(root: dict[str, Any]) -> None:
 
 
 def _schemas_of(path: str, keyword: str, value: Any) -> list[tuple[str, Any]]:
-    """What a keyword at a path has in the place of schemas, by JSON Pointer."""
+    """The schemas that a keyword at a path has, by JSON Pointer."""
     if keyword in _ONE:
         return [(path, value)]
     if keyword in _SEVERAL and isinstance(value, list):
-        return [(f"{path}/{number}", one) for number, one in enumerate(value)]
+        return [(f"{path}/{number}", schema) for number, schema in enumerate(value)]
     if keyword in _NAMED and isinstance(value, dict):
-        return [(f"{path}/{escaped(name)}", one) for name, one in value.items()]
+        return [(f"{path}/{escaped(name)}", schema) for name, schema in value.items()]
     return []
 
 

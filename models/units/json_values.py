@@ -1,4 +1,4 @@
-"""JSON values that know where they stand in the text, which the standard library does not tell."""
+"""JSON values with their spans in the text, which the standard library does not report."""
 
 import json
 import math
@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 
 from models.records import Span
 
-# Of arrays and objects within each other: whoever walks a value may recurse.
+# Bound of arrays and objects within each other: walks of a value may recurse.
 MAX_DEPTH = 32
 
 # All but commas, colons and white space, in a text that is known to be JSON.
 _TOKEN = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"|[^{}\[\]",:\s]+')
-# How a code block of JSON begins in Markdown, and how it ends.
+# The first line of a code block of JSON in Markdown, and its last one.
 _FENCE_START = re.compile(r"\s*```(json)?[ \t]*\n", re.IGNORECASE)
 _FENCE_END = "```"
 _TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
@@ -44,7 +44,7 @@ class Value:
         return []
 
     def is_leaf(self) -> bool:
-        """Whether nothing is in it: also an empty object or array."""
+        """True where it holds no other value: also an empty object or array."""
         return not (isinstance(self.content, dict | list) and self.content)
 
     def plain(self) -> Any:

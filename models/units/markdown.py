@@ -27,7 +27,7 @@ class Block:
     """A part of a text.
 
     Attributes:
-        line: where its first line begins, with the marker of an item or a quotation.
+        line: the start of its first line, with the marker of an item or a quotation.
         start: behind that marker.
         end: behind its last line, whose end belongs to it.
         is_row: of a table.
@@ -45,9 +45,9 @@ def blocks(text: str) -> list[Block]:
     >>> blocks("# Sums\n\n- One.\n- Two.\n")
     [Block(line=8, start=10, end=15, is_row=False), Block(line=15, start=17, end=22, is_row=False)]
     """
-    found: list[Block] = []
+    kept: list[Block] = []
     fence, is_open = "", False
-    last_said = len(text.rstrip())
+    text_end = len(text.rstrip())
     for start, line in _lines(text):
         end = start + len(line)
         opened = _FENCE.match(line)
@@ -58,23 +58,23 @@ def blocks(text: str) -> list[Block]:
         if opened:
             fence = opened[1]
         is_row = line.lstrip().startswith("|")
-        is_below_head = is_open and is_row and _TABLE_RULE.match(line) and found[-1].is_row
+        is_below_head = is_open and is_row and _TABLE_RULE.match(line) and kept[-1].is_row
         if is_below_head or (is_open and _UNDERLINE.match(line)):
-            found.pop()  # a table's head, or a heading
+            kept.pop()  # a table's head, or a heading
             is_open = False
             continue
-        is_label = not is_open and end < last_said and _LABEL.match(line)
+        is_label = not is_open and end < text_end and _LABEL.match(line)
         if is_label or opened or not line.strip() or _HEADING.match(line) or _RULE.match(line):
             is_open = False
             continue
         behind = _behind_markers(line)
-        goes_on = is_open and not is_row and not found[-1].is_row
+        goes_on = is_open and not is_row and not kept[-1].is_row
         if goes_on and (not behind or line.lstrip().startswith(">")):
-            found[-1] = replace(found[-1], end=end)
+            kept[-1] = replace(kept[-1], end=end)
         else:
-            found.append(Block(start, start + behind, end, is_row))
+            kept.append(Block(start, start + behind, end, is_row))
         is_open = True
-    return found
+    return kept
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -84,7 +84,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _behind_markers(line: str) -> int:
-    """Where what an item or a quotation says begins; 0 for a line of neither."""
+    """The index behind the markers of an item or a quotation; 0 for a line of neither."""
     behind = 0
     while match := _MARKER.match(line, behind):
         behind = match.end()

@@ -26,7 +26,7 @@ def sentences(text: str, spans: Iterable[Span], tokens: TokenSpans) -> list[Unit
 
 
 def spans_in(text: str, tools: Tools = ()) -> list[Span]:
-    """Where the sentences of a text stand; one that calls any of the tools has none."""
+    """The spans of the sentences of a text; one that calls any of the tools has none."""
     if tools and as_value(text, names_of(tools)) is not None:
         return []
     return sentence_spans(text)
@@ -62,27 +62,27 @@ def claim(statement: str, quotes: Iterable[str], text: str, tokens: TokenSpans) 
 def supported(
     units: Sequence[Unit], entailment: Sequence[Array], contradiction: Sequence[Array] | None
 ) -> list[Unit]:
-    """Sentences or claims with what each of M samples says of them, by its strongest chunk.
+    """Sentences or claims with their support by each of M samples, by its strongest chunk.
 
     Args:
         units: U of them.
         entailment: of each sample (C_m, U), P(entail) with a chunk of it as the premise and a unit
             as the hypothesis. A sample without text has no chunk and supports nothing.
-        contradiction: likewise, P(contradict); None where nobody asks.
+        contradiction: likewise, P(contradict); None where none is requested.
     """
     changed = []
-    for unit, says in zip(units, _strongest(entailment, len(units)).T, strict=True):
-        changed.append(replace(unit, supports=says))
+    for unit, supports in zip(units, _strongest(entailment, len(units)).T, strict=True):
+        changed.append(replace(unit, supports=supports))
     if contradiction is not None:
-        for row, denies in enumerate(_strongest(contradiction, len(units)).T):
-            changed[row] = replace(changed[row], contradictions=denies)
+        for row, contradictions in enumerate(_strongest(contradiction, len(units)).T):
+            changed[row] = replace(changed[row], contradictions=contradictions)
     return changed
 
 
 def _strongest(chunks: Sequence[Array], num_units: int) -> Array:
     """The greatest over each sample's chunks: (M, U)."""
     strongest = np.zeros((len(chunks), num_units))
-    for row, one in zip(strongest, chunks, strict=True):
-        if len(one):
-            row[:] = np.max(one, axis=0)
+    for row, probabilities in zip(strongest, chunks, strict=True):
+        if len(probabilities):
+            row[:] = np.max(probabilities, axis=0)
     return strongest

@@ -1,4 +1,4 @@
-"""Where a generation's reasoning ends and its answer begins.
+"""Parts a generation into its reasoning and its answer.
 
 Texts here are decoded with special tokens, since a tag may be one.
 """
@@ -13,12 +13,12 @@ from models.records import Reasoning
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """What a model writes before and behind its reasoning.
+    """The tags that a model writes before and behind its reasoning.
 
     Attributes:
         start: with it a generation begins that has a reasoning.
         end: its first occurrence ends the reasoning; it may begin with `start`.
-        inner: what frames the text between the tags, if anything does.
+        inner: strings around the text between the tags, if any.
     """
 
     start: str
@@ -65,7 +65,7 @@ def recognise(chat_template: str | None, vocabulary: Collection[str]) -> Tags | 
 
 
 def is_opened(with_generation_prompt: str, without: str, tags: Tags) -> bool:
-    r"""Whether the chat template's generation prompt ends in the start tag, white space aside.
+    r"""True where the chat template's generation prompt ends in the start tag and white space.
 
     A start tag that ends the user's text is text.
 

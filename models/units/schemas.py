@@ -1,4 +1,4 @@
-"""How two values at one place are compared: what a JSON schema says of that place.
+"""Rules for comparing two values at one place, from what a JSON schema says of it.
 
 Remote references are never fetched. A pattern is never run: a hostile one would not end.
 """
@@ -25,14 +25,14 @@ _LIMITS = {
     "array": {"minItems": ge, "maxItems": le},
     "object": {"minProperties": ge, "maxProperties": le},
 }
-# Of no value.
+# The schema of no value.
 _NOTHING = {"type": "nothing"}
 _NULL = Value(None, (0, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a leaf is compared.
+    """The rule by which a leaf is compared.
 
     Attributes:
         exact: whether strings agree wholly or not at all.
@@ -73,17 +73,17 @@ def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> fro
     >>> may_be_null(parse('{"km": 7, "at": 8}'), {"properties": {"km": {"type": "integer"}}})
     frozenset({'/at'})
     """
-    reader, found = _Reader(schema, steps), set()
+    reader, nullable = _Reader(schema, steps), set()
     with _known_as_bad(schema):
         for path, schemas, _ in reader.leaves(value):
-            if all(reader.is_valid(one, _NULL) for one in schemas):
-                found.add(path)
-    return frozenset(found)
+            if all(reader.is_valid(each, _NULL) for each in schemas):
+                nullable.add(path)
+    return frozenset(nullable)
 
 
 @contextmanager
 def _known_as_bad(schema: object) -> Iterator[None]:
-    """Whatever a keyword with an impossible value leads to is told as `BadSchema`."""
+    """Wrap any error of a keyword with an impossible value in `BadSchema`."""
     try:
         yield
     except (AttributeError, TypeError, ValueError) as error:
@@ -114,7 +114,7 @@ class _Reader:
     def _leaves(self, value: Value, schemas: Sequence[Any], path: str) -> Iterator[_Leaf]:
         holding = self._holding(schemas, value, MAX_DEPTH)
         for token, child in value.children():
-            inner = [_at(one, token) for one in holding]
+            inner = [_at(schema, token) for schema in holding]
             yield from self._leaves(child, inner, f"{path}/{escaped(token)}")
         if value.is_leaf():
             yield path, schemas, holding
@@ -124,22 +124,22 @@ class _Reader:
         holding: list[Mapping[str, Any]] = []
         seen = set()
         pending = list(schemas)
-        for one in pending:  # grows meanwhile
+        for schema in pending:  # grows meanwhile
             self._steps.take()
-            if one is False:
-                one = _NOTHING
-            if not isinstance(one, dict) or id(one) in seen:
+            if schema is False:
+                schema = _NOTHING
+            if not isinstance(schema, dict) or id(schema) in seen:
                 continue
-            seen.add(id(one))
-            holding.append(one)
-            pending += [self._target(one), *one.get("allOf", [])]
-            for branches in filter(None, (one.get("anyOf"), one.get("oneOf"))):
+            seen.add(id(schema))
+            holding.append(schema)
+            pending += [self._target(schema), *schema.get("allOf", [])]
+            for branches in filter(None, (schema.get("anyOf"), schema.get("oneOf"))):
                 valid = (branch for branch in branches if self.is_valid(branch, value, depth))
                 pending.append(next(valid, False))
         return holding
 
     def _target(self, schema: Mapping[str, Any]) -> object:
-        """What a local reference points to; None without one, or where it points nowhere."""
+        """The target of a local reference; None without one, or where it points nowhere."""
         start, *tokens = schema.get("$ref", "").split("/")
         if start != "#":
             return None
@@ -153,7 +153,7 @@ class _Reader:
         return target
 
     def is_valid(self, schema: object, value: Value, depth: int = MAX_DEPTH) -> bool:
-        """Whether the value is valid, as far as the keywords that are read here tell."""
+        """True where the value is valid under the keywords that are read here."""
         pair = (id(schema), id(value))
         if pair not in self._judged:
             self._judged[pair] = False
@@ -166,18 +166,18 @@ class _Reader:
         return self._plains[id(value)]
 
     def _judge(self, schema: object, value: Value, depth: int) -> bool:
-        for one in self._holding([schema], value, depth):
-            self._steps.take(len(one.get("enum", ())) + len(one.get("required", ())))
-            if not _is_valid_alone(one, value, partial(self._plain, value)):
+        for part in self._holding([schema], value, depth):
+            self._steps.take(len(part.get("enum", ())) + len(part.get("required", ())))
+            if not _is_valid_alone(part, value, partial(self._plain, value)):
                 return False
             for token, child in value.children():
-                if not self.is_valid(_at(one, token), child, depth):
+                if not self.is_valid(_at(part, token), child, depth):
                     return False
         return True
 
 
 def _is_valid_alone(schema: Mapping[str, Any], value: Value, plain: Callable[[], Any]) -> bool:
-    """Whether type, constants, limits and required members hold, of the value itself."""
+    """True where type, constants, limits and required members hold, of the value itself."""
     content, types, constants = value.content, schema.get("type"), schema.get("enum")
     if isinstance(types, str):
         types = [types]
@@ -210,15 +210,15 @@ def _is_same(plain: object, constant: object) -> bool:
 
 def _rule(schemas: Iterable[Mapping[str, Any]]) -> Rule:
     exact, tolerance = False, 0.0
-    for one in schemas:
-        is_constant = not one.keys().isdisjoint(("enum", "const", "pattern"))
-        exact |= is_constant or one.get("format") in NAMING_FORMATS
-        tolerance = max(tolerance, float(one.get("x-relative-tolerance", 0)))
+    for schema in schemas:
+        is_constant = not schema.keys().isdisjoint(("enum", "const", "pattern"))
+        exact |= is_constant or schema.get("format") in NAMING_FORMATS
+        tolerance = max(tolerance, float(schema.get("x-relative-tolerance", 0)))
     return Rule(exact, tolerance)
 
 
 def _at(schema: Mapping[str, Any], token: str | int) -> object:
-    """What a schema says of a member or an element."""
+    """The schema of a member or an element."""
     if isinstance(token, str):
         return schema.get("properties", {}).get(token, schema.get("additionalProperties"))
     first = schema.get("prefixItems", [])

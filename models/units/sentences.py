@@ -1,4 +1,4 @@
-"""Where the sentences of a text stand, and the text without some of them."""
+"""The spans of the sentences of a text, and the text without some of them."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -9,7 +9,7 @@ from sentencex import get_sentence_boundaries
 from models.records import Span
 from models.units.markdown import Block, blocks
 
-# Frequent words that tell languages apart whose abbreviations differ; the first is the default.
+# Frequent words of languages whose abbreviations differ; the first is the default.
 _WORDS = {
     "en": "the of and is was to that it are for with on",
     "de": "der die das und ist nicht ein eine wurde mit von dem den auf im am er kam war sie ihren",
@@ -49,7 +49,7 @@ _NUMBERED = re.compile(
 )
 _NUMBERS = re.compile(r"[(#]?(?:\d|[IVXLC]+\b|[A-Z](?![^\W\d_]))")
 # A number that a model has written with a blank behind its point, "1. 4 billion". What may yet
-# become such a number as the text grows counts as one, so that no sentence is told too early.
+# become such a number as the text grows counts as one, so that no sentence is reported too early.
 _HALF = re.compile(r"(?<![\w.,])[$\u00a3\u20ac\u00a5]?\d{1,3}\.$")
 _OTHER_HALF = re.compile(
     r"""\d[\d,]*\s*(?:%|[^\W\d_]*$|(?:
@@ -59,7 +59,7 @@ _OTHER_HALF = re.compile(
 )
 _FRACTION = re.compile(r"\d{1,2}(?!\d)")
 _AHEAD = 32
-# What claims nothing: questions, greetings and courtesies, and what announces the lines behind it.
+# No claims: questions, greetings and courtesies, and what announces the lines behind it.
 _QUESTION = re.compile(
     r"[?\uff1f\u061f\u037e][?!\uff01\uff1f]*(?P<quote>[\"'\u201d\u2019\u00bb]?)[)\]*_\s]*$"
 )
@@ -79,7 +79,7 @@ _COURTESY = re.compile(
 
 
 def sentence_spans(text: str) -> list[Span]:
-    r"""Where each sentence stands, white space around it left out; in order, without overlap.
+    r"""The span of each sentence without white space around it; in order, without overlap.
 
     Code, headings, questions, greetings, what announces a list, and what has neither letter nor
     digit are in none; a row of a table is one.
@@ -115,7 +115,7 @@ def without_sentences(text: str, removed: Collection[Span]) -> str:
 
 
 def language_of(text: str) -> str:
-    """Whose abbreviations are heeded, by its frequent words; "en" where nothing tells.
+    """The language whose abbreviations count, by its frequent words; "en" where none occurs.
 
     >>> language_of("Er kam am 3. Mai."), language_of("2 + 2")
     ('de', 'en')
@@ -146,12 +146,12 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
     if block.is_row:
         return _trimmed(text, block.start, block.end)
     spans: list[Span] = []
-    said = text[block.start : block.end]
+    content = text[block.start : block.end]
     begins_at = block.start
-    # What is no printable character counts as a blank: the splitter fails on some of them.
-    plain = "".join(one if one.isprintable() else " " for one in said)
-    for found in get_sentence_boundaries(language, plain):
-        end = block.start + found["end_index"]
+    # Characters that are not printable count as blanks: the splitter fails on some of them.
+    plain = "".join(sign if sign.isprintable() else " " for sign in content)
+    for boundary in get_sentence_boundaries(language, plain):
+        end = block.start + boundary["end_index"]
         if end < block.end and (
             _NUMBER.match(text, begins_at, end)
             or (language == "de" and _GERMAN_ORDINAL.search(text, begins_at, end))
@@ -165,7 +165,7 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
 
 
 def _goes_on(text: str, start: int, end: int, block_end: int) -> bool:
-    """Whether what the splitter takes for a sentence goes on behind its full stop."""
+    """True where what the splitter takes for a sentence goes on behind its full stop."""
     first = text[start : start + _AHEAD].lstrip()[:1]
     before = text[max(start, end - _AHEAD) : end].rstrip()
     after = text[end : min(end + _AHEAD, block_end)].lstrip()
@@ -181,22 +181,22 @@ def _goes_on(text: str, start: int, end: int, block_end: int) -> bool:
     return bool(_OTHER_HALF.match(after) or (is_price and _FRACTION.match(after)))
 
 
-def _claims(said: str) -> bool:
-    """Whether a sentence says what may be right or wrong."""
-    end = said[-_AHEAD:]
+def _claims(sentence: str) -> bool:
+    """True where a sentence is a claim, which may be right or wrong."""
+    end = sentence[-_AHEAD:]
     if question := _QUESTION.search(end):
-        is_quoted = said.lstrip()[:1] in "\"'\u201c\u2018\u00ab"
+        is_quoted = sentence.lstrip()[:1] in "\"'\u201c\u2018\u00ab"
         return bool(question["quote"]) and not is_quoted  # "He asked: 'Why?'"
-    return not (_ANNOUNCES.search(end) or _COURTESY.match(said))
+    return not (_ANNOUNCES.search(end) or _COURTESY.match(sentence))
 
 
 def _trimmed(text: str, start: int, end: int) -> list[Span]:
     """The span without white space around it, if it says anything."""
-    said = text[start:end]
-    if not _SAYS_SOMETHING.search(said):
+    content = text[start:end]
+    if not _SAYS_SOMETHING.search(content):
         return []
-    start += len(said) - len(said.lstrip())
-    return [(start, start + len(said.strip()))]
+    start += len(content) - len(content.lstrip())
+    return [(start, start + len(content.strip()))]
 
 
 def _with_blanks(text: str, span: Span, block: Block) -> Span:

@@ -21,13 +21,13 @@ from models.units.json_values import MAX_DEPTH, NotJson, Value, parse
 _BEGIN, _END = "<tool_call>", "</tool_call>"
 _BLOCK = re.compile(r"<tool_call>\s*")
 _BLOCK_END = re.compile(r"\s*(?:</tool_call>|\Z)")
-# What may stand before calls that are a whole text.
+# Marks that may stand before calls that are a whole text.
 _MARK = re.compile(r"\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>)?\s*")
 _BETWEEN = re.compile(r"[\s;]*")
 _BARE_STARTS = ("{", "[", "<|python_tag|>", "<|tool_call|>")
 _BARE_CALLS = re.compile(rf"{_MARK.pattern}(?:\[\s*\{{.*\}}\s*\]|\{{.*\}})", re.DOTALL)
 _PROBE_ARGUMENT = "place"
-# What a schema of arguments may have, and still say of none.
+# Keywords of a schema of arguments that do not require any.
 _SAYS_OF_NONE = {"type", "properties", "required", "title", "description", "$schema"}
 
 
@@ -47,7 +47,7 @@ class Call:
 
 
 def read(text: str, names: Collection[str]) -> list[str | Call]:
-    """The calls of an answer in their order, and what it says before, between and behind them.
+    """The calls of an answer in their order, and the texts before, between and behind them.
 
     What is no call that can be read is text. Texts are stripped, and none is empty.
 
@@ -59,27 +59,27 @@ def read(text: str, names: Collection[str]) -> list[str | Call]:
     >>> one.name, one.arguments
     ('f', '{"a": 1}')
     """
-    found = [one.strip() if isinstance(one, str) else one for one in segments(text, names)]
-    return list(filter(None, found))
+    parts = [part.strip() if isinstance(part, str) else part for part in segments(text, names)]
+    return list(filter(None, parts))
 
 
 def segments(text: str, names: Collection[str]) -> list[str | Call]:
     """Calls, and all text around them as it stands; see `read`."""
-    found: list[str | Call] = list(_bare(text, names))
-    if found:
-        return found
-    told = 0
+    parts: list[str | Call] = list(_bare(text, names))
+    if parts:
+        return parts
+    last_end = 0
     for block in _BLOCK.finditer(text):
-        if block.start() < told:
+        if block.start() < last_end:
             continue
         values, end = _values(text, block.end())
         calls = [call for value in values if (call := _call(value, text)) is not None]
         closed = _BLOCK_END.match(text, end)
         if not calls or len(calls) < len(values) or closed is None:
             continue
-        found += [text[told : block.start()], *calls]
-        told = closed.end()
-    return [*found, text[told:]]
+        parts += [text[last_end : block.start()], *calls]
+        last_end = closed.end()
+    return [*parts, text[last_end:]]
 
 
 def num_settled(text: str, *, is_start: bool) -> int:
@@ -94,12 +94,12 @@ def num_settled(text: str, *, is_start: bool) -> int:
     """
     begun = text.lstrip()
     if is_start and (
-        begun.startswith(_BARE_STARTS) or any(one.startswith(begun) for one in _BARE_STARTS)
+        begun.startswith(_BARE_STARTS) or any(start.startswith(begun) for start in _BARE_STARTS)
     ):
         return 0
-    told = 0
+    last_end = 0
     for block in _BLOCK.finditer(text):
-        if block.start() < told:
+        if block.start() < last_end:
             continue
         end = block.end()
         if _END in text[end:]:
@@ -107,7 +107,7 @@ def num_settled(text: str, *, is_start: bool) -> int:
         closed = _BLOCK_END.match(text, end)
         if end == block.end() or closed is None or not closed[0].strip():
             return len(text[: block.start()].rstrip())
-        told = closed.end()
+        last_end = closed.end()
     for size in range(len(_BEGIN) - 1, 0, -1):
         if text.endswith(_BEGIN[:size]):
             return len(text[:-size].rstrip())
@@ -116,7 +116,7 @@ def num_settled(text: str, *, is_start: bool) -> int:
 
 def as_value(text: str, names: Collection[str]) -> Value | None:
     """The calls of an answer as one JSON array; None where there are none."""
-    calls = [one.value for one in read(text, names) if isinstance(one, Call)]
+    calls = [part.value for part in read(text, names) if isinstance(part, Call)]
     if not calls:
         return None
     return Value(calls, (calls[0].span[0], calls[-1].span[1]))
@@ -127,7 +127,7 @@ def names_of(tools: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def schema_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the calls of `as_value` follow: an array, each with its tool's arguments."""
+    """The schema of the calls of `as_value`: an array, each with its tool's arguments."""
     branches, parameters = [], {}
     for number, tool in enumerate(tools):
         function = tool["function"]
@@ -141,12 +141,7 @@ def schema_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def schema_of_one(
     tools: Sequence[Mapping[str, Any]], called_with: str = "arguments"
 ) -> dict[str, Any]:
-    """What one call without a mark is valid under.
-
-    Args:
-        tools: of which one is called.
-        called_with: how the call names its arguments.
-    """
+    """The schema of one call without a mark, which has its arguments under `called_with`."""
     branches, parameters = [], {}
     for number, tool in enumerate(tools):
         function, named = tool["function"], f"tools.{number}.function.parameters"
@@ -167,9 +162,9 @@ def schema_of_one(
 
 
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same; where it names no argument, and says nothing of others, there are none."""
-    names_one = schema.get("properties") or schema.get("required")
-    if names_one or schema.keys() - _SAYS_OF_NONE:
+    """The schema; without arguments where it names none and has no rule for others."""
+    names_arguments = schema.get("properties") or schema.get("required")
+    if names_arguments or schema.keys() - _SAYS_OF_NONE:
         return schema
     return {**schema, "additionalProperties": False}
 
@@ -185,7 +180,7 @@ def example(name: str) -> list[dict[str, Any]]:
 
 
 def reads_back(prompt: str, rendered: str, name: str) -> bool:
-    """Whether the call of an `example`, as a template writes it, is one that `read` finds.
+    """True where `read` finds the call of an `example` as a template writes it.
 
     Args:
         prompt: the chat without its last message, rendered for an answer.
@@ -200,7 +195,7 @@ def reads_back(prompt: str, rendered: str, name: str) -> bool:
         written = rendered[rendered.rindex(_BEGIN) :]
     elif (bare := _BARE_CALLS.match(written)) is not None:  # what ends the turn is no text
         written = bare[0]
-    calls = [one for one in read(written, [name]) if isinstance(one, Call)]
+    calls = [part for part in read(written, [name]) if isinstance(part, Call)]
     if [call.name for call in calls] != [name]:
         return False
     return bool(json.loads(calls[0].arguments) == {_PROBE_ARGUMENT: name})
@@ -218,7 +213,7 @@ def _bare(text: str, names: Collection[str]) -> Iterator[Call]:
 
 def _values(text: str, start: int) -> tuple[list[Value], int]:
     """JSON objects that follow each other, or those of an array, and where they end."""
-    found: list[Value] = []
+    values: list[Value] = []
     decoder = json.JSONDecoder()
     end = start
     while text[start : start + 1] in ("{", "["):
@@ -227,14 +222,14 @@ def _values(text: str, start: int) -> tuple[list[Value], int]:
             # Blanks in place of what is before, so that spans stay those of the whole text.
             value = parse(" " * start + text[start:end])
         except (NotJson, ValueError, RecursionError):
-            return found, start
+            return values, start
         if isinstance(value.content, list):
-            found += value.content
+            values += value.content
         else:
-            found.append(value)
+            values.append(value)
         between = _BETWEEN.match(text, end)
         start = between.end() if between else end
-    return found, end
+    return values, end
 
 
 def _call(value: Value, text: str) -> Call | None:
@@ -257,7 +252,7 @@ def _moved(schema: Any, place: str, depth: int = 4 * MAX_DEPTH) -> Any:
     if not depth:
         return {}
     if isinstance(schema, list):
-        return [_moved(one, place, depth - 1) for one in schema]
+        return [_moved(item, place, depth - 1) for item in schema]
     if not isinstance(schema, dict):
         return schema
     moved = {}

@@ -16,7 +16,7 @@ Indices = NDArray[np.intp]
 # All that a unit other than the answer supplies: an estimator that reads more is not defined for
 # it.
 UNIT_STATISTICS = frozenset({"answer_token_logprobs", "answer_token_entropies", "similarity"})
-# Of a sentence that a probe has read besides, in the place of samples.
+# The statistic of a sentence that a probe has read, in the place of samples.
 PREDICTED = "predicted_dissimilarity"
 _OF_TOKENS = ("answer_token_logprobs", "answer_token_entropies")
 NO_TOKENS = "the unit has no tokens"
@@ -30,16 +30,16 @@ class Unit:
     """A part of an answer.
 
     Attributes:
-        text: what it says: the sentence, the claim, the JSON text of the value.
+        text: the sentence, the claim, or the JSON text of the value.
         tokens: indices of its tokens among the answer's.
-        spans: where it stands in the answer's text; a claim may have several, or none.
+        spans: its places in the answer's text; a claim may have several, or none.
         path: JSON Pointer of a field.
         supports: (M,) in [0, 1], how far each sample says the same; None without samples. For the
             answer it is the similarity.
-        contradictions: (M,) in [0, 1], how far each sample denies it; None where nobody asks.
+        contradictions: (M,) in [0, 1], how far each sample denies it; None if not compared.
         reading: of a sentence, what a probe predicts of its `consistency`; None where none reads
             it.
-        alternatives: what samples have in its place, with shares of the samples, the most frequent
+        alternatives: texts of samples in its place, with shares of the samples, the most frequent
             first: of a field their values as JSON, None for having none; of a sentence or claim a
             sentence of each that denies it.
     """
@@ -61,12 +61,12 @@ def support(unit: Unit) -> float | None:
 
 
 def contradiction(unit: Unit) -> float | None:
-    """Mean over the samples, in [0, 1]; None without samples or where nobody asks."""
+    """Mean over the samples, in [0, 1]; None without samples or if not compared."""
     return _mean(unit.contradictions)
 
 
 def denied_by(unit: Unit) -> list[int]:
-    """Which samples deny it rather than say it or say nothing of it; empty where nobody asks."""
+    """The samples that deny it, rather than say it or say nothing of it; empty if not compared."""
     if unit.supports is None or unit.contradictions is None:
         return []
     denies = (unit.contradictions > _DENIES) & (unit.contradictions > unit.supports)
@@ -83,24 +83,24 @@ def cut(
     Args:
         unit: of the answer.
         statistics: of the whole answer, by name.
-        absent: why the answer lacks some.
+        absent: the reasons why the answer lacks some.
     """
-    own: dict[str, Any] = {}
+    of_unit: dict[str, Any] = {}
     reasons = dict(absent or {})
     for name in _OF_TOKENS:
         if name not in statistics:
             continue
         if len(unit.tokens):
-            own[name] = statistics[name][unit.tokens]
+            of_unit[name] = statistics[name][unit.tokens]
         else:
             reasons.setdefault(name, NO_TOKENS)
     if unit.supports is not None:
-        own["similarity"] = unit.supports
+        of_unit["similarity"] = unit.supports
     if unit.reading is not None:
-        own[PREDICTED] = unit.reading.value
+        of_unit[PREDICTED] = unit.reading.value
     else:
         reasons[PREDICTED] = NOT_READ
-    return own, reasons
+    return of_unit, reasons
 
 
 def summary(scores: Iterable[float | None]) -> tuple[float | None, float | None]:

@@ -176,7 +176,7 @@ async def test_a_similarity_function_that_is_not_loaded_is_refused_with_those_th
         "invalid_request",
         "similarity",
     )
-    assert error["message"] == "must be one of added, align, fake, jaccard, nli, rouge_l"
+    assert error["message"] == "must be one of added, align, fake, jaccard, llm, nli, rouge_l"
 
 
 async def test_without_an_nli_model_its_estimators_are_refused_by_name(service):

@@ -8,7 +8,7 @@ from typing import Any
 from app.scoring.units import ScoredUnit
 from cocoa_lab.judges import Verdict
 from cocoa_lab.parts.examples import PartsExample
-from models.units.comparison import Comparer
+from models.units.comparison import JsonComparer
 from models.units.json_values import Value, parse
 from models.units.schemas import rules
 from models.units.tool_calls import schema_of
@@ -52,7 +52,7 @@ def fields_labelled(
         schema, reference = one.json_schema, one.reference
         if one.tools:
             schema, reference = schema_of(one.tools), _calls(reference)
-        comparer = Comparer(rules(answer, schema), _never_alike)
+        comparer = JsonComparer(rules(answer, schema), _never_alike)
         found = comparer.compare(answer, parse(json.dumps(reference)))
         labels = {path: Verdict(agreement == 1) for path, agreement in found.agreements.items()}
         num_lacking = len(found.extra)

@@ -10,7 +10,7 @@ from cocoa_lab.embedded.world.checker import Label, label_sentences
 from cocoa_lab.embedded.world.document import END
 from cocoa_lab.embedded.world.places import World
 from cocoa_lab.embedded.world.testbed import Line
-from models.units.comparison import Comparer
+from models.units.comparison import JsonComparer
 from models.units.json_values import NotJson, leaves, parse
 from models.units.schemas import rules
 
@@ -67,7 +67,7 @@ def _fields(
     except NotJson:
         return [Labelled("answer", text, "false")]
     truth = parse(json.dumps(reference))
-    comparer = Comparer(rules(answer, schema), lambda one, other: float(one == other))
+    comparer = JsonComparer(rules(answer, schema), lambda one, other: float(one == other))
     agreements = comparer.compare(answer, truth).agreements
     found = []
     for path, leaf in leaves(answer):

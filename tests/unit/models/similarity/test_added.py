@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.similarity.added import added, asked_in, containment, word_set
+from models.similarity.added import added, containment, question_words, word_set
 from models.similarity.pairs import PairRules, PairTable, answer_pairs, exact_match
 
 CAPITAL = "What is the capital of Peru?"
@@ -63,7 +63,7 @@ CAPITAL = "What is the capital of Peru?"
     ],
 )
 def test_what_a_text_adds_is_what_tells_it_from_other_answers(question, text, expected):
-    assert added(text, asked_in(question)) == expected
+    assert added(text, question_words(question)) == expected
 
 
 def similarity(question, a, b):
@@ -154,12 +154,12 @@ WORDS = st.sampled_from(SAID.split())
 @given(st.lists(WORDS, max_size=8), st.lists(WORDS, max_size=8))
 def test_nothing_is_added_to_what_a_text_says(said, asked):
     text, question = " ".join(said), " ".join(asked)
-    assert word_set(added(text, asked_in(question))) <= word_set(text)
+    assert word_set(added(text, question_words(question))) <= word_set(text)
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_something_of_a_text_always_stays(text, question):
-    assert bool(added(text, asked_in(question))) == bool(text)
+    assert bool(added(text, question_words(question))) == bool(text)
 
 
 @given(st.frozensets(st.text(max_size=3)), st.frozensets(st.text(max_size=3)))
@@ -172,4 +172,4 @@ def test_containment_is_symmetric_and_within_its_bounds(a, b):
 @pytest.mark.parametrize("text", ["十" * 5000, "一" * 5000, "千万亿" * 3000, "1.5" + "亿" * 5000])
 def test_a_run_of_numerals_that_is_no_number_is_read_all_the_same(text):
     assert word_set(text)
-    assert added(text, asked_in(text))
+    assert added(text, question_words(text))
