@@ -72,6 +72,8 @@ class Number:
 
     def in_base_unit(self) -> tuple[Fraction, ...]:
         """The values as they are compared with those in other units of the dimension."""
+        if not self.dimension:
+            return self.values
         return tuple(self.factor * value + self.zero for value in self.values)
 
 

@@ -54,6 +54,8 @@ _BEHIND_FIRST = re.compile(r"\s*(?:$|[.,;:)]|of\b)")
 _MINUS = frozenset(("minus", "moins", "menos", "meno"))
 # Bound of a number's digits; Python reads no more of them than some thousands.
 _MAX_DIGITS = 400
+# Powers of ten that a last digit may count.
+_STEPS = {exponent: Fraction(10) ** exponent for exponent in range(-12, 13)}
 # Characters of a text whose items are remembered for a while.
 _LONGEST_REMEMBERED = 2_000
 
@@ -119,12 +121,18 @@ _LINE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈
 _WRITTEN = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3"}
 _WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\pm": "±", r"\%": "%", r"\log": "log"}
 _ROOT = re.compile(r"\\sqrt(?:\{(\w+)\})?|\bsqrt\((\w+)\)")
-_PI, _AT_PI = re.compile(r"(?<![^\W_])pi(?![^\W_])"), re.compile(r"(?<=[^\W_])(?=π)|(?<=π)(?=\w)")
-_AND_A_HALF = re.compile(
-    r"(\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)) and (?:a|one) half\b", re.I
+# Spellings that are written in another way: a part that a text must have, what it is, and the way.
+_RESPELLED = (
+    ("pi", re.compile(r"(?<![^\W_])pi(?![^\W_])"), "π"),
+    ("π", re.compile(r"(?<=[^\W_])(?=π)|(?<=π)(?=\w)"), " "),
+    ("-", re.compile(r"(?<=[a-z])-(?=(?:half|third|quarter|fifth|tenth)s?\b)"), " "),
+    ("x", re.compile(r"(?<=\d)\s?x\s?(?=\d)"), " * "),
+    (
+        " half",
+        re.compile(r"(\d|\b(?:one|two|three|four|five|six|seven|eight|nine)) and (?:a|one) half\b"),
+        r"\1 1/2",
+    ),
 )
-_BY = re.compile(r"(?<=\d)\s?[x\u00d7]\s?(?=\d)")  # "10x20"
-_HYPHEN = re.compile(r"(?<=[a-z])-(?=(?:half|third|quarter|fifth|tenth)s?\b)")  # "two-thirds"
 _GREEK = re.compile(
     r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|pi|rho|sigma|tau|phi|omega)(?![a-z])", re.I
 )
@@ -170,9 +178,9 @@ def _plain(text: str) -> str:
     for written, plain in _WRITTEN.items():
         text = text.replace(written, plain)
     text = _RAISED.sub(lambda raised: f"^{raised[0]}", text).translate(_LINE)
-    text = _AND_A_HALF.sub(r"\1 1/2", _BY.sub(" * ", _HYPHEN.sub(" ", _PI.sub("π", text))))
-    if "π" in text:
-        text = _AT_PI.sub(" ", text)
+    for part, spelled, plain in _RESPELLED:
+        if part in text:
+            text = spelled.sub(plain, text)
     return _MARKS.sub(r" \1\2 ", with_joined_initials(in_digits(text)))
 
 
@@ -301,12 +309,15 @@ def _in_digits(match: re.Match[str]) -> Item:
     if match["version"]:
         numbers = tuple(Number((_exact(part),)) for part in match["version"].split("."))
         return Item(text, ("#", *(".", "#") * (len(numbers) - 1)), numbers)
-    sign, unit = -1 if match["minus"] else 1, unit_of((match["money"] or "").strip()) or ()
-    number = Number(tuple(sign * value for value in _values(match)), *unit)
+    sign, step = -1 if match["minus"] else 1, Fraction()
     if match["plain"] or match["grouped"]:
         written = (match["decimals"] or match["plain"] or "").replace(",", ".")
         exponent = int((match["tens"] or match["e"] or "0").replace("\u2212", "-"))
-        number = replace(number, step=Fraction(10) ** (exponent - len(written.partition(".")[2])))
+        step = _STEPS.get(exponent - len(written.partition(".")[2]), step)
+    values = tuple(sign * value for value in _values(match))
+    number = Number(values, step=step)
+    if money := unit_of((match["money"] or "").strip()):
+        number = Number(values, *money, step)
     return Item(text, NUMBER, (number,))
 
 
