@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 
 from models.errors import ModelNotLoaded
-from models.similarity import BY_MODEL
+from models.similarity import BY_MODEL, BY_MODEL_NEEDS
 from models.similarity.protocol import EMBEDDED
 from workers.config import LanguageModel, Role, WorkerConfig, refuse_changes, variable
 from workers.hooks import Hooks
@@ -52,7 +52,7 @@ async def build_workers(
         )
     default = default_similarity(config.similarity, language_model, comparers)
     names = set(comparers)
-    if "p_true_logprob" in generator.info.statistics:
+    if BY_MODEL_NEEDS in generator.info.statistics:
         names.add(BY_MODEL)
     if default not in names:
         known = ", ".join(sorted(names))

@@ -186,7 +186,7 @@ class Generator(Worker, Protocol):
         """
 
 
-class Comparer(Worker, Protocol):
+class PairScorer(Protocol):
     """Scores ordered pairs of texts."""
 
     @property
@@ -205,6 +205,10 @@ class Comparer(Worker, Protocol):
 
         It is not cut in a pair of two texts `context + " " + text`. Raises as `compare` does.
         """
+
+
+class Comparer(Worker, PairScorer, Protocol):
+    """A `PairScorer` with a model of its own, or with a function."""
 
 
 class NliComparer(Comparer, Protocol):

@@ -43,7 +43,7 @@ from models.similarity.pairs import (
 from models.threads import ModelThread
 from models.waves import ends_by_agreement
 from workers.admission import Turn
-from workers.protocol import Comparer, Workers
+from workers.protocol import PairScorer, Workers
 
 Value = TypeVar("Value")
 
@@ -75,7 +75,7 @@ class Computation:
             self.name = statistics_name(plan, self.deployment.models)
         if plan.similarity == BY_MODEL:
             info = self.deployment.models.comparers[BY_MODEL]
-            self._comparer: Comparer = ModelComparer(workers.generator, info, plan.ask)
+            self._comparer: PairScorer = ModelComparer(workers.generator, info, plan.ask)
         else:
             self._comparer = workers.comparers[plan.similarity]
         scores_of = partial(

@@ -8,7 +8,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from models.calibration import Calibrator
-from models.similarity import BY_MODEL
+from models.similarity import BY_MODEL, BY_MODEL_NEEDS
 from models.similarity.pairs import PairRules
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
@@ -85,7 +85,7 @@ class Deployment:
 def models_of(workers: Workers) -> Models:
     generator = workers.generator.info
     comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
-    if "p_true_logprob" in generator.statistics:  # it returns log-probs of first tokens
+    if BY_MODEL_NEEDS in generator.statistics:
         comparers[BY_MODEL] = ComparerInfo(
             identity=f"{BY_MODEL} {generator.identity}",
             model_id=generator.model_id,

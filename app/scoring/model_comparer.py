@@ -18,7 +18,7 @@ from models.records import Pair
 from models.similarity import BY_MODEL
 from models.similarity.protocol import ContextAndText
 from workers.calling import together
-from workers.protocol import Comparer, ComparerInfo, Generator, PairReply, PairScore
+from workers.protocol import ComparerInfo, Generator, PairReply, PairScore, PairScorer
 
 _YES = ("Yes", " Yes", "yes", " yes", "YES")
 _NO = ("No", " No", "no", " no", "NO")
@@ -31,13 +31,11 @@ _CHARACTERS_A_TOKEN = 4
 
 
 class ModelComparer:
-    """A `Comparer` of the answers to one ask; its questions are chats where the ask is one.
+    """A `PairScorer` of the answers to one ask; its questions are chats where the ask is one.
 
     Args:
         info: that of `Models`; the identity by which scores are cached covers the question, too.
     """
-
-    busy_since: float | None = None
 
     def __init__(self, generator: Generator, info: ComparerInfo, ask: Ask) -> None:
         self._generator, self._ask = generator, ask
@@ -63,17 +61,8 @@ class ModelComparer:
         return PairReply(dict(zip(pairs, scores, strict=True)), identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """Never called: `check` refuses asks that need it."""
-        raise NotImplementedError
-
-    async def run(self) -> None:
-        """Do nothing: it lives for one ask, and its generator is watched."""
-
-    async def warm_up(self) -> None:
-        """Do nothing: its generator warms up by itself."""
-
-    async def close(self) -> None:
-        """Do nothing: its generator outlives it."""
+        """The contexts as they are: `check` refuses what would compare tokens by this function."""
+        return [context for context, _ in texts]
 
     def _identity(self, *identities: str) -> str:
         return digest_of(*identities, self._question, self._ask.messages is None)
@@ -99,4 +88,4 @@ class ModelComparer:
         return (float(np.exp(yes - np.logaddexp(yes, no))),), False
 
 
-_: type[Comparer] = ModelComparer  # mypy holds the class to its protocol
+_: type[PairScorer] = ModelComparer  # mypy holds the class to its protocol

@@ -18,7 +18,7 @@ from models.errors import SimilarityUnavailable
 from models.records import Pair
 from models.similarity.align import num_cells
 from models.similarity.pairs import PairTable
-from workers.protocol import Comparer, PairScore
+from workers.protocol import PairScore, PairScorer
 
 
 @dataclass(eq=False)
@@ -35,7 +35,7 @@ class PairScores:
             charges nothing.
     """
 
-    comparer: Comparer
+    comparer: PairScorer
     ask: Ask
     memory: Memory | None
     observer: Observer

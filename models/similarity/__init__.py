@@ -21,6 +21,8 @@ ENTAILMENT = "models.similarity.nli:EntailmentModel"
 
 # The language model itself compares (`app.scoring.model_comparer`).
 BY_MODEL = "llm"
+# The statistic of generators that can be asked so: they return log-probs of first tokens.
+BY_MODEL_NEEDS = "p_true_logprob"
 
 # Those that cost no weights and so are always there.
 ALWAYS_LOADED = ("rouge_l", "jaccard", "added")
