@@ -16,14 +16,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from app.main import create_app
 from app.settings import Settings
-from models.similarity.protocol import NliConfig
-from workers.config import ComparerConfig, GeneratorConfig
+from tests.fakes.settings import FAKES
 
-SETTINGS = Settings(
-    generation=GeneratorConfig(engine="fake"),
-    similarity=ComparerConfig(name="fake"),
-    nli=NliConfig(name="fake_nli", model="fake"),
-)
+SETTINGS = Settings(**FAKES)
 # A request that the document allows may still not fit the model, which is a documented 422; 504 is
 # looked at below.
 NOT_PROMISED = [positive_data_acceptance, not_a_server_error]

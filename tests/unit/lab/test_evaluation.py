@@ -27,16 +27,12 @@ from tests.fakes import engine
 from tests.fakes.engine import FakeEngine
 from tests.fakes.estimators import OF_ANSWERS
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
-from workers.config import ComparerConfig, GeneratorConfig
+from tests.fakes.settings import FAKES
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
 WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & PROBE_STATISTICS]
 STRATEGIES = ["greedy", "most_probable", "mbr"]
-SETTINGS = Settings(
-    generation=GeneratorConfig(engine="fake"),
-    similarity=ComparerConfig(name="fake"),
-    nli=NliConfig(name="fake_nli", model="fake"),
-)
+SETTINGS = Settings(**FAKES)
 
 
 async def no_costs(*_):

@@ -15,21 +15,17 @@ from app.scoring.scorer import Scorer
 from cocoa_lab.replaying import checked_plan, replaying
 from models.errors import InvalidRequest, NotReady, StatisticUnavailable
 from models.records import Reasoning, SamplingParams
-from models.similarity.protocol import NliConfig
 from models.statistics import supplied_by
+from tests.fakes.settings import FAKES
 from tests.results import generation, sequence
 from workers.admission import Admission
 from workers.build import build_workers
-from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import WorkerConfig
 from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 
-CONFIG = WorkerConfig(
-    generation=GeneratorConfig(engine="fake"),
-    similarity=ComparerConfig(name="fake"),
-    nli=NliConfig(name="fake_nli", model="fake"),
-)
+CONFIG = WorkerConfig(**FAKES)
 ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(4, 16, seed=1))
 RECORDED = supplied_by("answer", "samples")
 PARIS, ROME = "Paris", "Rome"

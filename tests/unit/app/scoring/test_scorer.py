@@ -14,22 +14,18 @@ from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
-from models.similarity.protocol import NliConfig
+from tests.fakes.settings import FAKES
 from tests.made_calibrators import calibrator
 from tests.observers import Told
 from tests.results import generation, sequence
 from workers.admission import Admission
 from workers.build import build_workers
-from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import WorkerConfig
 from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 
-CONFIG = WorkerConfig(
-    generation=GeneratorConfig(engine="fake"),
-    similarity=ComparerConfig(name="fake"),
-    nli=NliConfig(name="fake_nli", model="fake"),
-)
+CONFIG = WorkerConfig(**FAKES)
 ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(4, 16, seed=1))
 
 
