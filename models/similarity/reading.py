@@ -129,7 +129,9 @@ _RESPELLED = (
     ("x", re.compile(r"(?<=\d)\s?x\s?(?=\d)"), " * "),
     (
         " half",
-        re.compile(r"(\d|\b(?:one|two|three|four|five|six|seven|eight|nine)) and (?:a|one) half\b"),
+        re.compile(
+            r"(?i)(\d|\b(?:one|two|three|four|five|six|seven|eight|nine)) and (?:a|one) half\b"
+        ),
         r"\1 1/2",
     ),
 )

@@ -126,8 +126,8 @@ def reading(text: str, *, is_whole: bool = True) -> Reading:
         is_noun = before.word in _ARTICLES and len(before.word) > 1  # French "a" is "has"
         if is_whole and (is_noun or item.text[:1].isupper()):
             names |= {*_words(item, is_first=False, following=_END)}
-    denies = frame[bool(_NO_AND_MORE.match(text)) :]
-    return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(denies), frozenset(names))
+    stated = frame[1:] if _NO_AND_MORE.match(text) else frame
+    return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(stated), frozenset(names))
 
 
 def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation | None:
@@ -245,8 +245,10 @@ def _are_same_or_opposed(word: str, other: str) -> bool:
         return True
     if word in SIGNS and other in SIGNS:
         return not {word, other} <= _OF_SCORES
-    if {word, other} in _OPPOSED or (word in MONTH_OF and other in MONTH_OF):
-        return MONTH_OF.get(word) != MONTH_OF.get(other) or word not in MONTH_OF
+    if word in MONTH_OF and other in MONTH_OF:
+        return MONTH_OF[word] != MONTH_OF[other]
+    if {word, other} in _OPPOSED:
+        return True
     return word == _UN.sub("", other, 1) or other == _UN.sub("", word, 1)
 
 

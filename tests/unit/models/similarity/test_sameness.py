@@ -18,6 +18,7 @@ SAME = [
     ("3.14", "3.14159"),
     ("3.65 million people", "3.648 million people"),
     ("two and a half hours", "2.5 hours"),
+    ("Two and a half hours", "2.5 hours"),
     ("10x20", "10 x 20"),
     ("10 \u00d7 20", "10 x 20"),
     ("The answer is A and B.", "The answer is B and A."),
