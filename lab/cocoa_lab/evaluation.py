@@ -219,9 +219,10 @@ async def _score_all(
         recording = kept.recordings.get(example.id)
         if recording is None:
             recording = await record(example, ask, header, scorer.workers.generator)
-            kept.put(positions[example.id], recording)
         if recording.generation is not None:
             await kept.put_state(example.id, ask)
+        if example.id in positions:  # after its state: an interrupted run leaves none without
+            kept.put(positions[example.id], recording)
         answers = await score_recording(recording, asks_of(ask), header, scorer)
         on_scored()
         return ScoredPrompt(example, recording, answers)
