@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
+from app.scoring.derive import of_nli, of_similarity
 from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Calibrated, Plan
-from app.scoring.questions import make_questions, read_by_token, subject_of
+from app.scoring.questions import read_by_token, subject_of
 from models.calibration import Calibrator
 from models.engines.protocol import check_grammar, check_no_images
 from models.errors import (
@@ -26,6 +27,8 @@ from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity import BY_MODEL
 from models.similarity.align import num_cells, sentences
+from models.similarity.pairs import PairTable
+from models.similarity.protocol import NLI_LABELS
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_values import leaves, parsed
 from models.units.sentences import sentence_spans
@@ -330,12 +333,14 @@ def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
     ask, subject = plan.ask, subject_of(plan.ask, None)
     contexts = [""] * len(read_by_token(plan, subject))
     rules = comparer.rules.of_texts_alone()  # more pairs, but no text is read
-    questions = make_questions(plan, subject, contexts, rules, rules)
-    num_pairs = len(questions.similarity)
+    similarity, nli = PairTable.noting(comparer.labels, rules), PairTable.noting(NLI_LABELS, rules)
+    of_similarity(plan, subject, contexts, similarity)
+    of_nli(plan, subject, nli)
+    num_pairs = len(similarity.scores)
     if comparer.is_by_sentence:
-        num_pairs = num_cells(questions.similarity)
+        num_pairs = num_cells(list(similarity.scores))
     check_pairs(ask, num_pairs, limits)
-    check_pairs(ask, len(questions.nli), limits)
+    check_pairs(ask, len(nli.scores), limits)
 
 
 def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
-from app.scoring.derive import Evidence, TrueFalse, derive
+from app.scoring.derive import Evidence, TrueFalse, derive, of_nli, of_similarity
 from app.scoring.drawing import next_wave, with_wave
 from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
@@ -19,27 +19,21 @@ from app.scoring.model_comparer import ModelComparer
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
 from app.scoring.parts import PartsOfAnswer
-from app.scoring.plan import Plan
+from app.scoring.plan import Comparing, Plan
 from app.scoring.questions import (
     FALSE,
     TRUE,
     Subject,
     choose,
-    make_questions,
+    question_about,
     question_of,
     read_by_token,
     subject_of,
 )
 from models.errors import PromptTooLong
-from models.records import Array, Generation, GenerationRequest, OnToken, Token
+from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
 from models.similarity import BY_MODEL
-from models.similarity.pairs import (
-    PairTable,
-    answer_pairs,
-    answer_relation,
-    matrix_pairs,
-    similarity_matrix,
-)
+from models.similarity.pairs import PairTable, answer_relation, similarity_matrix
 from models.threads import ModelThread
 from models.waves import ends_by_agreement
 from workers.admission import Turn
@@ -161,26 +155,25 @@ class Computation:
             CocoaError: a worker failed.
         """
         began_at = time.monotonic()
-        plan, rules = self.plan, self._similarity.rules
-        subject = subject_of(plan.ask, generation)
-        matrix: PairTable | None = None
+        plan, subject = self.plan, subject_of(self.plan.ask, generation)
+        matrix: Array | None = None
         if plan.strategy == "mbr":
-            pairs = await self._aside(subject, matrix_pairs, subject.texts, rules)
-            matrix = await self._similarity.table(pairs)
+            matrix = await self._compared(subject, partial(similarity_matrix, subject.texts))
         subject = choose(plan.strategy, subject, matrix)
         contexts: list[str] = []
         if sequences := read_by_token(plan, subject):
             by_token = [sequence.token_texts or () for sequence in sequences]
-            question = question_of(plan.ask)
-            followed = [(question, "".join(texts)) for texts in by_token]
+            before = question_of(plan.ask)
+            followed = [(before, "".join(texts)) for texts in by_token]
             contexts = await self._comparer.fit_contexts(followed)
             check_relevance(contexts, by_token, self.deployment.limits)
-        nli_rules = rules if self._nli is None else self._nli.rules
         aside = partial(self._aside, subject)
-        questions = await aside(make_questions, plan, subject, contexts, rules, nli_rules)
+        by_similarity = partial(of_similarity, plan, subject, contexts)
+        compared: dict[Comparing, list[Pair]] = {"nli": [], "words": []}
+        compared["similarity"] = await aside(self._similarity.read_by, by_similarity)
+        if self._nli is not None:
+            compared["nli"] = await aside(self._nli.read_by, partial(of_nli, plan, subject))
         # Pairs of parts go in one batch with the others; comparing by words needs none.
-        similarity, nli = list(questions.similarity), list(questions.nli)
-        compared = {"similarity": similarity, "nli": nli, "words": []}
         if self.parts is not None and plan.parts_compared_by is not None:
             compared[plan.parts_compared_by] += await self.parts.pairs(subject)
         if generation is None:
@@ -193,10 +186,11 @@ class Computation:
         }
         if self._nli is not None:
             calls["nli"] = self._nli.table(compared["nli"])
-        if questions.true_false is not None:
-            calls["true_false"] = self._true_false(questions.true_false)
+        if "p_true_logprob" in plan.statistics:
+            question = question_about(subject.answer.compared_text, plan.ask)
+            calls["true_false"] = self._true_false(question)
         replies = dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
-        evidence = await aside(derive, plan, subject, generation, questions, **replies)
+        evidence = await aside(derive, plan, subject, generation, contexts, **replies)
         return replace(evidence, similarity_s=time.monotonic() - began_at + self._compared_s)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
@@ -226,23 +220,23 @@ class Computation:
         """
         began_at = time.monotonic()
         subject, strategy = subject_of(self.plan.ask, generation), self.plan.strategy
-        rules, texts = self._similarity.rules, subject.texts
-        statistics: dict[str, Array] = {}
         if strategy == "mbr":
-            pairs = await self._aside(subject, matrix_pairs, texts, rules)
-            table = await self._similarity.table(pairs)
-            statistics["similarity_matrix"] = similarity_matrix(texts, table)
+            name, work = "similarity_matrix", partial(similarity_matrix, subject.texts)
         else:
             subject = choose(strategy, subject)
             if subject.answer.no_answer:  # nothing is compared with it
                 return False
             answer, others = subject.answer.compared_text, subject.other_texts
-            pairs = await self._aside(subject, answer_pairs, answer, others, rules)
-            table = await self._similarity.table(pairs)
-            statistics["similarity"] = answer_relation(answer, others, table, "similarity")
+            name, work = "similarity", partial(answer_relation, answer, others, label="similarity")
+        statistics = {name: await self._compared(subject, work)}
         self._compared_s += time.monotonic() - began_at
         self._has_unnamed |= not statistics.keys() <= self.plan.statistics
         return all_agree(strategy, subject, statistics, len(subject.samples))
+
+    async def _compared(self, subject: Subject, work: Callable[[PairTable], Array]) -> Array:
+        """What is made of similarities of a subject's texts."""
+        pairs = await self._aside(subject, self._similarity.read_by, work)
+        return work(await self._similarity.table(pairs))
 
     async def _aside(
         self, subject: Subject, work: Callable[..., Value], *args: Any, **named: Any

@@ -3,7 +3,7 @@
 Each planned statistic has a value or a reason in the end; anything else is a defect and raised.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.scoring.plan import Plan
-from app.scoring.questions import Questions, Subject
+from app.scoring.questions import Subject, read_by_token
 from models.records import SAMPLES_LEFT_OUT, Generation, NoAnswer
 from models.similarity.pairs import (
     PairTable,
@@ -76,14 +76,15 @@ def derive(
     plan: Plan,
     subject: Subject,
     generation: Generation | None,
-    questions: Questions,
+    contexts: Sequence[str],
     similarity: PairTable,
     nli: PairTable | None = None,
     true_false: TrueFalse = None,
 ) -> Evidence:
     """Every statistic of the plan, or its reason.
 
-    The last three are the replies to the questions; None for one that was not asked.
+    The last three are the replies to the questions; None for one that was not asked. Contexts are
+    as in `of_similarity`.
 
     Raises:
         RuntimeError: a planned statistic has neither.
@@ -99,7 +100,12 @@ def derive(
         for name in plan.statistics:
             if reads_samples(frozenset({name})):
                 absent[name] = ALL_LEFT_OUT
-    compared = _compared(plan, subject, questions, similarity, nli)
+    compared = of_similarity(plan, subject, contexts, similarity)
+    if "exact_match" in plan.statistics:
+        answer = subject.answer.compared_text
+        compared["exact_match"] = exact_match(answer, subject.texts, similarity.rules)
+    if nli is not None:
+        compared |= of_nli(plan, subject, nli)
     for name in absent.keys() & compared.keys():
         del compared[name]
     statistics |= compared
@@ -169,32 +175,38 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
     return statistics
 
 
-def _compared(
-    plan: Plan, subject: Subject, questions: Questions, table: PairTable, nli: PairTable | None
+def of_similarity(
+    plan: Plan, subject: Subject, contexts: Sequence[str], table: PairTable
 ) -> dict[str, Any]:
-    """Statistics that are computed from the scores of pairs."""
+    """Statistics that are computed from scores of the similarity function.
+
+    contexts: the text before each sequence of `read_by_token`.
+    """
     wanted, answer = plan.statistics, subject.answer.compared_text
     statistics: dict[str, Any] = {}
-    if "exact_match" in wanted:
-        statistics["exact_match"] = exact_match(answer, subject.texts, table.rules)
     if "similarity" in wanted:
         statistics["similarity"] = answer_relation(answer, subject.other_texts, table, "similarity")
     if "similarity_matrix" in wanted:
         statistics["similarity_matrix"] = similarity_matrix(subject.texts, table)
     relevances = []
-    for context, sequence in zip(questions.contexts, questions.by_token, strict=True):
+    for context, sequence in zip(contexts, read_by_token(plan, subject), strict=True):
         relevances.append(token_relevance(context, sequence.token_texts or (), table))
     if "token_relevance" in wanted:
         statistics["token_relevance"] = relevances.pop(0)
     if "sample_token_relevance" in wanted:
         statistics["sample_token_relevance"] = relevances
-    if nli is not None:
-        for name in wanted & _NLI:
-            label, shape = STATISTICS[name].label or "", STATISTICS[name].shape
-            if shape == ("M", "M"):
-                statistics[name] = directed_matrix(subject.texts, nli, label)
-            else:
-                statistics[name] = answer_relation(answer, subject.texts, nli, label)
+    return statistics
+
+
+def of_nli(plan: Plan, subject: Subject, table: PairTable) -> dict[str, Any]:
+    """Statistics that are computed from scores of the NLI model."""
+    answer, statistics = subject.answer.compared_text, dict[str, Any]()
+    for name in sorted(plan.statistics & _NLI):
+        label, shape = STATISTICS[name].label or "", STATISTICS[name].shape
+        if shape == ("M", "M"):
+            statistics[name] = directed_matrix(subject.texts, table, label)
+        else:
+            statistics[name] = answer_relation(answer, subject.texts, table, label)
     return statistics
 
 

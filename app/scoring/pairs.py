@@ -54,6 +54,12 @@ class PairScores:
         # A text is in many pairs, and hashed once.
         self._digest = cache(digest)
 
+    def read_by(self, work: Callable[[PairTable], object]) -> list[Pair]:
+        """The pairs whose scores some work reads, each once; see `PairTable.noting`."""
+        table = PairTable.noting(self.info.labels, self.rules)
+        work(table)
+        return list(table.scores)
+
     def check(self, pairs: Sequence[Pair]) -> None:
         """Refuse more pairs than one ask may have; see `app.scoring.check.check_pairs`."""
         num_pairs = len(pairs)

@@ -1,7 +1,7 @@
 """The parts of one answer through the workers: made of its text, compared, each once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -13,8 +13,9 @@ from app.scoring.pairs import PairScores
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, question_of
 from app.scoring.statements import Statements, as_split, spans_of, stated_claims, stated_sentences
-from app.scoring.units import Fields, Parts, unknown_pairs
+from app.scoring.units import Parts, fields_beside
 from models.records import Pair
+from models.similarity.pairs import PairTable
 from models.threads import ModelThread
 from models.units.steps import Steps
 from workers.protocol import NliComparer
@@ -42,7 +43,8 @@ class PartsOfAnswer:
     thread: ModelThread
     limits: AskLimits
     steps: Steps = field(default_factory=Steps)
-    _made: Fields | Statements | None = None
+    _made: Callable[[PairTable], Parts] | None = None
+    _pairs: Sequence[Pair] = ()
 
     async def aside(self, work: Callable[..., Value], *args: Any, **named: Any) -> Value:
         """Run pure work on its thread; cancelled, it ends at its next step."""
@@ -56,20 +58,20 @@ class PartsOfAnswer:
     async def check(self, subject: Subject) -> None:
         """Refuse given texts that make too many pairs; the parts made for it are not kept."""
         if self.plan.parts_compared_by is not None and self._are_known(subject, None):
-            self.scores.check(await self._unknown(await self._make(subject, None)))
+            made = await self._make(subject, None)
+            self.scores.check(await self.aside(self.scores.read_by, made))
 
-    async def pairs(self, subject: Subject, split: Split | None = None) -> list[Pair]:
+    async def pairs(self, subject: Subject, split: Split | None = None) -> Sequence[Pair]:
         """The pairs that are compared, if the parts are known by now; an answer may have none.
 
         Raises:
             InvalidRequest: statements make more pairs than an ask may have.
             CocoaError: the NLI model is gone.
         """
-        if not self._are_known(subject, split):
-            return []
-        if self._made is None:
+        if self._made is None and self._are_known(subject, split):
             self._made = await self._make(subject, split)
-        return await self._unknown(self._made)
+            self._pairs = await self.aside(self.scores.read_by, self._made)
+        return self._pairs
 
     async def compared(self, subject: Subject, split: Split | None = None) -> Parts:
         """The parts of the answer; pairs that are not stored are compared.
@@ -81,7 +83,7 @@ class PartsOfAnswer:
         pairs = await self.pairs(subject, split)
         if self._made is None:
             return Parts()
-        parts = await self.aside(self._made.parts, await self.scores.table(pairs))
+        parts = await self.aside(self._made, await self.scores.table(pairs))
         self.plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
         return parts
 
@@ -89,16 +91,12 @@ class PartsOfAnswer:
         is_to_be_split = self.plan.ask.splits_claims and split is None
         return not subject.answer.no_answer and not is_to_be_split
 
-    async def _unknown(self, made: Fields | Statements) -> list[Pair]:
-        rules = self.scores.rules.of_values()
-        if isinstance(made, Statements):
-            rules = rules.of_texts_alone()
-        return await self.aside(unknown_pairs, made.pairs, rules)
-
-    async def _make(self, subject: Subject, split: Split | None) -> Fields | Statements:
+    async def _make(self, subject: Subject, split: Split | None) -> Callable[[PairTable], Parts]:
+        """A function from scores of pairs to the parts."""
         ask, most = self.plan.ask, self.limits.max_units
         if ask.units == "fields":
-            return await self.aside(Fields, subject, ask.json_schema, most, ask.tools, self.steps)
+            told = subject, ask.json_schema, most, ask.tools, self.steps
+            return await self.aside(fields_beside, *told)
         samples, claims = subject.other_texts, ask.claims
         if split is not None:
             claims = split.claims
@@ -116,4 +114,4 @@ class PartsOfAnswer:
         made = await self.aside(Statements, stated, samples, spans, ends, question_of(ask))
         check_pairs(ask, made.num_pairs, self.limits)
         self.scores.num_tokens |= made.num_tokens
-        return made
+        return made.parts

@@ -1,7 +1,7 @@
 """Pure: the texts that are scored, and the questions to workers about them.
 
 `Plan.request` goes first. A `Subject` is made of its reply, and all further questions are about
-that, see `make_questions`.
+that: which pairs of its texts are compared follows from what is made of them (`derive`).
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,9 @@ from app.scoring.ask import Ask
 from app.scoring.plan import Plan
 from models.engines.texts import parted
 from models.errors import EngineError, InvalidRequest
-from models.records import Generation, GenerationRequest, Grammar, Pair, SamplingParams
+from models.records import Array, Generation, GenerationRequest, Grammar, SamplingParams
 from models.records import Sequence as TokenSequence
 from models.selection import Strategy, mbr, most_probable, most_probable_normalized
-from models.similarity.pairs import (
-    PairRules,
-    PairTable,
-    answer_pairs,
-    matrix_pairs,
-    similarity_matrix,
-)
-from models.similarity.relevance import relevance_pairs
 
 _COMPARED = attrgetter("compared_text")
 TRUE = ("True", " True", "(A)", " (A)", "A", " A")
@@ -76,24 +68,6 @@ class Subject:
         return list(map(_COMPARED, self.others))
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """All questions about a subject.
-
-    Attributes:
-        similarity, nli: pairs for the similarity function, and for the NLI model.
-        true_false: the question whether y* is true, for the generator; None where it is not needed.
-        by_token: sequences whose tokens' relevance is wanted: the answer, then the samples.
-        contexts: the text before each of these.
-    """
-
-    similarity: Sequence[Pair]
-    nli: Sequence[Pair]
-    true_false: GenerationRequest | None
-    by_token: Sequence[TokenSequence]
-    contexts: Sequence[str]
-
-
 def subject_of(ask: Ask, generation: Generation | None) -> Subject:
     """The generated texts, those that the ask gives in their place; no sample is chosen yet."""
     samples: tuple[TokenSequence, ...] = ()
@@ -125,8 +99,10 @@ def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> 
     return replace(sequence, token_logprobs=np.array(token_logprobs))
 
 
-def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None) -> Subject:
+def choose(strategy: Strategy, subject: Subject, matrix: Array | None = None) -> Subject:
     """The subject with its y* chosen, which is no sample where that one was left out.
+
+    matrix: of similarity, which "mbr" chooses by.
 
     Raises:
         InvalidRequest: the strategy weighs by probability what came behind a reasoning.
@@ -141,7 +117,7 @@ def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None
         message = f"{strategy} weighs answers by probability, which is not known behind a reasoning"
         raise InvalidRequest(message, field="strategy")
     if strategy == "mbr" and matrix is not None:
-        index = mbr(similarity_matrix(subject.texts, matrix))
+        index = mbr(matrix)
     elif strategy != "sample":
         logprobs = []
         for sample in subject.samples:
@@ -163,38 +139,6 @@ def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:
     if "sample_token_relevance" in plan.statistics:
         sequences += subject.samples
     return sequences
-
-
-def make_questions(
-    plan: Plan,
-    subject: Subject,
-    contexts: Sequence[str],
-    rules: PairRules,
-    nli_rules: PairRules,
-) -> Questions:
-    """All questions about a subject with its y*; contexts are those of `read_by_token`.
-
-    The rules of the similarity and of the NLI model may differ: one may compare what texts add to
-    their question, the other the whole.
-    """
-    wanted, answer = plan.statistics, subject.answer.compared_text
-    by_token = read_by_token(plan, subject)
-    similarity: list[Pair] = []
-    if "similarity" in wanted:
-        similarity += answer_pairs(answer, subject.other_texts, rules)
-    if "similarity_matrix" in wanted:
-        similarity += matrix_pairs(subject.texts, rules)
-    for context, sequence in zip(contexts, by_token, strict=True):
-        similarity += relevance_pairs(context, sequence.token_texts or ())
-    nli: list[Pair] = []
-    if wanted & {"entailment", "contradiction"}:
-        nli += matrix_pairs(subject.texts, nli_rules)
-    if wanted & {"answer_entailment", "answer_contradiction"}:
-        nli += answer_pairs(answer, subject.texts, nli_rules)
-    true_false = None
-    if "p_true_logprob" in wanted:
-        true_false = question_about(answer, plan.ask)
-    return Questions(similarity, nli, true_false, by_token, contexts)
 
 
 def question_of(ask: Ask) -> str:

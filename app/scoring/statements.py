@@ -31,7 +31,6 @@ TokenEnds = Mapping[str, Sequence[int]]
 SentenceSpans = Mapping[str, Sequence[Span]]
 # Of a statement, what samples say instead: each may be as long as a chunk.
 _MAX_ALTERNATIVES = 3
-_LABELS = ("entailment", "contradiction")
 
 
 @dataclass(eq=False)
@@ -70,20 +69,8 @@ class Statements:
         self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, self.question)
         self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
 
-    @property
-    def pairs(self) -> list[Pair]:
-        """Premise and hypothesis, of each chunk of each distinct sample and each statement."""
-        pairs: list[Pair] = []
-        if self._is_by_words:
-            return pairs
-        for chunks in self._chunks.values():
-            for chunk in chunks:
-                for hypothesis in self._hypotheses:
-                    if len(self._by_rule.get((chunk, hypothesis), {})) < len(_LABELS):
-                        pairs.append((chunk, hypothesis))
-        return pairs
-
     def parts(self, table: PairTable) -> Parts:
+        """The statements with their support, by scores of chunks of samples beside each."""
         table = replace(table, rules=table.rules.of_texts_alone())
         units, warnings = self.stated.units, self.stated.warnings + self._shortened
         if self.samples and self._is_by_words:

@@ -1,11 +1,11 @@
-"""Pure: the units of an answer, the texts that must be compared for them, and their scores.
+"""Pure: the units of an answer, beside its samples, and their scores.
 
 The definitions are those of `models.units`. Nothing here is stored: the pairs of texts are, by
 `app.scoring.pairs`, so that the units of an answer that comes again cost no model.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -18,12 +18,12 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from models.errors import InvalidRequest
 from models.estimators import OnFailure, needs, score
-from models.records import Generation, Pair
-from models.similarity.pairs import PairRules, PairTable
+from models.records import Generation
+from models.similarity.pairs import PairTable
 from models.units.characters import token_spans
-from models.units.fields import compared, fields, string_pairs
+from models.units.fields import compared, fields
 from models.units.json_schemas import BadSchema
-from models.units.json_values import Value, parsed
+from models.units.json_values import parsed
 from models.units.steps import Steps
 from models.units.tool_calls import as_value, names_of, schema_of
 from models.units.unit import PREDICTED, Unit, cut, summary
@@ -104,91 +104,49 @@ class Scored:
     units: ScoredUnits | None = None
 
 
-class Fields:
-    """The fields of an answer that is JSON, or calls tools, and their support by its samples.
+def fields_beside(
+    subject: Subject,
+    schema: Mapping[str, Any] | bool,
+    max_units: int,
+    tools: Sequence[Mapping[str, Any]],
+    steps: Steps,
+) -> Callable[[PairTable], Parts]:
+    """A function from similarities of strings to the fields of an answer beside its samples.
+
+    The answer is JSON, or calls tools. The function raises `InvalidRequest` where the schema is
+    invalid, or comparing takes too many steps.
 
     Args:
         subject: with its y* chosen. Equal samples are parsed and compared once.
         schema: that the answer follows; true where there is none.
         max_units: that are scored of one answer, and as many of those that it lacks.
         tools: that the model may call. An answer without calls may then be text.
-
-    Attributes:
-        pairs: of strings whose similarity `parts` reads, in both directions.
-
-    Raises:
-        InvalidRequest: the schema is invalid, or comparing takes too many steps.
+        steps: that comparing may take.
     """
+    text, read, names = subject.answer.text, parsed, names_of(tools)
+    if tools and as_value(text, names) is not None:
+        read, schema = partial(as_value, names=names), schema_of(tools)
+    if (answer := read(text)) is None:
+        may_be_text = tools and schema is True
+        return lambda table: Parts(warnings=() if may_be_text else ("answer_not_json",))
+    units = fields(answer, text, token_spans(subject.answer))
+    known = {sample: read(sample) for sample in set(subject.other_texts)}
+    samples = [known[sample] for sample in subject.other_texts]
 
-    def __init__(
-        self,
-        subject: Subject,
-        schema: Mapping[str, Any] | bool,
-        max_units: int,
-        tools: Sequence[Mapping[str, Any]],
-        steps: Steps,
-    ) -> None:
-        self._max_units = max_units
-        self._steps = steps
-        self._may_be_text = bool(tools) and schema is True
-        read, self._answer = parsed, None
-        if tools:
-            read = partial(as_value, names=names_of(tools))
-            self._answer = read(subject.answer.text)
-        if self._answer is None:
-            read, self._answer = parsed, parsed(subject.answer.text)
-        else:
-            schema = schema_of(tools)
-        self._schema = schema
-        self._units: list[Unit] = []
-        self._samples: list[Value | None] = []
-        self._is_cut = False
-        self.pairs: list[Pair] = []
-        if self._answer is not None:
-            units = fields(self._answer, subject.answer.text, token_spans(subject.answer))
-            self._units, self._is_cut = units[:max_units], len(units) > max_units
-            known = {text: read(text) for text in set(subject.other_texts)}
-            self._samples = [known[text] for text in subject.other_texts]
-            try:
-                strings = string_pairs(self._answer, self._samples, schema, steps)
-            except BadSchema as error:
-                raise InvalidRequest(str(error), field="json_schema") from None
-            for first, second in strings:
-                self.pairs += [(first, second), (second, first)]
-
-    def parts(self, table: PairTable) -> Parts:
-        if self._answer is None and self._may_be_text:
-            return Parts()
-        if self._answer is None:
-            return Parts(warnings=("answer_not_json",))
-        warnings: tuple[str, ...] = ()
-        if self._is_cut:
+    def parts(table: PairTable) -> Parts:
+        of_values = replace(table, rules=table.rules.of_values())
+        similarity = partial(of_values.both_directions, label="similarity")
+        try:
+            told, extra = compared(units[:max_units], answer, samples, schema, similarity, steps)
+        except BadSchema as error:
+            raise InvalidRequest(str(error), field="json_schema") from None
+        missing = dict(itertools.islice(extra.items(), max_units))
+        is_whole, warnings = len(units) <= max_units, tuple[str, ...]()
+        if not is_whole or len(missing) < len(extra):
             warnings = ("units_cut",)
-        if not self._samples:
-            return Parts(tuple(self._units), warnings=warnings, is_whole=not self._is_cut)
+        return Parts(tuple(told), missing, warnings, is_whole=is_whole)
 
-        table = replace(table, rules=table.rules.of_values())
-
-        def similarity(first: str, second: str) -> float:
-            return table.both_directions(first, second, "similarity")
-
-        units, extra = compared(
-            self._units, self._answer, self._samples, self._schema, similarity, self._steps
-        )
-        missing = dict(itertools.islice(extra.items(), self._max_units))
-        if len(missing) < len(extra):
-            warnings = ("units_cut",)
-        return Parts(tuple(units), missing, warnings, is_whole=not self._is_cut)
-
-
-def unknown_pairs(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
-    """The pairs that no rule scores, as they are compared."""
-    unknown: dict[Pair, None] = {}
-    for first, second in pairs:
-        first, second = rules.compared(first), rules.compared(second)
-        if not rules.is_known(first, second):
-            unknown[first, second] = None
-    return list(unknown)
+    return parts
 
 
 def as_read(parts: Parts, generation: Generation | None) -> Parts:

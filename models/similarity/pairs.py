@@ -1,8 +1,10 @@
-"""Pure: the pairs a statistic needs, and their scores as vectors and matrices over samples."""
+"""Pure: scores of pairs as vectors and matrices over samples, and the pairs that these read."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Self
 
 import numpy as np
 
@@ -83,10 +85,6 @@ class PairRules:
                 self._wholes.setdefault(self._compared[text], set()).add(text)
         return self._compared[text]
 
-    def is_known(self, a: str, b: str) -> bool:
-        """True where the score of two normalised texts is known."""
-        return self.value(a, b, "similarity") is not None
-
     def value(self, a: str, b: str, label: str) -> float | None:
         """Score of two normalised texts where it is known: they are equal, or a rule gives it."""
         if not self.exact_match:
@@ -133,6 +131,20 @@ class PairTable:
     rules: PairRules
     truncated: bool = False
 
+    @classmethod
+    def noting(cls, labels: tuple[str, ...], rules: PairRules) -> Self:
+        """A table without scores: `scores` gets each pair that is looked up, 0 on all labels.
+
+        What reads it once, and again with scores, is told by it which pairs it needs, if no score
+        decides whether others are read.
+
+        >>> table = PairTable.noting(("similarity",), PairRules())
+        >>> _ = answer_relation("Paris", ["Rome", " Paris"], table, "similarity")
+        >>> list(table.scores)
+        [('Paris', 'Rome'), ('Rome', 'Paris')]
+        """
+        return cls(labels, defaultdict(lambda: (0.0,) * len(labels)), rules)
+
     def value(self, a: str, b: str, label: str) -> float:
         """Score of the ordered pair of texts on one label."""
         [value] = self.values([(self.rules.compared(a), self.rules.compared(b))], label)
@@ -150,32 +162,6 @@ class PairTable:
         """Mean over the two orders of the pair."""
         a, b = self.rules.compared(a), self.rules.compared(b)
         return sum(self.values([(a, b), (b, a)], label)) / 2
-
-
-def answer_pairs(answer: str, samples: Sequence[str], rules: PairRules) -> list[Pair]:
-    """Distinct ordered pairs of the answer and each sample, in both directions.
-
-    At most 2 pairs a distinct sample.
-
-    >>> answer_pairs("Paris", ["Rome", "Paris", " Rome "], PairRules())
-    [('Paris', 'Rome'), ('Rome', 'Paris')]
-    """
-    answer = rules.compared(answer)
-    pairs: list[Pair] = []
-    for other in dict.fromkeys(map(rules.compared, samples)):
-        if not rules.is_known(answer, other):
-            pairs += dict.fromkeys([(answer, other), (other, answer)])
-    return pairs
-
-
-def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
-    """Distinct ordered pairs of the texts: D(D - 1) for D distinct ones.
-
-    >>> matrix_pairs(["Paris", "Rome", "Paris"], PairRules())
-    [('Paris', 'Rome'), ('Rome', 'Paris')]
-    """
-    distinct = dict.fromkeys(map(rules.compared, texts))
-    return [(a, b) for a, b in product(distinct, distinct) if not rules.is_known(a, b)]
 
 
 def answer_relation(answer: str, samples: Sequence[str], table: PairTable, label: str) -> Array:

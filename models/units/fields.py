@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.records import Pair
 from models.units.characters import TokenSpans, overlapping
-from models.units.comparison import MAX_LEAF_PAIRS, Comparison, JsonComparer, Similarity
+from models.units.comparison import MAX_LEAF_PAIRS, JsonComparer, Similarity
 from models.units.json_values import Value, leaves
 from models.units.schemas import rules
 from models.units.steps import Steps
@@ -42,10 +41,17 @@ def compared(
         samples: None for one that is no JSON, which agrees with nothing. Equal ones that are one
             object are compared once.
         schema: that the answer follows; true where there is none.
-        similarity: known for all of `string_pairs`.
+        similarity: of strings.
         steps: that it may take.
     """
-    comparisons = _comparisons(answer, samples, schema, similarity, steps or Steps())
+    steps = steps or Steps()
+    distinct = {id(sample): sample for sample in samples}
+    most = MAX_LEAF_PAIRS // max(1, len(distinct))
+    comparer = JsonComparer(rules(answer, schema, steps), similarity, most, steps)
+    if not samples:
+        return list(units), {}
+    by_id = {name: comparer.compare(answer, sample) for name, sample in distinct.items()}
+    comparisons = [by_id[id(sample)] for sample in samples]
     changed = []
     for unit in units:
         path = unit.path or ""
@@ -72,38 +78,6 @@ def without(text: str, units: Iterable[Unit]) -> str:
     for start, end in sorted((unit.spans[0] for unit in units), reverse=True):
         text = f"{text[:start]}null{text[end:]}"
     return text
-
-
-def string_pairs(
-    answer: Value, samples: Iterable[Value | None], schema: object, steps: Steps | None = None
-) -> list[Pair]:
-    """All pairs of strings whose similarity `compared` may read, each once, in sorted order.
-
-    Raises as `compared` does.
-    """
-    pairs: dict[Pair, None] = {}
-
-    def note(first: str, second: str) -> float:
-        pairs[min(first, second), max(first, second)] = None
-        return 0.0
-
-    _comparisons(answer, list(samples), schema, note, steps or Steps())
-    return list(pairs)
-
-
-def _comparisons(
-    answer: Value,
-    samples: Sequence[Value | None],
-    schema: object,
-    similarity: Similarity,
-    steps: Steps,
-) -> list[Comparison]:
-    """The answer beside each sample; one that occurs several times is compared once."""
-    distinct = {id(sample): sample for sample in samples}
-    most = MAX_LEAF_PAIRS // max(1, len(distinct))
-    comparer = JsonComparer(rules(answer, schema, steps), similarity, most, steps)
-    by_id = {name: comparer.compare(answer, sample) for name, sample in distinct.items()}
-    return [by_id[id(sample)] for sample in samples]
 
 
 def _shown(value: Value | None) -> str | None:

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 
 from models.records import Pair, PairScores
+from models.similarity.pairs import PairTable
 from models.similarity.protocol import (
     NLI_LABELS,
     ContextAndText,
@@ -85,3 +86,10 @@ def _share(words: list[str], others: list[str]) -> float:
 # mypy holds the classes to their protocols
 _: type[PairModel] = FakePairModel
 _nli: type[NliPairModel] = FakeNliModel
+
+
+def pairs_read(work, labels, rules):
+    """The pairs whose scores some work reads, each once."""
+    table = PairTable.noting(labels, rules)
+    work(table)
+    return list(table.scores)

@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,11 +17,11 @@ import pytest
 from models.errors import NotReady, SimilarityUnavailable
 from models.records import PairScores
 from models.similarity import NLI_MODELS, PAIR_MODELS
-from models.similarity.pairs import PairRules, PairTable, answer_pairs, answer_relation
+from models.similarity.pairs import PairRules, PairTable, answer_relation
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from models.threads import ModelThread
 from tests.conftest import until
-from tests.fakes.pair_models import FakeNliModel, FakePairModel
+from tests.fakes.pair_models import FakeNliModel, FakePairModel, pairs_read
 from workers.loading import resolve
 from workers.similarity import SimilarityWorker
 
@@ -39,10 +40,10 @@ def table_of(info, reply):
 
 async def similarity(worker, answer, samples):
     """What a request makes of a worker: the pairs it needs, and their scores as similarities."""
-    reply = await worker.compare(answer_pairs(answer, samples, worker.info.rules))
+    work = partial(answer_relation, answer, samples, label="similarity")
+    reply = await worker.compare(pairs_read(work, worker.info.labels, worker.info.rules))
     table = table_of(worker.info, reply)
-    values = answer_relation(answer, samples, table, "similarity")
-    return SimpleNamespace(values=values, truncated=table.truncated)
+    return SimpleNamespace(values=work(table), truncated=table.truncated)
 
 
 def new_worker(model=None, rules=None, **options):

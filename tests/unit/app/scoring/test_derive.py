@@ -1,14 +1,18 @@
 """From replies to statistics is pure: each planned statistic is there, or has its reason."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.derive import derive
-from app.scoring.questions import Subject, make_questions
+from app.scoring.derive import derive, of_nli, of_similarity
+from app.scoring.questions import Subject
 from models.records import ProbeReading
 from models.similarity.pairs import PairRules, PairTable
+from models.similarity.protocol import NLI_LABELS
 from models.statistics import PROBE_STATISTICS
+from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, generation, sequence
 
 RULES = PairRules()
@@ -27,8 +31,38 @@ def subject(*samples, answer=" Paris"):
 
 def derived(statistics, found, said, *, written=None, **plan):
     planned = a_plan(statistics, ask=ASK, **plan)
-    asked = make_questions(planned, found, (), RULES, RULES)
-    return derive(planned, found, written, asked, *said)
+    return derive(planned, found, written, (), *said)
+
+
+@pytest.mark.parametrize(
+    ("statistics", "samples", "similarity", "nli"),
+    [
+        ({"answer_token_logprobs"}, ["Rome"], [], []),
+        ({"similarity"}, ["Rome", "Rome", "Paris"], [("Paris", "Rome"), ("Rome", "Paris")], []),
+        ({"similarity_matrix"}, ["a", "b", "a"], [("a", "b"), ("b", "a")], []),
+        ({"entailment", "contradiction"}, ["a", "b"], [], [("a", "b"), ("b", "a")]),
+        ({"answer_contradiction"}, ["a", "a"], [], [("Paris", "a"), ("a", "Paris")]),
+    ],
+)
+def test_the_pairs_that_are_asked_are_those_that_the_statistics_read(
+    statistics, samples, similarity, nli
+):
+    plan, found = a_plan(statistics, ask=ASK), subject(*samples)
+
+    read = pairs_read(partial(of_similarity, plan, found, ()), ("similarity",), RULES)
+    assert read == similarity
+    assert pairs_read(partial(of_nli, plan, found), NLI_LABELS, RULES) == nli
+
+
+def test_relevance_reads_the_whole_with_the_whole_without_each_token_of_the_answer_and_samples():
+    plan = a_plan({"token_relevance", "sample_token_relevance"}, ask=ASK)
+    answer, sample = (sequence(f" so {city}", token_texts=(" so", f" {city}")) for city in "LM")
+    work = partial(of_similarity, plan, Subject(answer, None, (sample,)), ["Where?", "Who?"])
+
+    read = pairs_read(work, ("similarity",), RULES)
+    assert [whole for whole, _ in read[::2]] == 2 * ["Where? so L"] + 2 * ["Who? so M"]
+    assert [without for _, without in read[::2]] == ["Where? L", "Where? so", "Who? M", "Who? so"]
+    assert [(b, a) for a, b in read[::2]] == read[1::2]
 
 
 def test_similarity_has_one_value_for_each_other_sample_with_multiplicity():

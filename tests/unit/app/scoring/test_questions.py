@@ -1,4 +1,4 @@
-"""What is scored and asked is pure: which text is y*, and what must be compared for it."""
+"""What is scored and asked is pure: which text is y*, and the question whether it is true."""
 
 from dataclasses import replace
 
@@ -9,23 +9,14 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.questions import (
     Subject,
     choose,
-    make_questions,
     question_about,
     question_of,
-    read_by_token,
     subject_of,
 )
 from models.records import GivenAnswer
-from models.similarity.pairs import PairRules, PairTable
-from tests.results import a_plan, generation, sequence
+from tests.results import generation, sequence
 
-RULES = PairRules()
 ASK = Ask(prompt="Capital of France?")
-
-
-def table(scores):
-    values = {pair: (value,) for pair, value in scores.items()}
-    return PairTable(("similarity",), values, RULES)
 
 
 def subject(*samples, answer=" Paris", chosen=None):
@@ -86,62 +77,11 @@ class TestChoosing:
         assert self.chosen("most_probable_normalized", *samples) == (2, "long")
 
     def test_mbr_takes_the_sample_most_like_the_others(self):
-        scores = {("a", "b"): 0.9, ("b", "a"): 0.9, ("b", "c"): 0.8, ("c", "b"): 0.8}
-        scores |= {("a", "c"): 0.1, ("c", "a"): 0.1}
-        assert self.chosen("mbr", "a", "b", "c", matrix=table(scores)) == (1, "b")
-
-
-def asked(plan, found, contexts=()):
-    return make_questions(replace(plan, ask=ASK), found, contexts, RULES, RULES)
-
-
-class TestPairs:
-    def test_nothing_is_compared_that_nobody_reads(self):
-        plan = a_plan({"answer_token_logprobs"})
-        nothing = asked(plan, subject("Rome"))
-        assert (nothing.similarity, nothing.nli, nothing.true_false) == ([], [], None)
-
-    def test_the_answer_is_compared_with_each_distinct_other_text_in_both_directions(self):
-        found = asked(a_plan({"similarity"}), subject("Rome", "Rome", "Paris"))
-        assert found.similarity == [("Paris", "Rome"), ("Rome", "Paris")]
-
-    def test_a_matrix_compares_the_samples_with_each_other(self):
-        found = asked(a_plan({"similarity_matrix"}), subject("a", "b"))
-        assert found.similarity == [("a", "b"), ("b", "a")]
-
-    def test_relevance_compares_the_whole_with_the_whole_without_each_token(self):
-        answer = sequence(" so Paris", token_texts=(" so", " Paris"))
-        plan = a_plan({"token_relevance"})
-        found = subject("Rome", answer=answer)
-
-        assert read_by_token(plan, found) == [answer]
-        whole, first, second = "Where? so Paris", "Where? Paris", "Where? so"
-        assert asked(plan, found, ["Where?"]).similarity == [
-            (whole, first),
-            (first, whole),
-            (whole, second),
-            (second, whole),
-        ]
-
-    def test_the_relevance_of_samples_follows_that_of_the_answer(self):
-        plan = a_plan({"token_relevance", "sample_token_relevance"})
-        found = subject("a", "b")
-        assert read_by_token(plan, found) == [found.answer, *found.samples]
-
-    def test_nli_judges_the_samples_and_the_answer_where_each_is_wanted(self):
-        found = subject("a")
-        assert asked(a_plan({"entailment"}), subject("a", "b")).nli == [("a", "b"), ("b", "a")]
-        assert asked(a_plan({"answer_contradiction"}), found).nli == [
-            ("Paris", "a"),
-            ("a", "Paris"),
-        ]
+        matrix = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.8], [0.1, 0.8, 1.0]])
+        assert self.chosen("mbr", "a", "b", "c", matrix=matrix) == (1, "b")
 
 
 class TestQuestion:
-    def test_whether_the_answer_is_true_is_asked_where_it_is_wanted(self):
-        found = asked(a_plan({"p_true_logprob"}), subject())
-        assert found.true_false == question_about("Paris", ASK)
-
     def test_it_is_the_prompt_or_the_last_word_of_the_user(self):
         chat = (
             {"role": "user", "content": "first"},

@@ -16,12 +16,12 @@ from app.scoring.explaining import shaky_units
 from app.scoring.questions import Subject
 from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
 from app.scoring.units import scored as scored_by
-from app.scoring.units import unknown_pairs
 from models.estimators import ESTIMATORS
 from models.similarity.pairs import PairRules, PairTable
 from models.similarity.protocol import NLI_LABELS
 from models.units.chunks import MAX_CHUNK_TOKENS
 from models.units.unit import contradiction, denied_by, support
+from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, sequence
 
 GOLDEN = json.loads((Path(__file__).parents[3] / "golden" / "units.json").read_text())
@@ -52,6 +52,10 @@ def made(answer, samples, max_units=100, tools=(), claims=None):
         stated = stated_claims(subject, max_units, claims)
     read = [*(unit.text for unit in stated.units), *samples]
     return Statements(stated, samples, spans, {text: ends_of(text) for text in read})
+
+
+def pairs_of(statements):
+    return pairs_read(statements.parts, NLI_LABELS, PairRules())
 
 
 def table(scores):
@@ -104,7 +108,7 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
     # The chunks have no numbers: those of the sentences are known from the question.
     statements = Statements(stated, samples, spans, ends, case["text"])
 
-    assert set(statements.pairs) == scores.keys()
+    assert set(pairs_of(statements)) == scores.keys()
     units = scored(answer, statements.parts(table(scores)))
 
     near = {"rel": GOLDEN["tolerance"], "abs": GOLDEN["tolerance"]}
@@ -123,7 +127,7 @@ def test_equal_samples_are_asked_once_and_equal_texts_not_at_all():
     sentences = made(sequence(ANSWER), ["Lima is big.", "Lima is big.", ""])
 
     assert sentences.num_pairs == 2
-    [pair] = unknown_pairs(sentences.pairs, PairRules())
+    [pair] = pairs_of(sentences)
     assert pair == ("Lima is big.", "It lies in Peru.")
     first, second = sentences.parts(table({pair: (0.25, 0.0, 0.75)})).units
     assert first.supports.tolist() == [1.0, 1.0, 0.0]
@@ -137,7 +141,7 @@ def test_what_samples_say_instead_is_the_nearest_sentence_of_those_that_deny():
     samples = ["利马很大。它在智利。", "它在智利。", "它在巴西。", "它在厄瓜多尔。", "它在古巴。"]
     samples.append("好。")
     sentences = made(sequence("它在秘鲁。"), samples)
-    scores = dict.fromkeys(sentences.pairs, (0.0, 0.0, 0.9))
+    scores = dict.fromkeys(pairs_of(sentences), (0.0, 0.0, 0.9))
     scores["好。", "它在秘鲁。"] = (0.0, 0.9, 0.1)
 
     [unit] = sentences.parts(table(scores)).units
@@ -148,13 +152,15 @@ def test_long_samples_are_read_in_chunks_and_long_sentences_to_their_limit():
     long = "x " * 8000 + "y."
     sentences = made(sequence(long), ["One is so. " * 200])
 
-    [chunk, last] = sorted({premise for premise, _ in sentences.pairs}, key=len, reverse=True)[:2]
-    [hypothesis] = {one for _, one in sentences.pairs}
+    [chunk, last] = sorted({premise for premise, _ in pairs_of(sentences)}, key=len, reverse=True)[
+        :2
+    ]
+    [hypothesis] = {one for _, one in pairs_of(sentences)}
     assert len(chunk.split()) == 255
     assert chunk.startswith("One is so.")
     assert last.endswith("is so.")
     assert hypothesis == ("x " * 200).strip()
-    scores = dict.fromkeys(sentences.pairs, (0.5, 0.5, 0.0))
+    scores = dict.fromkeys(pairs_of(sentences), (0.5, 0.5, 0.0))
     parts = sentences.parts(table(scores))
     assert parts.warnings == ("sentences_shortened",)
     assert parts.units[0].text == long
@@ -164,7 +170,7 @@ def test_long_samples_are_read_in_chunks_and_long_sentences_to_their_limit():
 def test_a_text_without_sentences_has_no_parts_and_says_so(text):
     sentences = made(sequence(text), ["Lima."])
 
-    assert sentences.pairs == []
+    assert pairs_of(sentences) == []
     assert sentences.parts(table({})).warnings == ("no_sentences",)
 
 

@@ -13,7 +13,7 @@ from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.questions import Subject
 from app.scoring.scorer import Policy, Scorer
-from app.scoring.units import TOKENS_UNKNOWN, Fields, unknown_pairs
+from app.scoring.units import TOKENS_UNKNOWN, fields_beside
 from app.scoring.units import scored as scored_by
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
@@ -21,6 +21,7 @@ from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairRules, PairTable
 from models.units.characters import token_spans
 from models.units.steps import Steps
+from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, generation, sequence
 from tests.unit.app.scoring.test_scorer import num_calls, scoring
 
@@ -43,14 +44,10 @@ def subject(answer=ANSWER, samples=SAMPLES, index=None):
     return Subject(answer, index, tuple(map(sequence, samples)))
 
 
-def table(fields, score=0.5):
-    pairs = unknown_pairs(fields.pairs, PairRules())
-    return PairTable(("similarity",), dict.fromkeys(pairs, (score,)), PairRules())
-
-
-def parts_of(given_subject, max_units=100, schema=True):
-    fields = Fields(given_subject, schema, max_units, (), Steps())
-    return fields.parts(table(fields))
+def parts_of(given_subject, max_units=100, schema=True, score=0.5):
+    parts = fields_beside(given_subject, schema, max_units, (), Steps())
+    pairs = pairs_read(parts, ("similarity",), PairRules())
+    return parts(PairTable(("similarity",), dict.fromkeys(pairs, (score,)), PairRules()))
 
 
 def failed(name, error):

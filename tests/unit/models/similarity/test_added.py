@@ -1,11 +1,14 @@
 """What answers add to their question, in several languages and scripts."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.similarity.added import added, containment, question_words, word_set
-from models.similarity.pairs import PairRules, PairTable, answer_pairs, exact_match
+from models.similarity.pairs import PairRules, PairTable, exact_match
+from tests.fakes.pair_models import pairs_read
 
 CAPITAL = "What is the capital of Peru?"
 
@@ -68,10 +71,11 @@ def test_what_a_text_adds_is_what_tells_it_from_other_answers(question, text, ex
 
 def similarity(question, a, b):
     rules = PairRules(cuts=True).of_question(question)
+    work = partial(PairTable.both_directions, a=a, b=b, label="similarity")
     scores = {}
-    for pair in answer_pairs(a, [b], rules):
+    for pair in pairs_read(work, ("similarity",), rules):
         scores[pair] = (containment(*map(word_set, pair)),)
-    return PairTable(("similarity",), scores, rules).both_directions(a, b, "similarity")
+    return work(PairTable(("similarity",), scores, rules))
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,27 @@
 """Which pairs are asked, and how their scores become vectors and matrices."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from models.similarity.pairs import (
     PairRules,
     PairTable,
-    answer_pairs,
     answer_relation,
     directed_matrix,
     exact_match,
-    matrix_pairs,
     similarity_matrix,
 )
+from tests.fakes.pair_models import pairs_read
 
 RULES = PairRules()
 NLI = ("entailment", "neutral", "contradiction")
 
 
-def table_for(pairs, rules=RULES, labels=("similarity",)):
-    """An asymmetric score for each pair, so that a forgotten direction shows."""
+def table_for(work, rules=RULES, labels=("similarity",)):
+    """An asymmetric score for each pair that is read, so that a forgotten direction shows."""
+    pairs = pairs_read(work, labels, rules)
     values = {(a, b): (len(a) + 1) / (len(a) + len(b) + 2) / 2 for a, b in pairs}
     return PairTable(
         labels, {pair: (value,) * len(labels) for pair, value in values.items()}, rules
@@ -27,8 +29,8 @@ def table_for(pairs, rules=RULES, labels=("similarity",)):
 
 
 def similarity(answer, samples, rules=RULES):
-    table = table_for(answer_pairs(answer, samples, rules), rules)
-    return answer_relation(answer, samples, table, "similarity")
+    work = partial(answer_relation, answer, samples, label="similarity")
+    return work(table_for(work, rules))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,8 @@ def test_who_did_it_is_told_of_texts_with_the_same_words():
 
 def test_both_directions_are_averaged_and_samples_count_with_multiplicity():
     samples = ["Rome", "Paris", "", " Rome"]
-    scores = table_for(answer_pairs("Paris", samples, RULES)).scores
+    work = partial(answer_relation, "Paris", samples, label="similarity")
+    scores = table_for(work).scores
 
     mean = (scores["Paris", "Rome"][0] + scores["Rome", "Paris"][0]) / 2
     np.testing.assert_allclose(similarity("Paris", samples), [mean, 1.0, 0.0, mean])
@@ -77,7 +80,9 @@ def test_two_empty_texts_are_equal():
 def test_the_rules_can_be_switched_off():
     rules = PairRules(strip=False, exact_match=False)
 
-    assert answer_pairs("A", ["A", " A"], rules) == [("A", "A"), ("A", " A"), (" A", "A")]
+    work = partial(answer_relation, "A", ["A", " A"], label="similarity")
+    read = pairs_read(work, ("similarity",), rules)
+    assert sorted(read) == [(" A", "A"), ("A", " A"), ("A", "A")]
     table = PairTable(("similarity",), {("A", "A"): (0.92,)}, rules)
     assert answer_relation("A", ["A"], table, "similarity").tolist() == [0.92]
 
@@ -86,12 +91,14 @@ def test_the_rules_can_be_switched_off():
 def test_a_matrix_asks_d_times_d_minus_one_pairs(num_distinct_texts):
     texts = ["abcde"[i % num_distinct_texts] for i in range(10)]
 
-    assert len(matrix_pairs(texts, RULES)) == num_distinct_texts * (num_distinct_texts - 1)
+    pairs = pairs_read(partial(similarity_matrix, texts), ("similarity",), RULES)
+    assert len(pairs) == num_distinct_texts * (num_distinct_texts - 1)
 
 
 def test_the_similarity_matrix_is_symmetric_with_diagonal_one():
     texts = ["Rome", "Paris is it", "Rome", ""]
-    matrix = similarity_matrix(texts, table_for(matrix_pairs(texts, RULES)))
+    work = partial(similarity_matrix, texts)
+    matrix = work(table_for(work))
 
     np.testing.assert_array_equal(matrix, matrix.T)
     np.testing.assert_array_equal(np.diagonal(matrix), 1.0)
@@ -104,8 +111,9 @@ def test_the_similarity_matrix_is_symmetric_with_diagonal_one():
 )
 def test_directed_matrices_keep_their_direction_and_know_equal_texts(label, equal):
     texts = ["Rome", "Paris is it", "Rome", ""]
-    table = table_for(matrix_pairs(texts, RULES), labels=NLI)
-    matrix = directed_matrix(texts, table, label)
+    work = partial(directed_matrix, texts, label=label)
+    table = table_for(work, labels=NLI)
+    matrix = work(table)
 
     assert matrix[0, 1] == table.scores["Rome", "Paris is it"][0] != matrix[1, 0]
     assert matrix[0, 2] == matrix[1, 1] == equal

@@ -1,20 +1,27 @@
 """Token relevance: what each token adds to the meaning."""
 
+from functools import partial
+
 import numpy as np
 
 from models.similarity.pairs import PairRules, PairTable
-from models.similarity.relevance import relevance_pairs, token_relevance
-from tests.fakes.pair_models import FakePairModel
+from models.similarity.relevance import token_relevance
+from tests.fakes.pair_models import FakePairModel, pairs_read
 
 
-def table_for(pairs):
+def pairs_of(context, tokens):
+    return pairs_read(partial(token_relevance, context, tokens), ("similarity",), PairRules())
+
+
+def relevance_of(context, tokens):
+    pairs = pairs_of(context, tokens)
     values = FakePairModel().score(pairs).values
     scores = {pair: tuple(value) for pair, value in zip(pairs, values.tolist(), strict=True)}
-    return PairTable(("similarity",), scores, PairRules())
+    return token_relevance(context, tokens, PairTable(("similarity",), scores, PairRules()))
 
 
 def test_each_token_that_changes_the_text_costs_two_pairs():
-    pairs = relevance_pairs("Where?", (" In", " Rome", ".", ""))
+    pairs = pairs_of("Where?", (" In", " Rome", ".", ""))
 
     assert len(pairs) == len(set(pairs)) == 6
     assert ("Where? In Rome.", "Where? In.") in pairs
@@ -23,7 +30,7 @@ def test_each_token_that_changes_the_text_costs_two_pairs():
 
 def test_relevance_is_one_minus_the_mean_of_both_directions():
     tokens = (" In", " Rome")
-    relevance = token_relevance("x", tokens, table_for(relevance_pairs("x", tokens)))
+    relevance = relevance_of("x", tokens)
 
     # "x In Rome" has 3 words of which "x Rome" has 2; the other way round all are there.
     np.testing.assert_allclose(relevance, [1 - (2 / 3 + 1) / 2] * 2)
@@ -31,11 +38,11 @@ def test_relevance_is_one_minus_the_mean_of_both_directions():
 
 def test_tokens_without_text_and_outer_blanks_have_no_relevance():
     tokens = (" ", "Rome", "\n", "")
-    relevance = token_relevance("x", tokens, table_for(relevance_pairs("x", tokens)))
+    relevance = relevance_of("x", tokens)
 
     assert relevance[[0, 2, 3]].tolist() == [0.0, 0.0, 0.0]
     assert relevance[1] > 0
 
 
 def test_an_answer_without_tokens_has_no_relevances():
-    assert token_relevance("x", (), table_for([])).shape == (0,)
+    assert relevance_of("x", ()).shape == (0,)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from models.errors import InvalidRequest
-from models.units.fields import compared, string_pairs
+from models.units.fields import compared
 from models.units.json_values import parse
 from models.units.schemas import may_be_null, rules
 from models.units.steps import MAX_STEPS, Steps
@@ -43,7 +43,7 @@ def test_a_schema_of_too_many_values_is_refused_after_so_many_steps(schema):
             read(answer, schema, steps)
         assert steps.num_taken < MAX_STEPS + 10_000
     with pytest.raises(InvalidRequest):
-        string_pairs(answer, [answer], schema)
+        compared([], answer, [answer], schema, lambda a, b: 0.0)
 
 
 def test_elements_of_arrays_that_are_matched_take_steps():
