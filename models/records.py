@@ -1,7 +1,7 @@
 """Frozen records that travel between gateway, workers and models. No I/O, no formulas."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -288,6 +288,16 @@ class Sequence(Exact):
         if self.reasoning is None:
             return self.num_tokens
         return self.reasoning.num_tokens + self.num_tokens
+
+    @property
+    def tokens(self) -> list[Token]:
+        """Its tokens, with as much as is known of them."""
+        columns: list[Iterable[Any]] = [self.token_texts or [""] * self.num_tokens]
+        unknown = [None] * self.num_tokens
+        for values in (self.token_logprobs, self.token_entropies):
+            columns.append(unknown if values is None else values.tolist())
+        columns += unknown, self.token_tops or [()] * self.num_tokens
+        return list(map(Token, *columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from app.scoring.explaining import groups_of, sentence, shaky_units, support_of
 from app.scoring.result import Result
 from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators.cocoa import consistency_std_error
-from models.records import Generation, ProbeReading, Sequence
+from models.records import Generation, ProbeReading, Token
 from models.units.tool_calls import Call, names_of, read
 from models.units.unit import contradiction, denied_by, support
 from workers import protocol
@@ -43,7 +43,7 @@ def to_response(result: Result, request_id: str) -> dict[str, Any]:
     if result.refusal is not None:
         optional["refusal"] = result.refusal
     if result.ask.return_tokens:
-        optional["tokens"] = tokens_of(answer)
+        optional["tokens"] = list(map(token_info, answer.tokens))
     if result.ask.tools:
         _, calls = parted(read(result.text or "", names_of(result.ask.tools)))
         optional["tool_calls"] = list(map(call_info, calls))
@@ -129,18 +129,9 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
     return {"explanation": explanation, "groups": groups}
 
 
-def tokens_of(answer: Sequence) -> list[dict[str, Any]]:
-    """A `Token` for each."""
-    texts = answer.token_texts or [""] * answer.num_tokens
-    logprobs = entropies = [None] * answer.num_tokens
-    if answer.token_logprobs is not None:
-        logprobs = answer.token_logprobs.tolist()
-    if answer.token_entropies is not None:
-        entropies = answer.token_entropies.tolist()
-    tokens = []
-    for text, logprob, entropy in zip(texts, logprobs, entropies, strict=True):
-        tokens.append({"text": text, "logprob": logprob, "entropy": entropy})
-    return tokens
+def token_info(token: Token) -> dict[str, Any]:
+    """A `Token` of the schemas."""
+    return {"text": token.text, "logprob": token.logprob, "entropy": token.entropy}
 
 
 def usage_of(result: Result) -> dict[str, int]:

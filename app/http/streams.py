@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.http.errors import counted_failure
 from app.http.json_calls import json_of, unless_gone
-from app.http.responses import to_response
+from app.http.responses import to_response, token_info
 from app.http.schemas import ErrorBody, ErrorResponse
 from app.http.telemetry import Telemetry
 from app.scoring.result import Result
@@ -165,8 +165,7 @@ class EventStream(Response):
 def _token_event(token: Token) -> bytes:
     if token.reasoning is not None:
         return _event(b"reasoning", orjson.dumps({"text": token.reasoning}))
-    body = {"text": token.text, "logprob": token.logprob, "entropy": token.entropy}
-    return _event(b"token", orjson.dumps(body))
+    return _event(b"token", orjson.dumps(token_info(token)))
 
 
 def _event(name: bytes, data: bytes) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from models.records import FinishReason, Reasoning, SamplingParams, Sequence, Token, TokenTops
+from models.records import FinishReason, Reasoning, SamplingParams, Sequence, Token
 from models.units.reasoning import HARMONY, KNOWN_TAGS, Tags, part
 
 TokenName = TypeVar("TokenName", int, str)
@@ -129,16 +129,8 @@ def remaining_tokens(sequence: Sequence, num_streamed: int, num_characters: int)
     if rest and num_streamed >= sequence.num_tokens:
         return [Token(rest)]
     tokens: list[Token] = []
-    for i in range(num_streamed, sequence.num_tokens):
-        logprob = entropy = None
-        if sequence.token_logprobs is not None:
-            logprob = float(sequence.token_logprobs[i])
-        if sequence.token_entropies is not None:
-            entropy = float(sequence.token_entropies[i])
-        tops: TokenTops = ()
-        if sequence.token_tops is not None:
-            tops = sequence.token_tops[i]
-        tokens.append(Token(rest, logprob, entropy, tops=tops))
+    for token in sequence.tokens[num_streamed:]:
+        tokens.append(replace(token, text=rest))
         rest = ""
     return tokens
 

@@ -13,7 +13,6 @@ from app.http.openai.responses import (
     chat_logprobs,
     choices_of,
     fingerprint_of,
-    known_of,
     message_of,
     openai_usage,
     text_logprobs,
@@ -100,8 +99,7 @@ class Chunks:
 
     def _whole(self, choice: Choice, result: Result) -> dict[str, Any]:
         """The body of a choice behind the first, which is one chunk."""
-        known = known_of(choice.tokens) if choice.tokens is not None else []
-        content = self._text(choice.text or "")
+        known, content = choice.known, self._text(choice.text or "")
         if self._is_chat:
             known = without_blank(known)
             content = {name: value for name, value in message_of(choice, result).items() if value}

@@ -38,10 +38,7 @@ class Pieces:
         """The pieces that these tokens settle, the reasoning first."""
         if thoughts := "".join(token.reasoning or "" for token in tokens):
             yield Piece(thoughts, is_thought=True)
-        known = []
-        for token in tokens:
-            if token.reasoning is None:
-                known.append(Known(token.text, token.logprob, token.tops))
+        known = known_of([token for token in tokens if token.reasoning is None])
         # An answer that was not written for this request alone comes without log-probs. The result
         # has them.
         if known and self._with_logprobs and not self._has_begun:
@@ -51,10 +48,7 @@ class Pieces:
 
     def finish(self, result: Result, answer: Choice) -> Iterator[Piece]:
         if not self._has_begun:
-            known: list[Known] = []
-            if answer.tokens is not None:
-                known = known_of(answer.tokens)
-            yield from self._of_answer(result.text or "", known)
+            yield from self._of_answer(result.text or "", answer.known)
         if self._calls is not None:
             yield from self._parted(self._calls.finish())
             if self._with_logprobs and self._held:

@@ -15,7 +15,6 @@ from app.http.openai.responses import (
     Wanted,
     chat_logprobs,
     choices_of,
-    known_of,
     openai_usage,
     refusal_of,
     uncertainty_of,
@@ -46,8 +45,7 @@ def response_of(result: Result, wanted: Wanted) -> dict[str, Any]:
     if refusal is not None:
         items.append(_item("message", refusal, is_refusal=True))
     elif choice.text is not None or not choice.calls:
-        known = [] if choice.tokens is None else without_blank(known_of(choice.tokens))
-        logprobs = chat_logprobs(known)["content"] if wanted.logprobs else []
+        logprobs = chat_logprobs(without_blank(choice.known))["content"] if wanted.logprobs else []
         items.append(_item("message", (choice.text or "").removeprefix(BLANK), logprobs))
     items += map(_call_item, choice.calls)
     return _body(wanted, items, result, choice)

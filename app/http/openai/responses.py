@@ -1,7 +1,7 @@
 """From results to OpenAI's bodies, each as a whole: plain values, in the shapes of `schemas`."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,13 +11,12 @@ from app.http.responses import (
     parted,
     scored,
     timing_of,
-    tokens_of,
     usage_of,
     why_held_back,
 )
 from app.scoring.result import Result
 from models import records
-from models.records import FinishReason, bytes_spelt
+from models.records import FinishReason, Token, bytes_spelt
 from models.units.tool_calls import Call, names_of, read
 
 # Many tokenizers put one before a text's first word. A message begins without it; a text that
@@ -38,14 +37,8 @@ class Known(NamedTuple):
     begins: bool = False
 
 
-def known_of(sequence: records.Sequence) -> list[Known]:
-    known = []
-    for i, token in enumerate(tokens_of(sequence)):
-        tops: records.TokenTops = ()
-        if sequence.token_tops is not None:
-            tops = sequence.token_tops[i]
-        known.append(Known(token["text"], token["logprob"], tops))
-    return known
+def known_of(tokens: Iterable[Token]) -> list[Known]:
+    return [Known(token.text, token.logprob, token.tops) for token in tokens]
 
 
 def chat_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
@@ -128,18 +121,23 @@ class Choice:
     Attributes:
         text: None where it is held back or refused, or calls tools alone.
         reasoning: written before the text; None where there is none.
-        tokens: of the text; None where they are not those of the text that is given, or their
-            log-probs are not known.
+        sequence: of the text; None where it is not that of the text that is given, or its log-probs
+            are not known.
         refusal: of the model's server; None where it answers.
     """
 
     index: int
     text: str | None
     reasoning: str | None
-    tokens: records.Sequence | None
+    sequence: records.Sequence | None
     finish_reason: FinishReason
     calls: Sequence[Call] = ()
     refusal: str | None = None
+
+    @property
+    def known(self) -> list[Known]:
+        """The tokens of the text; none where there is no sequence."""
+        return [] if self.sequence is None else known_of(self.sequence.tokens)
 
 
 def choices_of(result: Result, n: int) -> list[Choice]:
@@ -147,7 +145,7 @@ def choices_of(result: Result, n: int) -> list[Choice]:
     answer = result.evidence.subject.answer
     first = _choice_of(0, answer)
     if result.passed_text != answer.text:
-        first = replace(first, text=result.passed_text, tokens=None)
+        first = replace(first, text=result.passed_text, sequence=None)
     choices = [replace(first, reasoning=result.reasoning, refusal=result.refusal)]
     for sample in _others(result, n):
         choices.append(_choice_of(len(choices), sample))
@@ -160,9 +158,9 @@ def _choice_of(index: int, sequence: records.Sequence) -> Choice:
     text: str | None = sequence.text
     if sequence.refusal is not None:
         text = sequence.text or None
-    tokens = sequence if sequence.token_logprobs is not None else None
+    known = sequence if sequence.token_logprobs is not None else None
     reasoning = sequence.reasoning.text if sequence.reasoning is not None else None
-    return Choice(index, text, reasoning, tokens, sequence.finish_reason, refusal=sequence.refusal)
+    return Choice(index, text, reasoning, known, sequence.finish_reason, refusal=sequence.refusal)
 
 
 def _others(result: Result, n: int) -> Sequence[records.Sequence]:
@@ -187,8 +185,8 @@ def chat_completion(result: Result, wanted: Wanted) -> dict[str, Any]:
     bodies = []
     for choice in choices_of(result, wanted.n):
         logprobs = None
-        if wanted.logprobs and choice.tokens is not None:
-            logprobs = chat_logprobs(without_blank(known_of(choice.tokens)))
+        if wanted.logprobs and choice.sequence is not None:
+            logprobs = chat_logprobs(without_blank(choice.known))
         message = message_of(choice, result)
         bodies.append({"message": message, "logprobs": logprobs, **_about(choice, result)})
     return {"object": "chat.completion", **_head(result, wanted), "choices": bodies}
@@ -219,8 +217,8 @@ def completion(result: Result, wanted: Wanted) -> dict[str, Any]:
     bodies = []
     for choice in choices_of(result, wanted.n):
         logprobs = None
-        if wanted.logprobs and choice.tokens is not None:
-            logprobs = text_logprobs(known_of(choice.tokens))
+        if wanted.logprobs and choice.sequence is not None:
+            logprobs = text_logprobs(choice.known)
         body = {"text": choice.text or "", "logprobs": logprobs, **_about(choice, result)}
         if choice.refusal is not None:
             body["refusal"] = choice.refusal
