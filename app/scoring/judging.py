@@ -11,9 +11,9 @@ from typing import Literal
 
 from app.scoring.ask import ESCALATE_BELOW, PARTS, Ask
 from app.scoring.derive import NO_ANSWER
-from app.scoring.plan import MAX_SHARE_CUT, Plan
-from app.scoring.units import Scored, ScoredUnit, ScoredUnits
-from models.calibration import Binding, Calibration, Calibrator, Threshold
+from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
+from app.scoring.units import Scored, ScoredUnits
+from models.calibration import Binding, Calibration, Threshold
 from models.errors import InvalidRequest
 from models.estimators import needs
 from models.records import FINISH_REASONS, PROMPT_OUT_OF_DOMAIN, SAMPLES_LEFT_OUT, ProbeReading
@@ -133,10 +133,7 @@ def judge(
     Raises:
         InvalidRequest: the schema turns out to be invalid, or takes too many steps.
     """
-    uncertainty, is_foreign = scored.scores[plan.primary], False
-    for name in needs([plan.primary]) & readings.keys():
-        is_foreign |= readings[name].out_of_domain
-    judgement = _of_answer(plan, answer, uncertainty, warned, is_foreign=is_foreign)
+    judgement = _of_answer(plan, answer, scored.scores[plan.primary], readings, warned)
     if scored.units is None or plan.ask.units not in PARTS:
         return judgement
     parts = _of_parts(plan, answer, scored.units, warned)
@@ -149,39 +146,29 @@ def _of_answer(
     plan: Plan,
     answer: TokenSequence,
     uncertainty: float | None,
+    readings: Mapping[str, ProbeReading],
     warned: Collection[str],
-    *,
-    is_foreign: bool,
 ) -> Judgement:
     calibrated, ask = plan.calibrated, plan.ask
     if isinstance(calibrated, str):
         return Judgement(decision=_none_calibrated(ask, calibrated), reason=calibrated)
-    calibrator, calibration = calibrated.calibrator, calibrated.calibration
-    why_not = _why_unlike(answer, calibrated.binding, warned)
-    if why_not is None and is_foreign:
-        why_not = _UNLIKE_TRAINING
-    if why_not is None and uncertainty is None:
-        why_not = f"{plan.primary} has no value"
-    confidence: float | None = None
-    if why_not is None and uncertainty is not None:
-        confidence = calibration.confidence(uncertainty)
+    unlike = _why_unlike(answer, calibrated.binding, warned)
+    for name in needs([plan.primary]) & readings.keys():
+        if readings[name].out_of_domain:
+            unlike = unlike or _UNLIKE_TRAINING
+    judged = _judged(plan.primary, uncertainty, calibrated.calibration, ask, unlike)
+    why_not = judged.reason if judged.confidence is None else None
     decision: Decision | None = None
-    if (threshold := _threshold(ask, calibration)) is not None:
-        accept = threshold.accepts(uncertainty)
-        decision = _decided(
-            ask, threshold, calibrator, _OF_ANSWER, confidence, accept=accept, why_not=why_not
-        )
-    if confidence is None or uncertainty is None:
+    if judged.accept is not None:
+        decision = _decided(ask, calibrated, _OF_ANSWER, judged, why_not)
+    if judged.confidence is None or uncertainty is None:
         return Judgement(decision=decision, reason=why_not)
-    percentile = calibration.percentile(uncertainty)
-    return Judgement(confidence, percentile, decision, calibrator=calibrator.id)
+    percentile = calibrated.calibration.percentile(uncertainty)
+    return Judgement(judged.confidence, percentile, decision, calibrator=calibrated.calibrator.id)
 
 
 def _of_parts(
-    plan: Plan,
-    answer: TokenSequence,
-    units: ScoredUnits,
-    warned: Collection[str],
+    plan: Plan, answer: TokenSequence, units: ScoredUnits, warned: Collection[str]
 ) -> UnitsJudgement:
     calibrated, ask, parts = plan.unit_calibrated, plan.ask, units.units[1:]
     if parts and parts[0].unit.kind != PARTS[ask.units]:
@@ -191,46 +178,47 @@ def _of_parts(
         if decision is not None:
             each = JudgedUnit(accept=False, reason=calibrated)
         return UnitsJudgement((each,) * len(parts), calibrated, decision)
-    calibrator, calibration = calibrated.calibrator, calibrated.calibration
     unlike = _why_unlike(answer, calibrated.binding, warned)
-    threshold = _threshold(ask, calibration)
-    judged = [_of_part(part, plan, calibration, threshold, unlike) for part in parts]
-    if threshold is None:
+    judged = []
+    for part in parts:
+        why_not, uncertainty, reading = unlike, part.uncertainty, part.unit.reading
+        is_foreign = reading is not None and reading.out_of_domain
+        if is_foreign and PREDICTED in needs(filter(None, [part.estimator])):
+            why_not = unlike or _UNLIKE_TRAINING
+        if part.estimator != plan.unit_primary:  # the calibrated one
+            uncertainty = None
+        judged.append(_judged(plan.unit_primary, uncertainty, calibrated.calibration, ask, why_not))
+    if ask.target_error is None:
         return UnitsJudgement(tuple(judged), unlike)
     why_not = unlike
     if why_not is None and not judged:
         why_not = _NO_PARTS
     if why_not is None and not units.parts.is_whole:
         why_not = _TOO_MANY
-    confidence, accept = _least_confidence(judged), all(unit.accept for unit in judged)
-    decision = _decided(
-        ask, threshold, calibrator, _OF_PARTS, confidence, accept=accept, why_not=why_not
-    )
+    together = JudgedUnit(_least_confidence(judged), all(unit.accept for unit in judged))
+    decision = _decided(ask, calibrated, _OF_PARTS, together, why_not)
     return UnitsJudgement(tuple(judged), unlike, decision)
 
 
-def _of_part(
-    part: ScoredUnit,
-    plan: Plan,
+def _judged(
+    estimator: str | None,
+    uncertainty: float | None,
     calibration: Calibration,
-    threshold: Threshold | None,
+    ask: Ask,
     unlike: str | None,
 ) -> JudgedUnit:
-    reading, read = part.unit.reading, needs(filter(None, [part.estimator]))
-    if unlike is None and reading is not None and reading.out_of_domain and PREDICTED in read:
-        unlike = _UNLIKE_TRAINING
-    uncertainty, confidence, reason = None, None, unlike
-    if part.estimator == plan.unit_primary:  # the calibrated one
-        uncertainty = part.uncertainty
-    if uncertainty is not None and unlike is None:
-        confidence = calibration.confidence(uncertainty)
-    if threshold is None:
-        return JudgedUnit(confidence)
-    if unlike is None and threshold.accepts(uncertainty):
-        return JudgedUnit(confidence, accept=True)
+    """The judgement of an answer or a part, which may be unlike all that were calibrated."""
+    reason, confidence = unlike, None
     if reason is None and uncertainty is None:
-        reason = f"{plan.unit_primary} has no value"
-    elif reason is None and threshold.uncertainty is None:
+        reason = f"{estimator} has no value"
+    elif reason is None and uncertainty is not None:
+        confidence = calibration.confidence(uncertainty)
+    if ask.target_error is None:
+        return JudgedUnit(confidence, reason=reason)
+    threshold = _threshold(ask.target_error, calibration)
+    if reason is None and threshold.accepts(uncertainty):
+        return JudgedUnit(confidence, accept=True)
+    if reason is None and threshold.uncertainty is None:
         reason = "no threshold is sure to keep the target error"
     elif reason is None:
         reason = "its uncertainty is above the threshold"
@@ -258,10 +246,8 @@ def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]
     return None
 
 
-def _threshold(ask: Ask, calibration: Calibration) -> Threshold | None:
-    if ask.target_error is None:
-        return None
-    return calibration.threshold(ask.target_error) or Threshold(ask.target_error, None)
+def _threshold(target_error: float, calibration: Calibration) -> Threshold:
+    return calibration.threshold(target_error) or Threshold(target_error, None)
 
 
 def _none_calibrated(ask: Ask, why: str) -> Decision | None:
@@ -272,16 +258,12 @@ def _none_calibrated(ask: Ask, why: str) -> Decision | None:
 
 
 def _decided(
-    ask: Ask,
-    threshold: Threshold,
-    calibrator: Calibrator,
-    promise: str,
-    confidence: float | None,
-    *,
-    accept: bool,
-    why_not: str | None,
+    ask: Ask, calibrated: Calibrated, promise: str, judged: JudgedUnit, why_not: str | None
 ) -> Decision:
-    percent = _percent(threshold.target_error)
+    """The decision on an answer or its parts together, which pass unless there is a `why_not`."""
+    threshold = _threshold(ask.target_error or 0.0, calibrated.calibration)
+    calibrator, percent = calibrated.calibrator, _percent(threshold.target_error)
+    accept, confidence = bool(judged.accept), judged.confidence
     guarantee = (
         f"{promise.format(percent=percent)}, with probability {1 - calibrator.delta:g} over "
         f"calibration sets, for prompts like those of {calibrator.source}"
