@@ -19,6 +19,7 @@ from transformers.utils.logging import (
 from models.digests import digest_of
 from models.errors import ModelNotLoaded
 from models.loadable import Head, check_checkpoint, read_elsewhere
+from models.locations import public_name
 from models.pretrained import without_compiler
 
 # Instructions that multiply matrices of a precision as they are; without them a processor turns
@@ -101,6 +102,19 @@ def load_whole(kind: Any, path: str, head: Head, **options: Any) -> Any:
             "for this and saved whole"
         )
     return model
+
+
+def load_named(
+    kind: Any, name: str, revision: str | None, embedded: Mapping[str, Path], head: Head, dtype: str
+) -> tuple[Any, str, dict[str, Any], dict[str, str]]:
+    """A model, its path, the options to load its other parts with, and its id and revision.
+
+    Takes what `ready_to_load` and `load_whole` take, and raises as they do.
+    """
+    path, options = ready_to_load(name, revision, embedded, head)
+    model = load_whole(kind, path, head, dtype=dtype, **options)
+    names = {"model_id": public_name(name), "revision": revision_of(model, path)}
+    return model, path, options, names
 
 
 def pick_device(device: str) -> str:

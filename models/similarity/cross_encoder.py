@@ -6,16 +6,9 @@ from typing import Any, Self
 
 import torch
 
-from models.checkpoints import (
-    load_whole,
-    pick_device,
-    ready_to_load,
-    revision_of,
-    tokenizer_fingerprint,
-)
+from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.embedded import CROSS_ENCODER_DIR
 from models.errors import ModelNotLoaded
-from models.locations import public_name
 from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
@@ -66,12 +59,11 @@ class CrossEncoderModel:
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
-        path, options = ready_to_load(
-            config.model, config.revision, {"embedded": CROSS_ENCODER_DIR}, "classifier"
+        kind, embedded = AutoModelForSequenceClassification, {"embedded": CROSS_ENCODER_DIR}
+        model, path, options, names = load_named(
+            kind, config.model, config.revision, embedded, "classifier", config.dtype
         )
-        kind, device = AutoModelForSequenceClassification, pick_device(config.device)
-        model = load_whole(kind, path, "classifier", dtype=config.dtype, **options)
-        names = {"model_id": public_name(config.model), "revision": revision_of(model, path)}
+        device = pick_device(config.device)
         if config.model == "embedded":
             tokenizer = AutoTokenizer.from_pretrained(path, **options)
             longest = model.config.max_position_embeddings

@@ -7,15 +7,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from models.checkpoints import (
-    load_whole,
-    pick_device,
-    ready_to_load,
-    revision_of,
-    tokenizer_fingerprint,
-)
+from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.errors import ModelLost, ModelNotLoaded
-from models.locations import public_name
 from models.pretrained import AutoModel
 from models.records import Array, Pair, PairScores
 from models.similarity.contexts import fit_contexts, token_offsets
@@ -55,10 +48,10 @@ class EmbeddingModel:
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
-        path, options = ready_to_load(config.model, config.revision, {}, "embedding")
-        model = load_whole(AutoModel, path, "embedding", dtype=config.dtype, **options)
+        model, path, options, names = load_named(
+            AutoModel, config.model, config.revision, {}, "embedding", config.dtype
+        )
         loading = {"dtype": model.dtype, "use_safetensors": True}
-        names = {"model_id": public_name(config.model), "revision": revision_of(model, path)}
         del model  # was only to see that no weight is missing
         from sentence_transformers import SentenceTransformer
 

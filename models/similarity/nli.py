@@ -5,15 +5,8 @@ from typing import Any, Literal, Self
 
 import torch
 
-from models.checkpoints import (
-    load_whole,
-    pick_device,
-    ready_to_load,
-    revision_of,
-    tokenizer_fingerprint,
-)
+from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.embedded import NLI_DIR
-from models.locations import public_name
 from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
@@ -47,17 +40,12 @@ class NliModel:
     @classmethod
     def load(cls, config: NliConfig) -> Self:
         """Load the checkpoint; blocks. Never remote code."""
-        path, options = ready_to_load(
-            config.model, config.revision, {"embedded": NLI_DIR}, "classifier"
+        kind, embedded = AutoModelForSequenceClassification, {"embedded": NLI_DIR}
+        model, path, options, names = load_named(
+            kind, config.model, config.revision, embedded, "classifier", config.dtype
         )
-        kind = AutoModelForSequenceClassification
-        model = load_whole(kind, path, "classifier", dtype=config.dtype, **options)
-        return cls(
-            model.to(pick_device(config.device)),
-            AutoTokenizer.from_pretrained(path, **options),
-            model_id=public_name(config.model),
-            revision=revision_of(model, path),
-        )
+        tokenizer = AutoTokenizer.from_pretrained(path, **options)
+        return cls(model.to(pick_device(config.device)), tokenizer, **names)
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         logits, truncated = self._classifier.logits(pairs)
