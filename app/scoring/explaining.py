@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.scoring.derive import Evidence
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
+from models.estimators.semantic import classes_of
 from models.records import Array
 from models.records import Sequence as TokenSequence
 from models.selection import Strategy, mbr
@@ -49,8 +51,9 @@ def groups_of(evidence: Evidence) -> list[Group] | None:
     if not {"similarity", "similarity_matrix"} <= statistics.keys() or not subject.samples:
         return None
     to_answer = _to_answer(subject, statistics["similarity"])
-    others = _grouped(to_answer, statistics["similarity_matrix"])
-    same = [i for i, value in enumerate(to_answer) if value >= SAME]
+    same, apart = np.flatnonzero(to_answer >= SAME), np.flatnonzero(to_answer < SAME)
+    is_alike = statistics["similarity_matrix"][np.ix_(apart, apart)] >= SAME
+    others = [apart[members] for members in classes_of(is_alike)]
     others.sort(key=len, reverse=True)  # stable: of equally many the earlier sample's first
     return [_group(subject, to_answer, rows) for rows in (same, *others)]
 
@@ -130,24 +133,9 @@ def _as_finished(subject: Subject, similarity: Array) -> Array:
     return np.where(unfinished, 0.0, similarity)
 
 
-def _grouped(to_answer: Array, matrix: Array) -> list[list[int]]:
-    """The other samples (indices): each joins the first group whose first member it is like."""
-    groups: list[list[int]] = []
-    for i, value in enumerate(to_answer):
-        if value >= SAME:
-            continue
-        for rows in groups:
-            if matrix[rows[0], i] >= SAME:
-                rows.append(i)
-                break
-        else:
-            groups.append([i])
-    return groups
-
-
-def _group(subject: Subject, to_answer: Array, rows: Sequence[int]) -> Group:
+def _group(subject: Subject, to_answer: Array, rows: NDArray[np.intp]) -> Group:
     members = [subject.samples[i] for i in rows]
-    is_answer = not rows or bool(to_answer[rows[0]] >= SAME)
+    is_answer = not len(rows) or bool(to_answer[rows[0]] >= SAME)
     if is_answer and subject.answer_sample is None:
         members.insert(0, subject.answer)
     first, similarity, mass = members[0], 1.0, None
@@ -155,8 +143,8 @@ def _group(subject: Subject, to_answer: Array, rows: Sequence[int]) -> Group:
         mass = _mass(members)
     if is_answer:
         first = subject.answer
-    if rows:
-        similarity = float(np.mean(to_answer[list(rows)]))
+    if len(rows):
+        similarity = float(np.mean(to_answer[rows]))
     return Group(
         text=first.compared_text,
         is_answer=is_answer,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import combinations, starmap
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.estimators.cocoa import first_occurrences
 from models.estimators.information import at_least, nonempty, plain, with_tokens
@@ -86,7 +87,8 @@ def semantic_entropy(
     """
     logprobs = list(map(np.sum, with_tokens(sample_token_logprobs)))
     entropy = 0.0
-    for members in _semantic_classes(entailment, contradiction):
+    entails = (entailment >= contradiction) & (entailment >= 1.0 - entailment - contradiction)
+    for members in classes_of(entails & entails.T):
         by_text = {sample_texts[i]: logprobs[i] for i in reversed(members)}
         class_logprob = float(np.logaddexp.reduce(list(by_text.values())))
         entropy -= len(members) / len(logprobs) * class_logprob
@@ -142,13 +144,15 @@ def _symmetric(entailment: Array) -> Array:
     return weights
 
 
-def _semantic_classes(entailment: Array, contradiction: Array) -> list[list[int]]:
-    """Indices of the samples of each class; new samples are compared with the first of a class."""
-    entails = (entailment >= contradiction) & (entailment >= 1.0 - entailment - contradiction)
+def classes_of(is_alike: NDArray[np.bool_]) -> list[list[int]]:
+    """Indices of the samples of each class: each joins the first whose first member is like it.
+
+    is_alike: (M, M), symmetric.
+    """
     classes: list[list[int]] = []
-    for sample in range(len(entailment)):
+    for sample in range(len(is_alike)):
         for members in classes:
-            if entails[members[0], sample] and entails[sample, members[0]]:
+            if is_alike[members[0], sample]:
                 members.append(sample)
                 break
         else:
