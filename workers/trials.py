@@ -81,8 +81,8 @@ class _Process:
             self._is_ready.set()
             while line := await reader.readline():
                 reply = json.loads(line)
-                verdict = self._verdicts.pop(reply["number"])
-                if not verdict.done():
+                verdict = self._verdicts.pop(reply["number"], None)
+                if verdict is not None and not verdict.done():
                     verdict.set_result(reply)
         self._lose()
 

@@ -11,13 +11,13 @@ import gc
 import json
 import os
 import resource
-import selectors
 import signal
 import socket
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
+
+from llguidance import LLTokenizer
 
 from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, Vocabulary, matcher_of, walk
 from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
@@ -38,15 +38,6 @@ _LEAST_WALL_S, _PATIENCE = 5, 10
 _STATM = Path("/proc/self/statm")
 
 
-@dataclass(slots=True)
-class _Child:
-    """A fork that tries a grammar, with the part of its verdict that has arrived."""
-
-    number: int
-    pid: int
-    verdict: bytes = b""
-
-
 class Trials:
     """Trials that come through a socket.
 
@@ -56,70 +47,50 @@ class Trials:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._selector = selectors.DefaultSelector()
-        self._tokenizer: Any = None
-        self._unread = b""
+        self._numbers: dict[int, int] = {}  # of trials, by the pid of the child
 
     def run(self) -> None:
         """Until the other side closes the connection."""
-        self._selector.register(self._connection, selectors.EVENT_READ)
-        while True:
-            for key, _ in self._selector.select():
-                if key.data is not None:
-                    self._hear(key.fd, key.data)
-                elif not self._receive():
-                    return
+        signal.signal(signal.SIGCHLD, lambda *_: self._bury())
+        lines = self._connection.makefile("rb")
+        tokenizer = Vocabulary(**json.loads(next(lines))).read()
+        gc.freeze()  # or a collection in a child would copy all that it looks at
+        for line in lines:
+            trial = json.loads(line)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            if not (pid := os.fork()):
+                self._try(tokenizer, **trial)
+            self._numbers[pid] = trial["number"]
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
-    def _receive(self) -> bool:
-        received = self._connection.recv(1 << 20)
-        *lines, self._unread = (self._unread + received).split(b"\n")
-        for message in map(json.loads, lines):
-            if self._tokenizer is None:
-                self._tokenizer = Vocabulary(**message).read()
-                gc.freeze()  # or a collection in a child would copy all that it looks at
-            else:
-                self._begin(**message)
-        return bool(received)
-
-    def _begin(self, number: int, source: str, seconds: float) -> None:
-        hears, speaks = os.pipe()
-        pid = os.fork()
-        if not pid:
-            os.close(hears)
-            self._connection.close()
-            self._try(speaks, source, seconds)
-        os.close(speaks)
-        self._selector.register(hears, selectors.EVENT_READ, _Child(number, pid))
-
-    def _try(self, speaks: int, source: str, seconds: float) -> NoReturn:
+    def _try(self, tokenizer: LLTokenizer, number: int, source: str, seconds: float) -> NoReturn:
         """In the child."""
         status = 1
         try:
             _limit(seconds)
             rule = ""
             try:
-                walk(self._tokenizer, matcher_of(self._tokenizer, source, MAX_LEXER_STATES))
+                walk(tokenizer, matcher_of(tokenizer, source, MAX_LEXER_STATES))
             except NotFollowed as error:
                 rule = str(error)
-            os.write(speaks, rule.encode() or b"\n")
+            self._tell(number, rule)
             status = 0
         finally:
             os._exit(status)
 
-    def _hear(self, hears: int, child: _Child) -> None:
-        if content := os.read(hears, 1 << 16):
-            child.verdict += content
-            return
-        self._selector.unregister(hears)
-        os.close(hears)
-        _, status = os.waitpid(child.pid, 0)
-        rule: str | None = BROKEN
-        if child.verdict:
-            rule = child.verdict.decode().strip()
-        elif os.WIFSIGNALED(status):
-            rule = _ENDED_BY.get(signal.Signals(os.WTERMSIG(status)), BROKEN)
-        message = {"number": child.number, "rule": rule}
-        self._connection.sendall(json.dumps(message).encode() + b"\n")
+    def _bury(self) -> None:
+        """Tell what became of children that ended, where they could not tell it themselves."""
+        while self._numbers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            pid, status = ended
+            number = self._numbers.pop(pid)
+            rule: str | None = BROKEN
+            if os.WIFSIGNALED(status):
+                rule = _ENDED_BY.get(signal.Signals(os.WTERMSIG(status)), BROKEN)
+            if status:
+                self._tell(number, rule)
+
+    def _tell(self, number: int, rule: str | None) -> None:
+        self._connection.sendall(json.dumps({"number": number, "rule": rule}).encode() + b"\n")
 
 
 def _limit(seconds: float) -> None:
