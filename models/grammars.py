@@ -9,7 +9,6 @@ Nothing is fetched and no pattern is run; how long compiling takes shows elsewhe
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from models.records import Grammar
@@ -51,30 +50,6 @@ _PIECES = re.compile(r"(\\[1-9]|\\k<|\(\?<?[=!])|\\.|\[(?:\\.|[^]\\])*\]?|.", re
 # A pattern that is a name.
 _NAME = re.compile(r"\^([A-Za-z0-9_ -]*)\$")
 _ANY_NAME: tuple[Any, ...] = (True, {}, {"type": "string"})
-
-
-@dataclass(eq=False, slots=True)
-class _Node:
-    """A schema within a schema, and what must be finite so that some value under it is.
-
-    Attributes:
-        num_missing: of those, that are not known to be finite yet.
-        parents: that wait for this one.
-    """
-
-    num_missing: int = 0
-    parents: list["_Node"] = field(default_factory=list)
-
-    def needs(self, *others: "_Node") -> None:
-        self.num_missing += len(others)
-        for other in others:
-            other.parents.append(self)
-
-    def needs_one(self, others: list["_Node"]) -> None:
-        choice = _Node(num_missing=1)
-        for other in others:
-            other.parents.append(choice)
-        self.needs(choice)
 
 
 def grammar_of(schema: Mapping[str, Any]) -> Grammar:
@@ -131,43 +106,50 @@ def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, 
 
 
 def _check_finite(schemas: Mapping[str, Any]) -> None:
-    nodes = {path: _Node() for path in schemas}
+    missing: dict[str, set[int]] = {}  # of each schema, the choices that nothing finite is known of
+    choosing: dict[str, list[tuple[str, int]]] = {path: [] for path in schemas}
     for path, schema in schemas.items():
-        if isinstance(schema, dict):
-            _connect(path, schema, nodes)
-    known = [node for node in nodes.values() if node.num_missing == 0]
-    for node in known:  # grows meanwhile
-        for parent in node.parents:
-            parent.num_missing -= 1
-            if parent.num_missing == 0:
-                known.append(parent)
-    if nodes[""].num_missing > 0:
+        choices = _choices(path, schema)
+        missing[path] = set(range(len(choices)))
+        for number, choice in enumerate(choices):
+            for option in choice:
+                choosing[option].append((path, number))
+    finite = [path for path, unknown in missing.items() if not unknown]
+    for option in finite:  # grows meanwhile
+        for path, number in choosing[option]:
+            if number in missing[path]:
+                missing[path].remove(number)
+                if not missing[path]:
+                    finite.append(path)
+    if missing[""]:
         raise BadSchema("no finite value is valid under it: what it requires contains itself")
 
 
-def _connect(path: str, schema: Mapping[str, Any], nodes: Mapping[str, _Node]) -> None:
-    """Note what a schema needs; a value that it lists is finite whatever else it has."""
-    node = nodes[path]
-    if "enum" in schema or "const" in schema:
-        return
+def _choices(path: str, schema: Any) -> list[list[str]]:
+    """Schemas by their paths: of each list one must be finite, so that some value of this one is.
+
+    A value that it lists is finite whatever else it has.
+    """
+    if isinstance(schema, bool) or "enum" in schema or "const" in schema:
+        return []
+    choices = [[f"{path}/allOf/{number}"] for number in range(len(schema.get("allOf", [])))]
     if "$ref" in schema:
-        node.needs(nodes[schema["$ref"].removeprefix("#")])
-    for number in range(len(schema.get("allOf", []))):
-        node.needs(nodes[f"{path}/allOf/{number}"])
+        choices.append([schema["$ref"].removeprefix("#")])
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             numbers = range(len(schema[keyword]))
-            node.needs_one([nodes[f"{path}/{keyword}/{number}"] for number in numbers])
+            choices.append([f"{path}/{keyword}/{number}" for number in numbers])
     if schema.get("type") == "object":
         for name in schema.get("required", []):
             if name in schema.get("properties", {}):
-                node.needs(nodes[f"{path}/properties/{escaped(name)}"])
+                choices.append([f"{path}/properties/{escaped(name)}"])
     if schema.get("type") == "array" and (least := schema.get("minItems", 0)) > 0:
         num_first = len(schema.get("prefixItems", []))
         for number in range(min(least, num_first)):
-            node.needs(nodes[f"{path}/prefixItems/{number}"])
+            choices.append([f"{path}/prefixItems/{number}"])
         if least > num_first and "items" in schema:
-            node.needs(nodes[f"{path}/items"])
+            choices.append([f"{path}/items"])
+    return choices
 
 
 def _check_whole(schemas: Iterable[Any]) -> None:
