@@ -5,7 +5,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
-from pydantic import ConfigDict, PlainValidator, Strict
+from pydantic import ConfigDict, GetJsonSchemaHandler, PlainValidator, Strict
+from pydantic_core import CoreSchema
 
 # Least and greatest, both finite: NaN and the infinities lie in none.
 Range = tuple[float, float]
@@ -30,6 +31,23 @@ class Exact:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
         strict=True, extra="forbid", allow_inf_nan=False
     )
+
+
+class Described:
+    """A record whose fields are described by the strings below them, in the API's document too."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        for field in handler.resolve_ref_schema(schema).get("properties", {}).values():
+            if "description" in field:
+                field["description"] = " ".join(field["description"].split())
+        return schema
 
 
 # Types of fields of records: integers count as numbers there, flags and words do not.

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.http.described import ABSENT, Described
+from app.scoring.explaining import SampleGroup
+from app.scoring.judging import DecisionInfo
 from models.records import AnswerForm, FinishReason
 from models.selection import Strategy
 from models.units.unit import Kind
@@ -252,41 +254,6 @@ class Timing(Described):
     """ms, ≥ 0, computing the estimators"""
     total: float
     """ms, ≥ 0, from the request's admission to its result"""
-
-
-class SampleGroup(Described):
-    """Samples that mean the same."""
-
-    text: str
-    """the answer, or the group's first sample"""
-    is_answer: bool
-    """whether they mean the same as the answer"""
-    count: int
-    """samples in it, ≥ 0"""
-    share: float
-    """of all samples, 0 to 1"""
-    mass: float | None
-    """probability of its distinct texts, 0 to 1; null where not known"""
-    similarity: float
-    """mean similarity to the answer, 0 to 1"""
-
-
-class DecisionInfo(Described):
-    """Whether the answer may pass, and what that promises."""
-
-    accept: bool
-    """whether the uncertainty is at most the threshold"""
-    threshold: float | None
-    """a real number in the estimator's unit; null where the labels allow none"""
-    target_error: float
-    """largest wanted share of wrong answers among the accepted, 0 to 1"""
-    guarantee: str
-    """the promise in words"""
-    action: Literal["accept", "verify", "escalate"]
-    """let it pass; or have it verified, from a confidence of `escalate_below` on; or ask somebody
-    else"""
-    reason: str
-    """of the action, in a sentence"""
 
 
 class EscalationInfo(Described):

@@ -11,6 +11,7 @@ from app.scoring.derive import Evidence
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
 from models.estimators.semantic import classes_of
+from models.ranges import Described
 from models.records import Array
 from models.records import Sequence as TokenSequence
 from models.selection import Strategy, mbr
@@ -23,26 +24,24 @@ _MAX_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Samples that mean the same.
-
-    Attributes:
-        text: the answer in the group of what means the same as it, else the group's first sample.
-        count: samples in it; 0 where none means what the answer does.
-        share: of all samples, in [0, 1].
-        mass: probability of its distinct texts together, in [0, 1]; None where it is not known.
-        similarity: mean similarity to the answer, in [0, 1]; 1 where there is nothing but it.
-    """
+class SampleGroup(Described):
+    """Samples that mean the same."""
 
     text: str
+    """the answer, or the group's first sample"""
     is_answer: bool
+    """whether they mean the same as the answer"""
     count: int
+    """samples in it, ≥ 0"""
     share: float
+    """of all samples, 0 to 1"""
     mass: float | None
+    """probability of its distinct texts, 0 to 1; null where not known"""
     similarity: float
+    """mean similarity to the answer, 0 to 1"""
 
 
-def groups_of(evidence: Evidence) -> list[Group] | None:
+def groups_of(evidence: Evidence) -> list[SampleGroup] | None:
     """The groups, that of the answer first, then by their number of samples.
 
     None where it is not known how similar the samples are.
@@ -74,11 +73,11 @@ def support_of(evidence: Evidence) -> float | None:
     return float((to_answer >= SAME).mean())
 
 
-def sentence(groups: Sequence[Group]) -> str:
+def sentence(groups: Sequence[SampleGroup]) -> str:
     """One sentence: so many samples mean what the answer says, and the others this.
 
-    >>> one = Group("India", True, 3, 0.3, None, 0.9)
-    >>> other = Group("Mexico", False, 7, 0.7, None, 0.1)
+    >>> one = SampleGroup("India", True, 3, 0.3, None, 0.9)
+    >>> other = SampleGroup("Mexico", False, 7, 0.7, None, 0.1)
     >>> sentence([one, other])
     '3 of 10 samples mean the same as the answer; the others say "Mexico" (7).'
     """
@@ -133,7 +132,7 @@ def _as_finished(subject: Subject, similarity: Array) -> Array:
     return np.where(unfinished, 0.0, similarity)
 
 
-def _group(subject: Subject, to_answer: Array, rows: NDArray[np.intp]) -> Group:
+def _group(subject: Subject, to_answer: Array, rows: NDArray[np.intp]) -> SampleGroup:
     members = [subject.samples[i] for i in rows]
     is_answer = not len(rows) or bool(to_answer[rows[0]] >= SAME)
     if is_answer and subject.answer_sample is None:
@@ -145,7 +144,7 @@ def _group(subject: Subject, to_answer: Array, rows: NDArray[np.intp]) -> Group:
         first = subject.answer
     if len(rows):
         similarity = float(np.mean(to_answer[rows]))
-    return Group(
+    return SampleGroup(
         text=first.compared_text,
         is_answer=is_answer,
         count=len(rows),

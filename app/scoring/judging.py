@@ -16,6 +16,7 @@ from app.scoring.units import Scored, ScoredUnits
 from models.calibration import Binding, Calibration, Threshold
 from models.errors import InvalidRequest
 from models.estimators import needs
+from models.ranges import Described
 from models.records import FINISH_REASONS, PROMPT_OUT_OF_DOMAIN, SAMPLES_LEFT_OUT, ProbeReading
 from models.records import Sequence as TokenSequence
 from models.units.fields import without
@@ -44,20 +45,22 @@ _UNLIKE_TRAINING = "out_of_domain: the probe was not trained on answers like thi
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision on an answer.
-
-    Attributes:
-        threshold: an uncertainty; None where the labels allow none, and no answer may pass.
-        action: let it pass, have it verified, or escalate it.
-    """
+class DecisionInfo(Described):
+    """Whether the answer may pass, and what that promises."""
 
     accept: bool
+    """whether the uncertainty is at most the threshold"""
     threshold: float | None
+    """a real number in the estimator's unit; null where the labels allow none"""
     target_error: float
+    """largest wanted share of wrong answers among the accepted, 0 to 1"""
     guarantee: str
-    action: Action = "escalate"
-    reason: str = "nothing is known of its confidence"
+    """the promise in words"""
+    action: Action
+    """let it pass; or have it verified, from a confidence of `escalate_below` on; or ask somebody
+    else"""
+    reason: str
+    """of the action, in a sentence"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class UnitsJudgement:
 
     units: tuple[JudgedUnit, ...]
     reason: str | None = None
-    decision: Decision | None = None
+    decision: DecisionInfo | None = None
     refined_text: str | None = None
     no_refined_text: str | None = None
 
@@ -109,7 +112,7 @@ class Judgement:
 
     confidence: float | None = None
     percentile: float | None = None
-    decision: Decision | None = None
+    decision: DecisionInfo | None = None
     reason: str | None = None
     calibrator: str | None = None
     has_shifted: bool = False
@@ -158,7 +161,7 @@ def _of_answer(
             unlike = unlike or _UNLIKE_TRAINING
     judged = _judged(plan.primary, uncertainty, calibrated.calibration, ask, unlike)
     why_not = judged.reason if judged.confidence is None else None
-    decision: Decision | None = None
+    decision: DecisionInfo | None = None
     if judged.accept is not None:
         decision = _decided(ask, calibrated, _OF_ANSWER, judged, why_not)
     if judged.confidence is None or uncertainty is None:
@@ -250,16 +253,17 @@ def _threshold(target_error: float, calibration: Calibration) -> Threshold:
     return calibration.threshold(target_error) or Threshold(target_error, None)
 
 
-def _none_calibrated(ask: Ask, why: str) -> Decision | None:
+def _none_calibrated(ask: Ask, why: str) -> DecisionInfo | None:
     """The decision that nothing passes, where one is requested and nothing is calibrated."""
     if ask.target_error is None:
         return None
-    return Decision(False, None, ask.target_error, f"{why}; nothing is accepted")
+    guarantee, reason = f"{why}; nothing is accepted", "nothing is known of its confidence"
+    return DecisionInfo(False, None, ask.target_error, guarantee, "escalate", reason)
 
 
 def _decided(
     ask: Ask, calibrated: Calibrated, promise: str, judged: JudgedUnit, why_not: str | None
-) -> Decision:
+) -> DecisionInfo:
     """The decision on an answer or its parts together, which pass unless there is a `why_not`."""
     threshold = _threshold(ask.target_error or 0.0, calibrated.calibration)
     calibrator, percent = calibrated.calibrator, _percent(threshold.target_error)
@@ -284,7 +288,7 @@ def _decided(
     elif confidence is not None:
         action = "verify"
         reason = f"it does not pass, but its confidence is {_percent(confidence)}"
-    return Decision(
+    return DecisionInfo(
         accept, threshold.uncertainty, threshold.target_error, guarantee, action, reason
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.http.labels import to_answer
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.judging import Decision, Judgement
+from app.scoring.judging import DecisionInfo, Judgement
 from app.scoring.result import Escalation
 from app.scoring.units import Parts, ScoredUnits
 from models.records import GivenAnswer
@@ -58,7 +58,7 @@ def test_a_chat_is_bound_to_chats():
     assert made(a_result(ask=chat)).binding.input == "messages"
 
 
-REFUSED = Judgement(decision=Decision(False, 0.1, 0.05, "none"))
+REFUSED = Judgement(decision=DecisionInfo(False, 0.1, 0.05, "none", "escalate", "none"))
 
 
 def test_an_answer_that_its_client_did_not_read_cannot_be_labelled():

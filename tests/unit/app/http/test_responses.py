@@ -10,7 +10,7 @@ from app.http.json_calls import json_of
 from app.http.responses import HELD_BACK, to_response
 from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask
-from app.scoring.judging import Decision, Judgement
+from app.scoring.judging import DecisionInfo, Judgement
 from models.records import Reasoning
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 
@@ -24,7 +24,9 @@ def body_of(result, request_id):
 SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
 
 
-JUDGED = Judgement(decision=Decision(False, 0.1, 0.05, "…"), reason="none is loaded")
+JUDGED = Judgement(
+    decision=DecisionInfo(False, 0.1, 0.05, "…", "escalate", "…"), reason="none is loaded"
+)
 
 
 def test_an_answer_that_is_held_back_says_why_of_all_that_would_tell_it():
