@@ -35,10 +35,6 @@ _SHIFT_EVERY = 20
 _SIGNIFICANCE = 1e-6
 
 
-class BadCalibrator(ValueError):
-    """A file that is no calibrator of this format."""
-
-
 @dataclass(frozen=True, slots=True)
 class Binding(Exact):
     """The origin of scores; scores of another origin are not comparable with them.
@@ -197,7 +193,7 @@ class Calibrator:
 
         Raises:
             OSError: there is no such file.
-            BadCalibrator: it is none, or of another format.
+            ValueError: it is none, or of another format.
         """
         content = path.read_bytes()
         try:
@@ -206,7 +202,7 @@ class Calibrator:
             if not parts:
                 raise ValueError("no parts")
         except ValueError as error:
-            raise BadCalibrator(f"{path} is no calibrator: {error}") from None
+            raise ValueError(f"{path} is no calibrator: {error}") from None
         number = hashlib.sha256(content).hexdigest()[:12]
         return cls(number, without_folders(file.source), file.delta, parts, file.prompts)
 

@@ -21,7 +21,7 @@ from models.errors import ModelNotLoaded
 from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
 from models.probes.card import STATISTIC, ProbeMismatch, check_card
-from models.probes.domain import BadDomain, PromptDomain, beside
+from models.probes.domain import PromptDomain, beside
 from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import (
@@ -305,7 +305,7 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
             return domain
         if calibrator == "auto":
             return None
-        raise BadDomain("its prompts are another language model's")
+        raise ModelNotLoaded("its prompts are another language model's")
 
 
 def _thread(name: str, threads: int) -> ModelThread:

@@ -16,10 +16,6 @@ from models.records import Array
 FORMAT = 1
 
 
-class BadDomain(ModelNotLoaded):
-    """A file that holds no prompts of a calibration, or those of another model."""
-
-
 @dataclass(frozen=True, slots=True)
 class PromptDomain:
     """Distances from the kinds of prompts that a calibration had.
@@ -53,12 +49,12 @@ class PromptDomain:
         """The prompts of a calibrator that names this digest of their file.
 
         Raises:
-            BadDomain: there is no such file, or another one.
+            ModelNotLoaded: there is no such file, or another one.
         """
         try:
             content = path.read_bytes()
             if hashlib.sha256(content).hexdigest() != sha256:
-                raise BadDomain(f"{path.name} is not the file that the calibrator names")
+                raise ModelNotLoaded(f"{path.name} is not the file that the calibrator names")
             with np.load(BytesIO(content)) as file:
                 arrays = dict(file)
             generator, layer = str(arrays.pop("generator")), int(arrays.pop("layer"))
@@ -73,7 +69,9 @@ class PromptDomain:
             distances = tuple(map(Distance.from_arrays, kinds.values()))
             return cls(generator, layer, distances, sha256)
         except (OSError, EOFError, ValueError, TypeError, LookupError, BadZipFile) as error:
-            raise BadDomain(f"{path.name} holds no prompts of a calibration: {error}") from error
+            raise ModelNotLoaded(
+                f"{path.name} holds no prompts of a calibration: {error}"
+            ) from error
 
 
 def beside(calibrator: Path) -> Path:

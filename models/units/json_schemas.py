@@ -72,17 +72,13 @@ def schemas_in(root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     Raises:
         BadSchema: a keyword has a value that it cannot have, or what should be a schema is none.
     """
-    pending: list[tuple[str, Any]] = [("", root)]
-    while pending:
-        path, schema = pending.pop()
+    for path, schema in _walk(root):
         if not isinstance(schema, dict | bool):
             raise BadSchema(f"{place(path)} must be a schema, which is an object, true or false")
         yield path, schema
-        if isinstance(schema, bool):
-            continue
-        for keyword, value in schema.items():
-            _check_value(path, keyword, value)
-            pending += _schemas_of(f"{path}/{escaped(keyword)}", keyword, value)
+        if isinstance(schema, dict):
+            for keyword, value in schema.items():
+                _check_value(path, keyword, value)
 
 
 def name_types(root: dict[str, Any]) -> None:
@@ -96,15 +92,20 @@ def name_types(root: dict[str, Any]) -> None:
     Raises:
         BadSchema: one is none that is known.
     """
+    for path, schema in _walk(root):
+        if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str | list):
+            _name_type(schema, path, kind)
+
+
+def _walk(root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What stands where a schema should, by JSON Pointer, the whole first."""
     pending: list[tuple[str, Any]] = [("", root)]
     while pending:
         path, schema = pending.pop()
-        if not isinstance(schema, dict):
-            continue
-        if isinstance(kind := schema.get("type"), str | list):
-            _name_type(schema, path, kind)
-        for keyword, value in schema.items():
-            pending += _schemas_of(f"{path}/{escaped(keyword)}", keyword, value)
+        yield path, schema
+        if isinstance(schema, dict):
+            for keyword, value in schema.items():
+                pending += _schemas_of(f"{path}/{escaped(keyword)}", keyword, value)
 
 
 def _schemas_of(path: str, keyword: str, value: Any) -> list[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocoa_lab.calibration.calibrating import to_json
-from models.calibration import ALL, BadCalibrator, Calibrator, Threshold
+from models.calibration import ALL, Calibrator, Threshold
 from tests.made_calibrators import calibration, calibrator
 from tests.same import assert_same
 
@@ -113,5 +113,5 @@ BAD = {
 def test_what_is_no_calibrator_is_refused_with_its_path(tmp_path, content):
     path = tmp_path / "bad.json"
     path.write_text(content)
-    with pytest.raises(BadCalibrator, match=r"bad\.json is no calibrator"):
+    with pytest.raises(ValueError, match=r"bad\.json is no calibrator"):
         Calibrator.load(path)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cocoa_lab.distances import domain_to_bytes, fit_distance
-from models.probes.domain import BadDomain, PromptDomain, beside
+from models.errors import ModelNotLoaded
+from models.probes.domain import PromptDomain, beside
 
 RNG = np.random.default_rng(0)
 SIZE = 8
@@ -65,7 +66,7 @@ def test_the_file_holds_what_was_written(tmp_path):
 
 def test_another_file_than_the_calibrator_names_is_refused(tmp_path):
     path, _ = saved(tmp_path)
-    with pytest.raises(BadDomain, match="not the file that the calibrator names"):
+    with pytest.raises(ModelNotLoaded, match="not the file that the calibrator names"):
         PromptDomain.load(path, "0" * 64)
 
 
@@ -73,10 +74,10 @@ def test_another_file_than_the_calibrator_names_is_refused(tmp_path):
     "content", [b"", b"no arrays", domain_to_bytes(PromptDomain("fake", 2, ()))]
 )
 def test_a_file_without_prompts_is_refused(tmp_path, content):
-    with pytest.raises(BadDomain, match="holds no prompts"):
+    with pytest.raises(ModelNotLoaded, match="holds no prompts"):
         PromptDomain.load(*saved(tmp_path, content))
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(BadDomain, match="holds no prompts"):
+    with pytest.raises(ModelNotLoaded, match="holds no prompts"):
         PromptDomain.load(tmp_path / "none", "")
