@@ -280,14 +280,6 @@ def test_an_answer_unlike_those_that_were_calibrated_never_passes(answer, code):
     assert judge(TARGET, PLAN, calibrator(), 0.0).decision.accept
 
 
-def test_an_answer_to_a_foreign_prompt_never_passes():
-    said = judge(TARGET, PLAN, calibrator(), 0.0, warned=("prompt_out_of_domain",))
-
-    assert said.reason.startswith("prompt_out_of_domain: ")
-    assert (said.confidence, said.decision.accept) == (None, False)
-    assert judge(TARGET, PLAN, calibrator(), 0.0).decision.accept
-
-
 def test_a_cut_answer_may_pass_where_cut_ones_were_calibrated():
     cut = sequence("Par", finish_reason="length")
 

@@ -11,7 +11,7 @@ from app.scoring.judging import judge
 from app.scoring.units import Parts, Scored, ScoredUnit, ScoredUnits
 from models.calibration import ALL, Part, Threshold
 from models.errors import InvalidRequest, NotCalibrated
-from models.records import Grammar, Reasoning, SamplingParams
+from models.records import Grammar, ProbeReading, SamplingParams
 from models.statistics import STATISTICS
 from models.units.characters import spans_of_texts
 from models.units.fields import fields
@@ -78,27 +78,32 @@ def test_a_part_with_the_score_of_another_estimator_never_passes():
     assert part.reason == "cocoa_sp has no value"
 
 
-CUT = replace(ANSWER, finish_reason="length")
-UNFINISHED = replace(ANSWER, reasoning=Reasoning("hm", 3, is_finished=False))
-
-
-@pytest.mark.parametrize(
-    ("answer", "options", "code"),
-    [
-        (CUT, {}, "answer_truncated"),
-        (UNFINISHED, {}, "reasoning_unfinished"),
-        (ANSWER, {"warned": ["prompt_out_of_domain"]}, "prompt_out_of_domain"),
-    ],
-    ids=["cut", "unfinished", "foreign"],
-)
-def test_of_an_answer_unlike_the_calibrated_ones_no_part_passes(answer, options, code):
-    found = judged(scored(0.1, 0.1), answer=answer, **options)
+def test_of_an_answer_unlike_the_calibrated_ones_no_part_passes():
+    found = judged(scored(0.1, 0.1), answer=replace(ANSWER, finish_reason="length"))
 
     assert found.decision.accept is False
-    assert found.decision.guarantee.startswith(code)
     for one in found.units:
         assert (one.confidence, one.accept) == (None, False)
-        assert one.reason.startswith(code)
+        assert one.reason.startswith("answer_truncated")
+
+
+@pytest.mark.parametrize(("estimator", "accept"), [("cocoa_sp_light", False), ("sp", True)])
+def test_a_part_that_a_probe_cannot_read_does_not_pass_by_that_probe(estimator, accept):
+    unit = Unit("sentence", "Far.", np.arange(0), reading=ProbeReading(0.1, 99.9, True))
+    whole = ScoredUnit(Unit("answer", "Far.", np.arange(0)), "sp", {"sp": 1.0}, {})
+    units = (whole, ScoredUnit(unit, estimator, {estimator: 0.1}, {}))
+    groups = {ALL: {estimator: calibration(thresholds=(Threshold(0.1, 1.0),))}}
+    made = with_fields(calibrator(), unit="sentence")
+    made = replace(made, parts=(made.parts[0], replace(made.parts[1], groups=groups)))
+    [part] = judged(
+        ScoredUnits(units, Parts(), None, None),
+        replace(ASK, units="sentences"),
+        made=made,
+        plan=replace(PLAN, unit_primary=estimator),
+    ).units
+
+    assert part.accept == accept
+    assert accept or part.reason.startswith("out_of_domain")
 
 
 def test_where_no_threshold_keeps_the_target_nothing_passes_and_what_is_missing_is_told():
@@ -108,15 +113,8 @@ def test_where_no_threshold_keeps_the_target_nothing_passes_and_what_is_missing_
     found = judged(scored(0.0, 0.0), made=replace(made, parts=(made.parts[0], part)))
 
     assert [one.accept for one in found.units] == [False, False]
+    assert found.units[0].reason == "no threshold is sure to keep the target error"
     assert "about 300 more labels are needed" in found.decision.guarantee
-
-
-def test_without_a_decision_confidences_are_told():
-    found = judged(scored(0.5, 3.0), replace(ASK, target_error=None))
-
-    assert found.decision is None
-    assert [one.accept for one in found.units] == [None, None]
-    assert found.units[0].confidence > found.units[1].confidence
 
 
 def test_behind_a_reasoning_nothing_is_calibrated_and_nothing_passes():
