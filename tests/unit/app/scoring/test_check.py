@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from app.scoring.ask import Ask
+from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
+from app.scoring.deployment import UNBOUNDED
 from app.scoring.plan import make_plan
 from models.errors import InvalidRequest
 from models.grammars import grammar_of
 from models.images import PARTS
-from models.records import SamplingParams
+from models.records import GivenAnswer, SamplingParams
 from models.statistics import supplied_by
 from tests.made_calibrators import calibration, calibrator
 from tests.results import a_deployment
@@ -95,3 +96,15 @@ def test_what_would_end_the_words_of_a_format_is_refused_and_a_required_call_has
         return
     checked(ask, no_grammar="")
     assert make_plan(ask, a_deployment(SUPPLIED)).request.sampling.stop == ()
+
+
+@pytest.mark.parametrize("most", [6, 5])
+def test_a_pair_that_several_statistics_read_counts_once(most):
+    samples = tuple(map(GivenSample, ("Paris", "Rome", "Lyon", "Rome")))
+    ask = Ask(answer=GivenAnswer("Paris"), samples=samples, estimators=("consistency", "ce_degmat"))
+    limits = replace(UNBOUNDED, max_pairs=most)
+    if most == 6:
+        checked(ask, limits=limits)
+        return
+    with pytest.raises(InvalidRequest, match="takes 6 pairs of texts to compare, and may take 5"):
+        checked(ask, limits=limits)
