@@ -5,9 +5,10 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 
-from models.similarity.added import FUNCTION_WORDS, without_accents
+from models.similarity.added import without_accents
 from models.similarity.reading import with_joined_initials
 from models.similarity.units import unit_of
+from models.similarity.words import FUNCTION_WORDS
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265#{_MONEY}"
