@@ -19,8 +19,8 @@ _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _COMPARED = "+<>\u2264\u2265\u2248\u00b1\u221a\u00ac~"
 _WORD = re.compile(
     rf"""
-    # signs before a number; never from the midst of them, so that a run of signs is read once
-    (?:(?<![^\W_])(?<![-.#{_COMPARED}{_MONEY}])[-#{_COMPARED}{_MONEY}]*\.?(?=\d))?
+    # signs before a number or a letter; never from the midst of them: a run of signs is read once
+    (?:(?<![^\W_])(?<![-.#{_COMPARED}{_MONEY}])[-#{_COMPARED}{_MONEY}]*\.?(?=\d|[^\W\d_](?![^\W_])))?
     # a word, with a charge or a mark of one or two letters, or with what only a sign can be
     (?:(?<![^\W_])[^\W\d_]{{1,2}}-(?![\w-]) | [^\W_]+
         (?:(?:[+#\u266d\u266f]+|\s?[%\u2030\u00b0{_MONEY}])(?![^\W_]))?)

@@ -63,6 +63,7 @@ _SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
 _SPELLED |= {"==": "=", "===": "=", "!=": "\u2260", "<=": "\u2264", ">=": "\u2265", "->": "\u2192"}
 SIGNS = PREFIXES | listed("+ - * / : ^ ^- ** // = < > && || += -= *= /=")
 SIGNS |= {chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))}
+_MANY = Number((Fraction(2),))
 # Between a number and what is no unit of it.
 STOP = Item("", ("",))
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
@@ -178,7 +179,8 @@ def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
         case "mark", "&":
             return [Item("and", ("and",))]
         case "mark", unit:
-            return [Item(unit, (unit,))] if before and before[-1].numbers else []
+            is_measure = before and (before[-1].numbers or scales_of(before[-1].text, _MANY))
+            return [Item(unit, (unit,))] if is_measure else []
         case "sign", spelled:
             sign = _SPELLED.get(spelled, spelled)
             return [Item(sign, (sign,))] if _is_telling(sign, match) else []

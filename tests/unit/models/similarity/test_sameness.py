@@ -12,6 +12,7 @@ from models.similarity.reading import Item, read
 from models.similarity.sameness import reading, relation
 
 SAME = [
+    ("5 million €", "€5 million"),
     ("two thousand and five", "2005"),
     ("five cents", "5 cents"),
     ("deux cent cinq euros", "205 euros"),
