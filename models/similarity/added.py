@@ -46,8 +46,8 @@ _OF_FORMULAS, _VARIABLE = listed("+ * ^ ^- **"), re.compile(r"(?<![^\W\d_])[^\W\
 _CHOICE = re.compile(r"\W*A\s?[).:*\]]")
 # What is said not to be it: "Lima, not Cusco", "not Cusco but Lima".
 _REJECTED = re.compile(
-    r",\s(?:and\s|but\s|und\s)?(?:not|nicht|rather than|instead of)\s[^\s,.;]+(?:\s[^\s,.;]+)?"
-    r"(?=[.,;!]|$)|\bnot\s(?:in\s|on\s|at\s)?[A-Z\d][^,.;]{0,30}?,?\sbut\s"
+    r",\s(?:and\s|but\s|und\s)?(?:not|nicht|rather than|instead of)\s(?:in\s|on\s|at\s)?[A-Z\d]"
+    r"[^,.;]{0,30}(?=[.,;!]|$)|\bnot\s(?:in\s|on\s|at\s)?[A-Z\d][^,.;]{0,30}?,?\sbut\s"
 )
 # "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
