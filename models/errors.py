@@ -105,8 +105,7 @@ class StatisticUnavailable(InvalidRequest):
 
     code = "statistic_unavailable"
     example = _example(
-        "mte reads answer_token_entropies, which this deployment cannot supply",
-        field="estimators",
+        "mte reads answer_token_entropies, which this deployment cannot supply", field="estimators"
     )
 
 

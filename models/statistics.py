@@ -16,14 +16,7 @@ from models.ranges import COUNTS, ENTROPIES, LOGPROBS, PROBABILITIES, Range
 # answer, which comes unrequested. probe: the generator's probes. question: the generator, in a
 # question about its own answer. texts: nobody, equal texts show it. similarity, nli: the comparers.
 Source = Literal[
-    "answer",
-    "samples",
-    "reasoning",
-    "probe",
-    "question",
-    "texts",
-    "similarity",
-    "nli",
+    "answer", "samples", "reasoning", "probe", "question", "texts", "similarity", "nli"
 ]
 
 

@@ -44,9 +44,7 @@ def wave_end(num_drawn: int, most: int) -> int:
 
 
 def num_further(
-    request: GenerationRequest,
-    answer: records.Sequence | None,
-    samples: Sequence[records.Sequence],
+    request: GenerationRequest, answer: records.Sequence | None, samples: Sequence[records.Sequence]
 ) -> int:
     """The number of samples that a generator draws next; 0 once there are enough.
 
@@ -68,9 +66,7 @@ def num_further(
 
 
 def ends_by_agreement(
-    request: GenerationRequest,
-    answer: records.Sequence | None,
-    samples: Sequence[records.Sequence],
+    request: GenerationRequest, answer: records.Sequence | None, samples: Sequence[records.Sequence]
 ) -> bool:
     """True where the waves end once all samples mean the same, as no mass can be known.
 

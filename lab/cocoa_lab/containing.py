@@ -5,9 +5,10 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 
-from models.similarity.added import FUNCTION_WORDS, without_accents
+from models.similarity.added import without_accents
 from models.similarity.reading import with_joined_initials
 from models.similarity.units import unit_of
+from models.similarity.words import FUNCTION_WORDS
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265#{_MONEY}"
@@ -17,8 +18,8 @@ _NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff
 # word keeps the plus signs and hashes behind it, and the minus of a mark or a blood group.
 _WORD = re.compile(
     rf"""
-    (?:(?<!\w)(?<![-+{_BEFORE}])(?P<before>[-+{_BEFORE}]*))?
-    (?P<number>\d+(?:[:/]\d+)+|(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)
+    (?:(?<!\w)(?<![-+{_BEFORE}])(?P<before>[-+\u221a{_BEFORE}]*))?
+    (?P<number>\d+(?:[:/]\d+)+|(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)*|(?<![\w.])\.\d+)
     (?!\w)(?:\s?(?P<behind>[%\u2030\u00b0{_MONEY}])(?!\w))?
     | (?<!\w)[^\W\d_]{{1,2}}-(?![\w-])
     | [{_NO_BLANKS}]
@@ -28,6 +29,8 @@ _WORD = re.compile(
 )
 _UNIT = re.compile(r"(?<=\d)(?!s)[^\W\d_]+\b")
 _SPELLED = {"percent": "%", "dollar": "$", "dollars": "$", "euro": "\u20ac", "euros": "\u20ac"}
+_CONTRACTED = re.compile(r"[^\W\d_]['\u2019]\Z")
+_HYPHENATED = re.compile(r"(?<![\w-])([A-Z])-(?=\d{1,4}\b)")  # F-16, B-12
 _ARTICLES = frozenset({"a", "an", "the"})
 # Behind an article comes a noun phrase: a word, in quotation marks perhaps, and none of these.
 _ARTICLE_OF = re.compile(r"""\s+["'(\[*_\u201c\u2018]*(?!(?:and|as|because|is|or|since|was)\b)\w""")
@@ -49,13 +52,15 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
     """
     text = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
     text = with_joined_initials(without_accents(text))
-    text = _UNIT.sub(_apart, text)
+    text = _UNIT.sub(_apart, _HYPHENATED.sub(r"\1", text))
     found: list[str] = []
     for match in _WORD.finditer(text):
         if match["number"]:
             found += _number(match)
             continue
         word = match[0].casefold()
+        if len(word) == 1 and _CONTRACTED.search(text[max(0, match.start() - 2) : match.start()]):
+            word = f"'{word}"  # "I'd" has no D
         if word not in _ARTICLES or not _is_article(text, match, capital_is_article):
             found.append(_SPELLED.get(word, word))
     return tuple(found)
@@ -63,8 +68,9 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
 
 def _number(match: re.Match[str]) -> Iterator[str]:
     before, number = match["before"] or "", match["number"].replace(",", "")
-    yield "-" * ("-" in before) + "0" * number.startswith(".") + number
-    yield from before.replace("-", "").replace("+", "")
+    signs = "".join(sign for sign in "-\u221a" if sign in before)
+    yield signs + "0" * number.startswith(".") + number
+    yield from (sign for sign in before if sign not in "-+\u221a")
     yield from match["behind"] or ""
 
 

@@ -16,14 +16,14 @@ from types import ModuleType
 from typing import Any
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
-_COMPARED = "+<>\u2264\u2265\u2248\u00b1"
+_COMPARED = "+<>\u2264\u2265\u2248\u00b1\u221a\u00ac~"
 _WORD = re.compile(
     rf"""
-    # signs before a number; never from the midst of them, so that a run of signs is read once
-    (?:(?<![^\W_])(?<![-.#{_COMPARED}{_MONEY}])[-#{_COMPARED}{_MONEY}]*\.?(?=\d))?
+    # signs before a number or a letter; never from the midst of them: a run of signs is read once
+    (?:(?<![^\W_])(?<![-.#{_COMPARED}{_MONEY}])[-#{_COMPARED}{_MONEY}]*\.?(?=\d|[^\W\d_](?![^\W_])))?
     # a word, with a charge or a mark of one or two letters, or with what only a sign can be
     (?:(?<![^\W_])[^\W\d_]{{1,2}}-(?![\w-]) | [^\W_]+
-        (?:(?:[+#]+|\s?[%\u2030\u00b0{_MONEY}])(?![^\W_]))?)
+        (?:(?:[+#\u266d\u266f]+|\s?[%\u2030\u00b0{_MONEY}])(?![^\W_]))?)
     # between numbers, and alone
     | (?<=\d)[-*/^](?=\d) | [=\u2260\u00d7\u00f7%\u2030\u00b0{_COMPARED}{_MONEY}]
     """,
@@ -47,7 +47,7 @@ def word_stems(text: str) -> list[str]:
             stems.append(stem(word))
         else:
             stems.append("".join(word.split()))  # "10 %" is "10%"
-    return stems
+    return stems or text.split()  # "✓" is not "✗"
 
 
 def rouge_l_f(a: Sequence[str], b: Sequence[str]) -> float:

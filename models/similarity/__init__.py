@@ -10,9 +10,7 @@ PAIR_MODELS: dict[str, str] = {
 }
 
 # Models of natural language inference; `load` takes an `NliConfig`.
-NLI_MODELS: dict[str, str] = {
-    "nli": "models.similarity.nli:NliModel",
-}
+NLI_MODELS: dict[str, str] = {"nli": "models.similarity.nli:NliModel"}
 
 # Similarity functions over the NLI model that is loaded: `nli` is its entailment, and `align` asks
 # its worker about sentences (`workers.similarity`).

@@ -11,44 +11,19 @@ from itertools import chain
 
 from models.similarity.numbers import listed
 from models.similarity.reading import COUNTED, NUMBER, PREFIXES, SIGNS, Item, read
+from models.similarity.words import FUNCTION_WORDS, OPPOSED, PASSIVE
 
-# Words that say nothing by themselves: in the six languages whose numbers are read, and the most
-# frequent ones of seventeen others.
-FUNCTION_WORDS = listed(
-    """
-    a an the and or of in on at to from by with for as is are was were be been being am has have had
-    do does did will would can could may might must shall should it its he she they them his her
-    their this that these those there here i you we my your our me us who which what when where how
-    so also very just about approximately roughly around circa called known named situated located
-    etwa ungefähr rund environ unos aproximadamente der die das den dem des ein eine einen
-    einem einer und oder von vom im auf zu zum zur aus bei mit für als ist sind war waren sein wird
-    werden wurde hat haben es er sie ihr ihre dies dieser diese dieses dort hier ich du wir mein
-    dein unser wer wann wo wie le la les un une de et ou à au aux dans sur en par avec pour est sont
-    était être ont il elle ils elles ce cet cette ces son sa ses qui que quoi où quand comment je tu
-    nous el los las una unos unas del y o al con por para era fue ser ha han está están ello ella
-    ellos este esta estos ese esa su sus quien donde cuando como yo tú lo gli uno di da nel nella
-    sul per tra è sono essere hanno esso essa questo questa quello suo sua che chi dove quando come
-    io noi os um uma dos na nos nas ao com é são foi tem têm ele
-    het een op te aan dat zijn wordt werd er ook door naar dit det är er en ett et och og att på av
-    för från til till med som var to jest są był była było w z do przez się że oraz je jsou byl ve
-    это в на с из и был была было были он она они его её который которая которое для по от является
-    це є та у з до bu bir ve ile için olan olarak burası το η ο είναι ήταν του της των στην στο και
-    με από في من هو هي على إلى و هذا هذه كان كانت است در از به که را این זה זו הוא היא של את
-    है हैं था थी थे का की के में से यह वह और को adalah di yang itu ini dari oleh pada se on ovat ja
-    oli ez az van és egy este sunt și în din là và của đó
-    """
-)
 _NOT = Item("not", ("not",))
 # Between what one may choose from, and in front of what is not chosen.
 _OR = listed("or oder ou o или eller lub")
-_REFUSES = listed("than als not nicht pas no non não не")
+_REFUSES = listed("than als чем än not nicht pas no non não не")
 # Relations between the numbers beside them.
 _OF_NUMBERS = listed("to bis a à al até or oder ou o of von de di by in")
 # A question at the end of a prompt that wants a yes or a no, and denies nothing itself.
 _WANTS_YES_OR_NO = re.compile(
     r"""(?:^|[\n.:!?])\W{0,8}
     ((?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|may
-    |ist|sind|war|waren|hat|haben|kann|können|wird|est-ce\sque|es|son|fue|puede|tiene|hay|é|è|sono)
+    |ist|sind|war|waren|hat|haben|kann|können|wird|est-ce|es|son|fue|puede|tiene|hay|é|è|sono)
     \s(?:(?!\b(?:not?|never|nicht|kein\w*|pas|non|não)\b|n't)[^\n.?]){1,400}\?)
     \W{0,8}(?:yes\ or\ no\W{0,8})?(?:\w{1,40}:\s{0,8})?$""",
     re.IGNORECASE | re.VERBOSE,
@@ -63,11 +38,17 @@ _ENDING = re.compile(
 )
 # "it's", "they've": what hangs on a function word.
 _CONTRACTED = re.compile("'(?:s|m|d|re|ve|ll)$")
-PASSIVE = frozenset(("is", "are", "was", "were"))
 # Without its sign such a number is another one: "10 %" and "10".
-_UNIT_SIGN = re.compile("[%$€£¥₹°]")
+_UNIT_SIGN = re.compile("[%$€£¥₹]")
+# Make one word of the terms beside them where one is a letter: "x^2" is not "2x".
+_OF_FORMULAS, _VARIABLE = listed("+ * ^ ^- **"), re.compile(r"(?<![^\W\d_])[^\W\d_](?![^\W\d_])")
 # "A) Lima"
 _CHOICE = re.compile(r"\W*A\s?[).:*\]]")
+# What is said not to be it: "Lima, not Cusco", "not Cusco but Lima".
+_REJECTED = re.compile(
+    r",\s(?:and\s|but\s|und\s)?(?:not|nicht|rather than|instead of)\s(?:in\s|on\s|at\s)?[A-Z\d]"
+    r"[^,.;]{0,30}(?=[.,;!]|$)|\bnot\s(?:in\s|on\s|at\s)?[A-Z\d][^,.;]{0,30}?,?\sbut\s"
+)
 # "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
@@ -79,11 +60,13 @@ class QuestionWords:
     Attributes:
         words: of the question.
         offered: those of them that it lets one choose from.
+        opposed: to one of them: "smaller" to "larger".
         to_affirm: the words in their order of what it wants a yes or a no to, if it ends in that.
     """
 
     words: frozenset[str] = frozenset()
     offered: frozenset[str] = frozenset()
+    opposed: frozenset[str] = frozenset()
     to_affirm: tuple[str, ...] = ()
 
 
@@ -102,7 +85,9 @@ def question_words(question: str) -> QuestionWords:
     match = _WANTS_YES_OR_NO.search(question[-_LONGEST:])
     if match and _OR.isdisjoint(match[1].split()):
         to_affirm = tuple(chain.from_iterable(map(_keys, read(match[1]))))
-    return QuestionWords(word_set(question), frozenset(offered), to_affirm)
+    words = {item.word for item in items}
+    opposed = frozenset(chain.from_iterable(OPPOSED.get(word, ()) for word in words)) - words
+    return QuestionWords(word_set(question), frozenset(offered), opposed, to_affirm)
 
 
 def added(text: str, question: QuestionWords) -> str:
@@ -118,7 +103,7 @@ def added(text: str, question: QuestionWords) -> str:
     >>> [added(text, question) for text in ("It is safe.", "It isn't.", "Yes!")]
     ['yes', 'no', 'yes']
     """
-    every, telling = read(text), dict[int, Item]()
+    every, telling = read(_REJECTED.sub("", text)), dict[int, Item]()
     for i, item in enumerate(every):
         if item.word == "cannot" or item.word.endswith("n't"):
             telling[i] = _NOT  # the verb before it says nothing
@@ -126,6 +111,8 @@ def added(text: str, question: QuestionWords) -> str:
             telling[i] = item
     new, refused = dict[int, Item](), list[int]()  # "than", "not", which may go with the next word
     not_chosen = set[str]()
+    words = {item.word for item in telling.values()}  # "Saturn is smaller than Jupiter."
+    is_turned = words.isdisjoint(_NO) and not words.isdisjoint(question.opposed)
     for i, item in telling.items():
         keys = frozenset(_keys(item))
         if any(map(str.isdigit, item.text)) or question.words.isdisjoint(keys):
@@ -133,8 +120,8 @@ def added(text: str, question: QuestionWords) -> str:
         elif not question.offered.isdisjoint(keys):
             if refused and all(_says_nothing(between) for between in every[refused[-1] + 1 : i]):
                 new.pop(refused[-1], None)
-                not_chosen |= keys
-            else:
+                not_chosen |= question.offered - keys if is_turned else keys
+            if is_turned or not_chosen.isdisjoint(keys):
                 new[i] = item
         if item.word in _REFUSES:
             refused.append(i)
@@ -183,7 +170,7 @@ def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
         return True
     if before.numbers and behind and behind[0].numbers:
         return item.word in _OF_NUMBERS
-    if before.text in SIGNS or (behind and behind[0].text in SIGNS):
+    if before.frame[0] in SIGNS or (behind and behind[0].frame[0] in SIGNS):
         return True
     if len(item.word) == 1 and item.word != "i":
         is_choice = i == 0 and bool(_CHOICE.match(text))
@@ -219,8 +206,15 @@ def word_set(text: str) -> frozenset[str]:
     >>> sorted(word_set("Peru's twelve cafés")), word_set("12") <= word_set("the 12th")
     (['12', 'cafes', 'peru'], True)
     """
-    items = (item for item in read(text) if item.word != "by")  # see `_is_telling`
-    return frozenset(chain.from_iterable(map(_keys, items)))
+    items = [item for item in read(text) if item.word != "by"]  # see `_is_telling`
+    words, terms = set[str](), list[str]()
+    for item, behind in zip(items, (*items[1:], _NOT), strict=False):
+        terms += _keys(item)
+        if _OF_FORMULAS.isdisjoint((item.text, behind.text)):
+            has_letter = len(terms) > 2 and _VARIABLE.search(" ".join(terms))
+            words.update(["".join(sorted("".join(terms).split("+")))] if has_letter else terms)
+            terms = []
+    return frozenset(words if items else text.split()) - {"="}
 
 
 def _keys(item: Item) -> Iterator[str]:

@@ -89,18 +89,18 @@ def listed(words: str) -> frozenset[str]:
 
 
 _MONTHS = (
-    "january januar janvier enero gennaio janeiro jan",
-    "february februar février febrero febbraio fevereiro feb",
-    "march märz mars marzo março mar",
-    "april avril abril aprile apr",
-    "may mai mayo maggio maio",
-    "june juni juin junio giugno junho jun",
-    "july juli juillet julio luglio julho jul",
-    "august août agosto aug",
-    "september septembre septiembre settembre setembro sep sept",
-    "october oktober octobre octubre ottobre outubro oct okt",
-    "november novembre noviembre novembro nov",
-    "december dezember décembre diciembre dicembre dezembro dec dez",
+    "january januar janvier enero gennaio janeiro jan января",
+    "february februar février febrero febbraio fevereiro feb февраля",
+    "march märz mars marzo março mar марта",
+    "april avril abril aprile apr апреля",
+    "may mai mayo maggio maio мая",
+    "june juni juin junio giugno junho jun июня",
+    "july juli juillet julio luglio julho jul июля",
+    "august août agosto aug августа",
+    "september septembre septiembre settembre setembro sep sept сентября",
+    "october oktober octobre octubre ottobre outubro oct okt октября",
+    "november novembre noviembre novembro nov ноября",
+    "december dezember décembre diciembre dicembre dezembro dec dez декабря",
 )
 MONTH_OF = {word: n for n, words in enumerate(_MONTHS, 1) for word in words.split()}
 
@@ -116,20 +116,26 @@ _ITALIAN = """zero . . tre quattro cinque . sette otto nove dieci undici dodici 
 quindici sedici diciassette diciotto diciannove"""
 _PORTUGUESE = """zero . dois três quatro cinco seis sete oito nove dez onze doze treze quatorze
 quinze dezesseis dezessete dezoito dezenove"""
+_RUSSIAN = """ноль . два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать
+тринадцать четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать"""
 _TENS = """twenty thirty forty fifty sixty seventy eighty ninety
 zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig
 vingt trente quarante cinquante soixante . quatre-vingt .
 veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa
 venti trenta quaranta cinquanta sessanta settanta ottanta novanta
-vinte trinta quarenta cinquenta sessenta setenta oitenta noventa"""
-_HUNDREDS = frozenset(("hundred", "hundert", "cento", "cents"))
-_SCALED: tuple[
-    tuple[tuple[int | Fraction, ...], str], ...
-] = (  # factors in the usual order, how people write them
+vinte trinta quarenta cinquenta sessenta setenta oitenta noventa
+двадцать тридцать сорок пятьдесят шестьдесят семьдесят восемьдесят девяносто"""
+_FROM_200 = """doscientos trescientos cuatrocientos quinientos seiscientos setecientos ochocientos
+novecientos duzentos trezentos quatrocentos quinhentos seiscentos setecentos oitocentos
+novecentos"""
+_HUNDREDS = frozenset(("hundred", "hundert", "cento"))
+# Factors in the usual order, how people write them.
+_SCALED: tuple[tuple[tuple[int | Fraction, ...], str], ...] = (
     ((10**3,), "thousand tausend mille mil mila k"),
     ((10**3, 1), "K"),  # of kelvins it is the unit
+    ((10**6, 1), "M"),
     ((10**6,), "million millions millionen millón millones milione milioni milhão milhões"),
-    ((10**9,), "milliarde milliarden milliard milliards miliardo miliardi"),
+    ((10**9,), "milliarde milliarden milliard milliards miliardo miliardi bn"),
     *(((10**3,), w) for w in ("тысяча тысячи тысяч тыс", "bin nghìn ribu")),
     *(((10**6,), w) for w in ("миллион миллиона миллионов млн", "mln mio juta milyon")),
     ((10**9,), "миллиард миллиарда миллиардов млрд mrd milyar"),
@@ -152,7 +158,7 @@ _SINGULAR = listed("half third quarter fifth tenth quart tercio cuarto terzo ter
 def _words() -> dict[str, int]:
     """Words of whole numbers below 100."""
     words: dict[str, int] = {}
-    for language in (_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE):
+    for language in (_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _RUSSIAN):
         words |= {word: value for value, word in enumerate(language.split())}
     for line in _TENS.splitlines():
         words |= {word: 10 * ten for ten, word in enumerate(line.split(), 2)}
@@ -166,6 +172,7 @@ def _words() -> dict[str, int]:
         for value, one in enumerate(italian, 1):
             stem = word[:-1] if one[0] in "uo" else word
             words[f"{stem}{one}"] = 10 * ten + value
+    words |= {word: 100 * (n % 8 + 2) for n, word in enumerate(_FROM_200.split())}
     words |= {"quatre-vingts": 80, "quatre-vingt-dix": 90, "soixante-dix": 70}
     del words["."]
     return words
@@ -173,7 +180,7 @@ def _words() -> dict[str, int]:
 
 _WORDS = _words()
 # Behind tens alone: "twenty-one".
-_ONES = dict.fromkeys(("one", "un", "une", "uno", "um", "uma"), 1)
+_ONES = dict.fromkeys(("one", "un", "une", "uno", "um", "uma", "один"), 1)
 # Before a hundred or a scale as well: "a hundred", "ein Drittel".
 _BEFORE_SCALES = frozenset((*_ONES, "a", "ein", "eine", "einer"))
 # Between words of one number: "two hundred and five", "treinta y uno"; between numbers of a list.
@@ -201,7 +208,7 @@ def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
         total, end, i = 1, start + 1, start + 1
     while i < len(words) and (word := words[i]):
         i += 1
-        if total is not None and word in JOINING:
+        if word in JOINING:
             continue
         longer: int | None
         if total is not None and total < 10 and word in _HUNDREDS:

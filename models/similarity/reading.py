@@ -12,16 +12,7 @@ from functools import lru_cache
 
 from models.similarity.numbers import FIRST_WORDS, MONTH_OF, Number, in_words, listed, scales_of
 from models.similarity.spelled import in_digits
-from models.similarity.units import (
-    DEGREES,
-    PER,
-    POWERS,
-    Measure,
-    energy_of,
-    raised,
-    speed_of,
-    unit_of,
-)
+from models.similarity.units import DEGREES, PER, POWERS, Measure, raised, speed_of, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +61,24 @@ _LETTER = rf"(?:(?![{_NO_BLANKS}])[^\W\d_]|[{_VOWELS}])"
 PREFIXES = frozenset("±<>\u2264\u2265\u221a\u00ac!")
 _SPELLED = {"\u2013": "-", "\u2212": "-", "\u00d7": "*", "\u00f7": "/"}
 _SPELLED |= {"==": "=", "===": "=", "!=": "\u2260", "<=": "\u2264", ">=": "\u2265", "->": "\u2192"}
-SIGNS = PREFIXES | listed("+ - * / : ^ = < > && || += -= *= /=")
+SIGNS = PREFIXES | listed("+ - * / : ^ ^- ** // = < > && || += -= *= /=")
 SIGNS |= {chr(code) for code in (*range(0x2190, 0x2212), *range(0x2213, 0x2300))}
+_MANY = Number((Fraction(2),))
 # Between a number and what is no unit of it.
-_STOP = Item("", ("",))
+STOP = Item("", ("",))
 _EXPONENT = r"[-+\u2212]?\d{1,3}"
 _TERM = "[A-Za-z0-9\u0370-\u03ff\u221a+*/^.,!\u00b7\\s-]"
 _ARGUMENT = rf"(?:(?![A-Za-z]{{5}})(?:{_TERM}|\({_TERM}{{1,30}}\)))"
-_PROPER = "1/[2-9]|2/[3579]|3/[4578]|4/[579]|5/[6-9]|6/7|7/[89]|8/9"  # "24/7" is no part
+_SUM = r"[^()]{0,60}[-+][^()]{1,60}"
+_MONEY, _CODES = "$€£¥₹₽₩", "USD|EUR|GBP|CHF|CAD|AUD|NZD|SEK|NOK|DKK|PLN|RUB|INR|CNY|JPY"
+# "24/7" is no part.
+_PROPER = "1/[2-9]|2/[3579]|3/[4578]|4/[579]|5/[6-9]|6/7|7/[89]|8/9|\\d{1,3}\u2044[1-9]\\d{0,2}"
 _TOKEN = re.compile(
     rf"""
     (?P<run>[{_NO_BLANKS}]+)
-    | (?P<minus>(?<![\w)\]%°])[-\u2212](?=[\d$€£¥₹]|\.\d))?(?P<money>[$€£¥₹]\s?(?=\.?\d))?(?:
-        (?P<iso>\d{{4}}-\d\d-\d\d(?!\d))
+    | (?P<minus>(?<![\w)\]%°])[-\u2212](?=[\d{_MONEY}]|\.\d))?
+      (?P<money>(?:\b[A-Z]{{1,2}})?[{_MONEY}]\s?(?=\.?\d)|\b(?:{_CODES})\s?(?=\d))?(?:
+        (?P<iso>\d{{4}}(?P<separator>[-/])\d\d(?P=separator)\d\d(?!\d))
       | (?P<decade>(?:1\d|20)\d0|\d0(?:(?<=\bthe\s\d0)|(?<=['\u2019]\d0)|(?=er)))
             (?:s\b|er(?=\sJahre))
       | (?P<clock>\d{{1,2}}(?::\d\d(?::\d\d)?(?!\d)
@@ -98,46 +94,24 @@ _TOKEN = re.compile(
       | (?P<plain>\d+(?:[.,]\d+)?|(?<![\w.)\]])\.\d+)
         (?:\s?[\u00d7x*\u00b7]\s?10\^\{{?(?P<tens>{_EXPONENT})\}}?|[eE](?P<e>{_EXPONENT})(?!\w))?
     )(?P<ordinal>(?:st|nd|rd|th|er|ère|ème|e)\b)?
-    | (?P<call>(?<![\w.])(?![A-Z]{{2}})[A-Za-z\u0398\u03a9]{{1,3}}\((?!s\)){_ARGUMENT}{{1,60}}\))
+    | (?P<call>(?:(?<![\w.])(?![A-Z]{{2}})[A-Za-z\u0398\u03a9]{{1,3}}\((?!s\))
+        |\((?={_SUM}\)[\^*/(])|(?:(?<=[\d^*/])|(?<=\d\s))\((?={_SUM}\))){_ARGUMENT}{{1,60}}\))
     | (?P<word>(?:(?<![\w-])-[A-Za-z]|(?<=\w\s)-[A-Za-z]{{2,3}})(?![\w-])  # options of commands
         |°\s?[CF]\b|(?:km|mi?)/[hs]\b
         |{_LETTER}+(?:\d+(?:\.\d+)*[^\W_]*|(?:['\u2019.:-]{_LETTER}+)*)
-         (?:[+#]+(?!\w)|(?<=[A-Z])[-\u2212](?!\w))?)
-    | (?P<mark>[%‰$€£¥₹]|&(?!&))
+         (?:[+#♭♯]+(?!\w)|(?:(?<=[A-Z])|(?<=[A-Z][a-z])|(?<=\d))[-\u2212](?!\w|\s[a-z]))?)
+    | (?P<mark>[%‰{_MONEY}]|&(?!&))
     | (?P<stop>[,;.?])(?!\w)
     | (?P<sign>[-+*/:^=<>|&!±\u00ac\u00d7\u00f7\u2013\u2190-\u22ff]+)
     """,
     re.VERBOSE,
 )
-_MARKS = re.compile(
-    r"\\(?:boxed|text|mathrm|mathbf)\{([^{}]*)\}|\\[()\[\],;! ]|\$(?=\S)([^$]*[^\s$])\$(?!\d)"
-)
-_HALVES = re.compile(_PROPER)
 _INITIALS = re.compile(r"(?<![\w.])(?:[A-Z]\.(?: ?[A-Z]\.)+|[^\W\d_](?:\.[^\W\d_])+(?!\w)\.?)")
-_MIXED = re.compile(r"(?<=\d)(?=\\[dt]?frac)")
-_FRACTION = re.compile(r"\\[dt]?frac\{(\w+)\}\{(\w+)\}")
-_RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
-_LINE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉", "0123456789-0123456789")
-_WRITTEN = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3"}
-_WRITTEN |= {r"\times": "*", r"\cdot": "*", r"\pm": "±", r"\%": "%", r"\log": "log"}
-_ROOT = re.compile(r"\\sqrt(?:\{(\w+)\})?|\bsqrt\((\w+)\)")
-# Spellings that are written in another way: a part that a text must have, what it is, and the way.
-_RESPELLED = (
-    ("pi", re.compile(r"(?<![^\W_])pi(?![^\W_])"), "π"),
-    ("π", re.compile(r"(?<=[^\W_])(?=π)|(?<=π)(?=\w)"), " "),
-    ("-", re.compile(r"(?<=[a-z])-(?=(?:half|third|quarter|fifth|tenth)s?\b)"), " "),
-    ("x", re.compile(r"(?<=\d)\s?x\s?(?=\d)"), " * "),
-    (
-        " half",
-        re.compile(
-            r"(?i)(\d|\b(?:one|two|three|four|five|six|seven|eight|nine)) and (?:a|one) half\b"
-        ),
-        r"\1 1/2",
-    ),
+_RAISED = re.compile("⁻?[⁰¹²³⁴-⁹]+(?![⁰¹²³⁴-⁹⁺⁻])")
+_MARKED = str.maketrans(
+    {"º": "°", "\u2032": "'", "\u2033": "''", "⁺": "+", "⁻": "-", "\u2212": "-"}
 )
-_GREEK = re.compile(
-    r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|pi|rho|sigma|tau|phi|omega)(?![a-z])", re.I
-)
+_VULGAR, _DIGIT = re.compile("(?=[¼-¾⅐-⅞])"), re.compile(r"(?![0-9])\d")
 # "(3, -4)", where order counts, and "{1,2}", whose comma begins no decimals.
 _SOME_NUMBER = r"\s*[-\u2212]?\d+(?:\.\d+)?\s*"
 _GROUPED = r"\d{1,3},\d{3}\W"
@@ -158,37 +132,23 @@ def read(text: str) -> tuple[Item, ...]:
 
 
 def _read(text: str) -> tuple[Item, ...]:
-    text, items = _plain(text), list[Item]()
+    if not text.isascii():
+        text = _RAISED.sub(lambda raised: f"^{raised[0]}", _VULGAR.sub(" ", text))
+        text = unicodedata.normalize("NFKC", text.translate(_MARKED))
+        text = _DIGIT.sub(lambda digit: str(int(digit[0])), text)
+    text = with_joined_initials(in_digits(_TUPLE.sub(_with_signs, text)))
+    items = list[Item]()
     for match in _TOKEN.finditer(text):
         word = match[0]
         if word.islower() and word.isalpha() and match.lastgroup == "word":  # most of them
             items.append(Item(word, (word.casefold(),)))
         else:
             items += _items(match, items)
-    summed = list(_summed(list(_joined(items))))
-    return tuple(_prefixed(list(_with_months(list(_signed(summed))))))
+    return tuple(_prefixed(list(_with_months(list(_summed(list(_joined(items))))))))
 
 
 # The rules read a text several times: what it adds, whole, and against each other one.
 _remembered = lru_cache(maxsize=128)(_read)
-
-
-def _plain(text: str) -> str:
-    """The text without marks of LaTeX; raised digits behind ^, and fractions with a slash."""
-    text = _FRACTION.sub(r"\1/\2", _MIXED.sub(" ", text))
-    text = _ROOT.sub(r"√\1\2", _GREEK.sub(_greek, _TUPLE.sub(_with_signs, text)))
-    for written, plain in _WRITTEN.items():
-        text = text.replace(written, plain)
-    text = _RAISED.sub(lambda raised: f"^{raised[0]}", text).translate(_LINE)
-    for part, spelled, plain in _RESPELLED:
-        if part in text:
-            text = spelled.sub(plain, text)
-    return _MARKS.sub(r" \1\2 ", with_joined_initials(in_digits(text)))
-
-
-def _greek(letter: re.Match[str]) -> str:
-    size = "SMALL" if letter[1].islower() else "CAPITAL"
-    return unicodedata.lookup(f"GREEK {size} LETTER {letter[1].upper()}")
 
 
 def _with_signs(numbers: re.Match[str]) -> str:
@@ -215,11 +175,12 @@ def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
         case "run", run:
             return [Item(word, (word,)) for word in _pairs(run)]
         case "stop", _:
-            return [_STOP]
+            return [STOP]
         case "mark", "&":
             return [Item("and", ("and",))]
         case "mark", unit:
-            return [Item(unit, (unit,))] if before and before[-1].numbers else []
+            is_measure = before and (before[-1].numbers or scales_of(before[-1].text, _MANY))
+            return [Item(unit, (unit,))] if is_measure else []
         case "sign", spelled:
             sign = _SPELLED.get(spelled, spelled)
             return [Item(sign, (sign,))] if _is_telling(sign, match) else []
@@ -230,17 +191,14 @@ def _word(word: str, match: re.Match[str], before: Sequence[Item]) -> Item:
     behind = match.string[match.end() : match.end() + 4]
     if word in _ROMAN and before and _is_numeral(word, before[-1], behind):
         return Item(word, NUMBER, (Number((Fraction(_ROMAN[word]),)),))
-    lower = word.casefold().replace("\u2019", "'").replace("° ", "°")
-    parts = lower.split("-")
-    if any(map(str.isdigit, lower)) or not all(parts):
-        return _with_digits(word)
-    return Item(word, tuple(parts))
+    return _with_digits(word)
 
 
 def _with_digits(word: str) -> Item:
     lower = word.casefold().replace("\u2019", "'").replace("° ", "°")
     numbers = tuple(Number((_exact(digits),)) for digits in re.findall(r"\d+", lower))
-    return Item(word, (re.sub(r"\d+", "#", lower),), numbers)
+    parts = tuple(lower.split("-"))
+    return Item(word, (re.sub(r"\d+", "#", lower),) if numbers or "" in parts else parts, numbers)
 
 
 def _canonical(call: str) -> str:
@@ -293,12 +251,9 @@ def _is_numeral(word: str, before: Item, behind: str) -> bool:
 def _in_digits(match: re.Match[str]) -> Item:
     """The number of a token of digits, or the three of a date, or the parts of a version."""
     text = match[0].strip()
-    if match["iso"]:
-        year, month, day = map(Fraction, match["iso"].split("-"))
-        return Item(text, 3 * NUMBER, (Number((year,)), Number((month,), "month"), Number((day,))))
-    if match["date"]:
-        day, month, year = map(Fraction, match["date"].split("."))
-        return Item(text, 3 * NUMBER, (Number((day,)), Number((month,), "month"), Number((year,))))
+    if date := match["iso"] or match["date"]:
+        first, month, last = ((Fraction(part),) for part in re.split("[-/.]", date))
+        return Item(text, 3 * NUMBER, (Number(first), Number(month, "month"), Number(last)))
     if match["decade"]:
         year = Fraction(match["decade"])
         return Item(text, NUMBER, (Number((year + 1900 * (year < 100),), "decade"),))
@@ -318,8 +273,8 @@ def _in_digits(match: re.Match[str]) -> Item:
         step = _STEPS.get(exponent - len(written.partition(".")[2]), step)
     values = tuple(sign * value for value in _values(match))
     number = Number(values, step=step)
-    if money := unit_of((match["money"] or "").strip()):
-        number = Number(values, *money, step)
+    if money := (match["money"] or "").strip():
+        number = Number(values, *(unit_of(money) or Measure(money, Fraction(1))), step)
     return Item(text, NUMBER, (number,))
 
 
@@ -329,7 +284,7 @@ def _exact(digits: str) -> Fraction:
 
 def _values(match: re.Match[str]) -> list[Fraction]:
     if match["fraction"]:
-        return [Fraction(match["fraction"])]
+        return [Fraction(match["fraction"].replace("\u2044", "/"))]
     if match["plain"] or match["power"]:
         exponent = match["tens"] or match["e"] or match["power"] or "0"
         tens = Fraction(10) ** int(exponent.replace("\u2212", "-"))
@@ -344,30 +299,35 @@ def _values(match: re.Match[str]) -> list[Fraction]:
 
 def _joined(items: Sequence[Item]) -> Iterator[Item]:
     """Items with the words of a number, its scale and its unit as one number."""
-    words, i = [item.word for item in items], 0
+    words, i, before = [item.word for item in items], 0, STOP
     while i < len(items):
         start = i
-        number, i = _number_at(items, words, i)
+        is_negative = words[i] in _MINUS and not before.numbers and i + 1 < len(items)
+        number, i = _number_at(items, words, i + is_negative)
         if number is None:
-            yield items[start]
-            i = start + 1
+            before, i = items[start], start + 1
+            yield before
             continue
         while i < len(items) and (scales := scales_of(items[i].text, number)):
             values = [value * scale for value in number.values for scale in scales]
-            value, behind = in_words(words, i + 1)
             i += 1
-            if value is not None and value < min(scales):
+            value, behind = in_words(words, i)
+            is_scaled = behind < len(items) and scales_of(items[behind].text, number)
+            if value is not None and value < min(scales) and not is_scaled:
                 values, i = [larger + value for larger in values], behind
             number = replace(number, values=tuple(values), step=number.step * scales[0])
         unit, behind = _unit_at(items, i + (words[i : i + 1] != [] and words[i] in DEGREES))
         if unit and not number.dimension:
             number, i = Number(number.values, *unit, step=number.step), behind
-        yield Item(" ".join(item.text for item in items[start:i]), NUMBER, (number,))
+        if is_negative:
+            number = replace(number, values=tuple(-value for value in number.values))
+        before = Item(" ".join(item.text for item in items[start:i]), NUMBER, (number,))
+        yield before
 
 
 def _unit_at(items: Sequence[Item], start: int) -> tuple[Measure | None, int]:
     """The unit that begins at an item, and where it ends: "m^2", "square miles", "km per hour"."""
-    ahead = [*items[start : start + 5], _STOP, _STOP, _STOP]
+    ahead = [*items[start : start + 5], STOP, STOP, STOP]
     words, texts = [item.word for item in ahead], [item.text for item in ahead]
     power, i = POWERS.get(words[0], 1), int(words[0] in POWERS)
     unit, i = unit_of(texts[i]), i + 1
@@ -379,8 +339,6 @@ def _unit_at(items: Sequence[Item], start: int) -> tuple[Measure | None, int]:
     time = unit_of(texts[i + 1]) if words[i] in PER else None
     if time and (speed := speed_of(unit, time)):
         unit, i = speed, i + 2
-    elif energy := energy_of(unit, unit_of(texts[i])):
-        unit, i = energy, i + 1
     if words[i] in POWERS:
         unit, i = raised(unit, POWERS[words[i]]), i + 1
     return unit, start + i
@@ -401,7 +359,7 @@ def _number_at(
         [number], end = items[start].numbers, start + 1
     else:
         return None, start
-    if end < len(items) and _HALVES.fullmatch(items[end].text):  # 2 1/2
+    if end < len(items) and re.fullmatch(_PROPER, items[end].text):  # 2 1/2
         part = items[end].numbers[0].values[0]
         return Number(tuple(value + part for value in number.values)), end + 1
     return number, end
@@ -427,21 +385,6 @@ def _summed(items: Sequence[Item]) -> Iterator[Item]:
         yield before
 
 
-def _signed(items: Sequence[Item]) -> Iterator[Item]:
-    """Items with numbers behind "minus" as negative ones, but for what is taken from another."""
-    is_negative, before, behind = False, _STOP, (*items[1:], _STOP)
-    for item, following in zip(items, behind, strict=False):
-        written = item
-        if is_negative and item.frame == NUMBER:
-            [number] = item.numbers
-            number = replace(number, values=tuple(-value for value in number.values))
-            written = Item(f"{before.text} {item.text}", NUMBER, (number,))
-        is_negative = item.word in _MINUS and bool(following.numbers) and not before.numbers
-        if not is_negative:
-            yield written
-        before = item
-
-
 def _with_months(items: Sequence[Item]) -> Iterator[Item]:
     """Items with months as numbers where a number stands beside them."""
     for i, item in enumerate(items):
@@ -457,12 +400,13 @@ def _prefixed(items: Sequence[Item]) -> Iterator[Item]:
     """Items with the signs before them, <5 as one item, and without stops."""
     sign = ""
     for item in items:
-        if item is _STOP:
+        if item is STOP:
             continue
         if item.text in PREFIXES:
             sign += item.text
         elif sign:
-            yield Item(sign + item.text, (sign, *item.frame), item.numbers)
+            blank = " " * (sign in "<>\u2264\u2265" and not item.numbers)  # "a < b"
+            yield Item(f"{sign}{blank}{item.text}", (sign, *item.frame), item.numbers)
             sign = ""
         else:
             yield item

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 from typing import Literal
 
-from models.similarity.added import FUNCTION_WORDS, PASSIVE
 from models.similarity.numbers import JOINING, MONTH_OF, Number, listed
-from models.similarity.reading import NUMBER, SIGNS, Item, read
+from models.similarity.reading import NUMBER, SIGNS, STOP, Item, read
+from models.similarity.words import ARTICLES, FUNCTION_WORDS, OPPOSED, PASSIVE
 
 Relation = Literal["same", "different"]
 
@@ -22,17 +22,11 @@ VERSION = 7
 # Bound of a text that they are for.
 MAX_CHARACTERS = 400
 
-_ARTICLES = listed(
-    """
-    a an the der die das den dem des ein eine einen einem einer le la les un une el los las una
-    il lo gli i o os um uma
-    """
-)
 _NEGATIONS = listed(
     """
-    not no never without nor nicht kein keine keinen keinem keiner nie ohne nein ne pas non jamais
-    sans nunca sin mai senza não nem sem не нет никогда niet geen inte ikke değil δεν μη नहीं لا ليس
-    لم לא không 不 没 沒 無 无 非 未
+    not no never without nor nicht kein keine keinen keinem keiner nie ohne nein ne pas non
+    jamais sans nunca sin mai senza não nem sem не нет никогда niet geen inte ikke değil δεν μη
+    नहीं لا ليس لم לא không 不 没 沒 無 无 非 未
     """
 )
 _AFFIRMATIONS = listed("yes yeah ja oui sí sì sim")
@@ -42,31 +36,6 @@ _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
 # Labels of vitamins, options and blood groups, which stay in capitals.
 _LABEL = re.compile("[A-Z][+-]?|AB[+-]?")
-# Opposites: words of which one denies the other.
-_OPPOSITES = """
-    more less, over under, above below, before after, least most, true false, correct wrong,
-    north south, east west, northern southern, eastern western, left right, increase decrease,
-    increases decreases, increased decreased, rises falls, rose fell, up down, first last,
-    better worse, largest smallest, highest lowest, longest shortest, oldest youngest, higher
-    lower, larger smaller, bigger smaller, greater smaller, greater less, longer shorter, taller
-    shorter, faster slower, earlier later, hotter colder, warmer colder, older younger, won lost,
-    win lose, wins loses, hot cold, good bad, open closed, high low, old new, everybody
-    nobody, everything nothing, all none, mehr weniger, über unter, vor nach, wahr falsch,
-    norden süden, osten westen, größer kleiner, alle niemand, plus moins, avant après, nord sud,
-    est ouest, vrai faux, más menos, antes después, norte sur, este oeste, mayor menor, più
-    meno, prima dopo, mais menos, depois antes, yes no, ja nein, oui non, sí no, sì no, sim não,
-    да нет, monday tuesday wednesday thursday friday saturday sunday,
-    montag dienstag mittwoch donnerstag freitag samstag sonntag,
-    lundi mardi mercredi jeudi vendredi samedi dimanche,
-    lunes martes miércoles jueves viernes sábado domingo,
-    lunedì martedì mercoledì giovedì venerdì sabato domenica,
-    second minute hour day week month quarter year decade century,
-    seconds minutes hours days weeks months quarters years decades centuries,
-    spring summer autumn winter, morning afternoon evening night
-"""
-_OPPOSED = frozenset(
-    frozenset(two) for words in _OPPOSITES.split(",") for two in combinations(words.split(), 2)
-)
 # "No, it is safe." denies the question.
 _NO_AND_MORE = re.compile(r"\W*(?:no|nein|non|não|нет)(?:[,;!]|\.\s)\s*[^\W\d]", re.IGNORECASE)
 # Between two names that may change places: "Spain borders France", "Anna plays with Bert".
@@ -84,8 +53,6 @@ _MOST_WORDS_OF_NAME = 5
 _UN = re.compile("(?:un|in|im|il|ir|dis|non)(?=.{4})")
 # Signs that may say the same: "3:1" and "3-1" are one score.
 _OF_SCORES = frozenset("-/:")
-# The item behind the last word of a text.
-_END = Item("", ("",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +90,9 @@ def reading(text: str, *, is_whole: bool = True) -> Reading:
     affirmed = tuple(word for word in frame if word not in _NEGATIONS | _AFFIRMATIONS)
     names = set[str]()
     for before, item in pairwise(items):
-        is_noun = before.word in _ARTICLES and len(before.word) > 1  # French "a" is "has"
+        is_noun = before.word in ARTICLES and len(before.word) > 1  # French "a" is "has"
         if is_whole and (is_noun or item.text[:1].isupper()):
-            names |= {*_words(item, is_first=False, following=_END)}
+            names |= {*_words(item, is_first=False, following=STOP)}
     stated = frame[1:] if _NO_AND_MORE.match(text) else frame
     return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(stated), frozenset(names))
 
@@ -247,7 +214,7 @@ def _are_same_or_opposed(word: str, other: str) -> bool:
         return not {word, other} <= _OF_SCORES
     if word in MONTH_OF and other in MONTH_OF:
         return MONTH_OF[word] != MONTH_OF[other]
-    if {word, other} in _OPPOSED:
+    if other in OPPOSED.get(word, ()):
         return True
     return word == _UN.sub("", other, 1) or other == _UN.sub("", word, 1)
 
@@ -272,7 +239,7 @@ def _frame(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
     numbers: list[Number] = []
     in_list = 0  # numbers at the end of the frame that are one list
     for i, item in enumerate(items):
-        following = items[i + 1] if i + 1 < len(items) else _END
+        following = items[i + 1] if i + 1 < len(items) else STOP
         numbers += item.numbers
         if set(item.frame) == set(NUMBER):
             frame += item.frame
@@ -293,7 +260,7 @@ def _words(item: Item, *, is_first: bool, following: Item) -> Sequence[str]:
     begins = is_first or following.text.islower()  # a sentence; "The Hague" is a name
     is_article = item.text.islower() or (begins and len(word) > 1)  # "O negative", "A minor"
     is_term = following.frame[0] in SIGNS  # "a - b"
-    if word in _ARTICLES and following is not _END and is_article and not is_term:
+    if word in ARTICLES and following is not STOP and is_article and not is_term:
         return []
     if word == "no" and (following.numbers or following.text[:1].isupper()):
         return ["no."]  # "No. 5"; in Portuguese "in the"

@@ -1,6 +1,7 @@
 """Pure: texts with the numbers in digits that people spell in words or in signs of their own."""
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 # Chinese characters of numbers: two or more, or one that counts something; 一 alone is an article.
@@ -8,7 +9,7 @@ _HAN_DIGITS = dict(zip("零〇一二两三四五六七八九", (0, 0, 1, 2, 2, *
 _HAN_FACTORS = {"亿": 10**8, "億": 10**8, "万": 10**4, "千": 1000, "百": 100, "十": 10}
 _HAN = re.compile(
     "[一二两三四五六七八九十百千][零〇一二两三四五六七八九十百千万亿億]{1,20}"
-    "|(?<=第)[一二三四五六七八九十]"
+    "|(?<=[第午前後])[一二三四五六七八九十]|(?<=分之)[一二三四五六七八九十]|[二三四五六七八九十](?=分之)"
     "|[二两三四五六七八九十](?=[个個年月日人岁歳歲次度座名本])|一(?=[月日])"
 )
 _SCALED_BY_HAN = re.compile(r"(?<![\d.,])(\d{1,12}(?:\.\d{1,6})?)([百千万亿億]{1,2})(?!\d)")
@@ -16,42 +17,92 @@ _TEENS = """first second third fourth fifth sixth seventh eighth ninth tenth ele
 thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"""
 _ORDINALS = {word: number for number, word in enumerate(_TEENS.split(), 1)} | {"thirtieth": 30}
 _TENS = {"twenty": 20, "thirty": 30}
-_HOUR_WORDS = "one two three four five six seven eight nine ten eleven twelve"
-_HOURS = _HOUR_WORDS.split()
-_ANY_ORDINAL = rf"(?:({'|'.join(_TENS)})[- ])?({'|'.join(_ORDINALS)})"
+_ORDINAL = rf"(?:({'|'.join(_TENS)})[- ])?({'|'.join(_ORDINALS)})"
 # A whole answer, behind a name ("Louis the Fourteenth"), or before what is counted so.
-_ORDINAL = re.compile(
-    rf"(?:^\W*(?:the\s+)?|(?-i:(?<=[a-z]))\s+the\s+(?-i:(?=[A-Z]))){_ANY_ORDINAL}(?=\W*$)"
-    rf"|\b{_ANY_ORDINAL}(?=\s+(?:century|centuries|amendment|edition|floor|anniversary)\b)",
-    re.IGNORECASE,
-)
-_PAST = re.compile(
-    rf"\b(half|quarter)\s+(past|to)\s+({'|'.join(_HOURS)}|1[0-2]|[1-9])\b", re.IGNORECASE
-)
+_COUNTED = "century|centuries|amendment|edition|floor|anniversary|avenue"
+_WHERE_ORDINALS = [
+    re.compile(rf"(?i)(?<!\w)(?:(?<=the )|(?<!. )){_ORDINAL}(?=\W*$)"),
+    re.compile(rf"(?<=[a-z] )the (?=[A-Z])(?i:{_ORDINAL})(?=\W*$)"),
+    re.compile(rf"(?i)\b{_ORDINAL}(?=\s+(?:{_COUNTED})\b)"),
+]
+_HOURS = "one two three four five six seven eight nine ten eleven twelve"
+_HOUR = {word: number for number, word in enumerate(_HOURS.split(), 1)}
+_NUMBER = rf"({'|'.join(_HOUR)}|\d{{1,2}})"
+_MINUTES = {"half": 30, "quarter": 15, "ten": 10, "twenty": 20, "five": 5, "twenty-five": 25}
 _TIMES = {"once": 1, "einmal": 1, "twice": 2, "zweimal": 2, "thrice": 3, "dreimal": 3}
-_HOW_OFTEN = re.compile(
-    rf"\b({'|'.join(_TIMES)})(?=\s+(?:a|an|per|every|each|daily|weekly|am|pro|im|täglich)\b)",
-    re.IGNORECASE,
+_EVERY = r"(?=\s+(?:a|an|per|every|each|daily|weekly|am|pro|im|täglich)\b)"
+_DECADES = "twenties thirties forties fifties sixties seventies eighties nineties"
+_DECADE = {word: f"19{tens}0s" for tens, word in enumerate(_DECADES.split(), 2)}
+_UNITS = "second|minute|hour|day|week|month|year|decade|century|mile|kilometre|kilometer"
+_GERMAN = r"(?:\b|(?<=tausend))(ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn)"
+_NAMES = """times cdot pm % log alpha beta gamma delta epsilon theta lambda mu pi rho sigma tau phi
+omega Gamma Delta Theta Lambda Pi Sigma Phi Omega"""
+_SIGNS = "* * ± % log α β γ δ ε θ λ μ π ρ σ τ φ ω Γ Δ Θ Λ Π Σ Φ Ω"
+_LATEX = dict(zip(_NAMES.split(), _SIGNS.split(), strict=True))
+
+
+def _clock(match: re.Match[str]) -> str:
+    past, to, hour = (part and part.lower() for part in match.groups())
+    minutes = 60 * int(_HOUR.get(hour, hour)) + _MINUTES.get(past, 0) - _MINUTES.get(to, 0)
+    return f"{minutes // 60 or 12}:{minutes % 60:02}"
+
+
+# A part that a text in lower case must have, another spelling, and that with which it is compared.
+_ROWS: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
+    ("frac", r"(?<=\d)(?=\\[dt]?frac)", " "),
+    ("frac", r"\\[dt]?frac\{(\w+)\}\{(\w+)\}", r"\1/\2"),
+    ("sqrt", r"\\sqrt(?:\{(\w+)\})?|\bsqrt\((\w+)\)", r"√\1\2"),
+    ("\\", rf"\\({'|'.join(_LATEX)})(?![a-z])", lambda name: _LATEX[name[1]]),
+    ("$", r"\$(?=\S)([^$]*[^\s$])\$(?!\d)", r" \1 "),
+    ("\\", r"\\(?:boxed|text|mathrm|mathbf)\{([^{}]*)\}|\\[()\[\],;! ]", r" \1 "),
+    ("pi", r"(?<![^\W_])pi(?![^\W_])", "π"),
+    ("π", r"(?<=[^\W_])(?=π)|(?<=π)(?=\w)", " "),
+    ("-", r"(?<=[a-z])-(?=(?:half|third|quarter|fifth|tenth)s?\b)", " "),
+    ("x", r"(?<=\d)(?<!\b0)\s?x\s?(?=\d)", " * "),
+    ("^{", r"\^\{(-?\w+)\}", r"^\1"),
+    ("^", r"\^\{?(\d?[-+])\}?(?![\w(])", r"\1"),  # a charge
+    ("and", rf"(?i)\b{_NUMBER} and (?:a|one) half\b", r"\1 1/2"),
+    ("null", r"(?:(?<=[\[:,]\s)|(?<=[\[:,])|^)null(?=\s*(?:[,\]}]|$))", "nil"),  # of JSON
+    ("per cent", r"(?i)\bper cent\b", "percent"),
+    ("no,", r"\bNo,(?= ?\d)", "Not,"),  # "No 7" is a number
+    ("up to", r"(?i)\bup to(?=\s*[\d$€£])", "at most"),
+    ("noon", r"(?i)\b(?:12 )?noon\b", "12:00"),
+    ("midnight", r"(?i)\bmidnight\b", "0:00"),
+    (" uhr", r"\b(\d{1,2}) Uhr(?: ([0-5]\d))?\b", lambda time: f"{time[1]}:{time[2] or '00'}"),
+    ("h", r"\b([6-9]|[12]\d)h([0-5]\d)\b", r"\1:\2"),
+    ("h", r"\b([1-5])h([0-5]\d)\b", r"\1 h \2 min"),
+    ("t", r"(?<=\d)T(?=\d\d:\d\d)", " "),
+    ("past", rf"(?i)\b({'|'.join(_MINUTES)}) past ()?{_NUMBER}\b", _clock),
+    (" to ", rf"(?i)\b()?(half|quarter) to {_NUMBER}\b", _clock),
+    ("clock", rf"(?i)\b()?()?{_NUMBER} o['\u2019]clock\b", _clock),
+    (" in the ", r"\b(\d{1,2}(?::[0-5]\d)?) in the morning\b", r"\1 am"),
+    (" in the ", r"\b(\d{1,2}(?::[0-5]\d)?) in the (?:afternoon|evening)\b", r"\1 pm"),
+    ("", r"(?:午前|上午|오전)\s?(\d{1,2})\s?[時时点點시]", r"\1 am"),
+    ("", r"(?:午後|下午|오후)\s?(\d{1,2})\s?[時时点點시]", r"\1 pm"),
+    ("ties", rf"(?:(?<=the )|(?<=mid-))({'|'.join(_DECADE)})\b", lambda ten: _DECADE[ten[1]]),
+    ("", rf"(?i)\b({'|'.join(_TIMES)}){_EVERY}", lambda how: f"{_TIMES[how[1].lower()]} times"),
+    (" in", r"\b(ft|foot|feet) (\d{1,2}) ?in\b", r"\1 \2 inches"),
+    ("'", r"\b([3-8])' ?(\d{1,2})(?:\"|'')", r"\1 ft \2 inches"),
+    ("%", r"(?<=[\w)]) % (?=\d)", " mod "),
+    ("v", r"\b[vV]\.? ?(?=\d)", "version "),
+    ("-", r"(?<![\w-])([A-Z])-(?=\d{1,4}\b)", r"\1"),  # F-16, B-12
+    ("°", r"(?<=[\d.])\s?°\s?([NSEW])\b", r", \1"),
+    (".", r"(?<=\d\s)(Mio|Mrd|Tsd|млн|млрд|тыс)\.", r"\1"),
+    ("", r"([$€£]\s?\d+(?:[.,]\d+)?)\s?([mMbB])\b", lambda to: f"{to[1]} {to[2].lower()}illion"),
+    ("", r"\b(1\d|20)(\d\d[-\u2013])(1[3-9]|[2-9]\d)\b(?![-\d])", r"\1\2\1\3"),  # 1914-18
+    (" ", r"\b(\d{1,2}) (?:in|out of) (\d{1,3})(?=\W*$)", "\\1\u2044\\2"),
+    ("one", r"(?i)^(\W*(?:(?:only|just|exactly|is|has|there|it) )*)one(?=\W*$)", r"\g<1>1"),
+    ("half", r"(?i)^(\W*)(?:a |one )?half(?= of\b|\W*$)", r"\g<1>1/2"),
+    ("a ", r"(?i)^(\W*)a (?=(?:third|quarter|fifth|tenth)(?: of\b|\W*$))", r"\1one "),
+    ("", rf"(?i)^(\W*(?:it takes |about )?)(?:an?|one) (?=(?:{_UNITS})\b(?! later))", r"\g<1>1 "),
+    ("half a", rf"(?i)^(\W*(?:it takes |about )?)half an? (?={_UNITS})", r"\g<1>0.5 "),
+    ("nd", rf"{_GERMAN}(hundert|tausend)", r" \1 \2 "),
+    ("cent", r"\b(deux|trois|quatre|cinq|sept|huit|neuf) cents?\b", r"\1 cento"),  # in French
+    ("watt", r"(?i)watt[ -]hours?\b", "watthours"),
+    ("分之", r"百分之(\d+(?:\.\d+)?)", r"\1%"),
+    ("分之", r"(\d{1,3})分之(\d{1,3})", "\\2\u2044\\1"),
 )
-# Other spellings, and those with which they are compared.
-_OTHERWISE = (
-    (re.compile(r"\bper cent\b", re.IGNORECASE), "percent"),
-    (re.compile(r"\bNo,(?= ?\d)"), "Not,"),  # "No 7" is a number
-    (re.compile(r"\bup to(?=\s*[\d$€£])", re.IGNORECASE), "at most"),
-    (re.compile(r"\bnoon\b", re.IGNORECASE), "12:00"),
-    (re.compile(r"\bmidnight\b", re.IGNORECASE), "0:00"),
-    (re.compile(r"\b(\d{1,2}) Uhr ([0-5]\d)\b"), r"\1:\2"),
-    (re.compile(r"\b(\d{1,2}) Uhr\b"), r"\1:00"),
-    (re.compile(r"\b([6-9]|[12]\d)h([0-5]\d)\b"), r"\1:\2"),  # 2h30 is mostly how long
-    (re.compile(r"\b(?:USD|US\$) ?(?=\d)"), "$"),
-    (re.compile(r"\bEUR ?(?=\d)"), "€"),
-    (re.compile(r"\bGBP ?(?=\d)"), "£"),
-    (re.compile(r"\b(ft|foot|feet) (\d{1,2}) ?in\b"), r"\1 \2 inches"),
-    (re.compile(r"\b([3-8])['\u2032] ?(\d{1,2})(?:\"|''|\u2033)"), r"\1 ft \2 inches"),
-    (re.compile(r"(?<=[\w)]) % (?=\d)"), " mod "),
-    (re.compile(r"\b[vV]\.? ?(?=\d)"), "version "),
-    (re.compile(r"(?<![\w-])([A-Z])-(?=\d{1,4}\b)"), r"\1"),  # F-16, B-12
-)
+_OTHERWISE = [(part, re.compile(pattern), written) for part, pattern, written in _ROWS]
 
 
 def in_digits(text: str) -> str:
@@ -62,14 +113,16 @@ def in_digits(text: str) -> str:
     >>> in_digits("一九四五年, 三万二千人, 第十二, 一万二, 一个, 1.4亿")
     '1945年, 32000人, 第12, 12000, 一个, 140000000'
     """
-    text = _SCALED_BY_HAN.sub(_scaled, text)
-    text = _HAN.sub(lambda number: str(_of_han(number[0])), text)
-    for pattern, written in _OTHERWISE:
-        text = pattern.sub(written, text)
-    text = _HOW_OFTEN.sub(lambda often: f"{_TIMES[often[1].lower()]} times", text)
-    text, lower = _PAST.sub(_clock, text), text.lower()
-    if any(map(lower.__contains__, _ORDINALS)):  # the pattern takes ten times as long
-        text = _ORDINAL.sub(_ordinal, text)
+    if not text.isascii():
+        text = _SCALED_BY_HAN.sub(_scaled, text)
+        text = _HAN.sub(lambda number: str(_of_han(number[0])), text)
+    lower = text.lower()
+    for part, pattern, written in _OTHERWISE:
+        if part in lower:
+            text = pattern.sub(written, text)
+    if any(map(lower.__contains__, _ORDINALS)):  # the patterns take ten times as long
+        for pattern in _WHERE_ORDINALS:
+            text = pattern.sub(_ordinal, text)
     return text
 
 
@@ -93,14 +146,4 @@ def _of_han(written: str) -> int:
 
 
 def _ordinal(match: re.Match[str]) -> str:
-    tens, ones = match[1] or match[3] or "", match[2] or match[4]
-    start = match.start(1 if match[1] else 2 if match[2] else 3 if match[3] else 4)
-    blank = " " if match[0][0].isspace() and start > match.start() else ""
-    return f"{blank}{_TENS.get(tens.lower(), 0) + _ORDINALS[ones.lower()]}th"
-
-
-def _clock(match: re.Match[str]) -> str:
-    part, side, hour = map(str.lower, match.groups())
-    minutes = 60 * (_HOURS.index(hour) + 1 if hour in _HOURS else int(hour))
-    minutes += {"half": 30, "quarter": 15}[part] * (1 if side == "past" else -1)
-    return f"{minutes // 60 or 12}:{minutes % 60:02}"
+    return f"{_TENS.get((match[1] or '').lower(), 0) + _ORDINALS[match[2].lower()]}th"

@@ -21,7 +21,7 @@ class Measure(NamedTuple):
 
 _PREFIXES = {
     "n": ("1e-9", "nano"),
-    "µ": ("1e-6", "micro mikro"),
+    "μ": ("1e-6", "micro mikro"),
     "m": ("1e-3", "milli mili milí"),
     "c": ("1e-2", "centi centí zenti"),
     "d": ("1e-1", "deci dezi"),
@@ -36,10 +36,10 @@ _GRAMS = "gram grams gramm gramme grammes gramo gramos grammi grama gramas"
 _LITERS = "liter liters litre litres litro litros litri"
 _SECONDS = "sec second seconds sekunde sekunden seconde secondes segundo segundos secondo secondi"
 _METRIC = (  # dimension, sign, prefixes, names; of prefixes with one letter the first is meant
-    ("length", "m", "kcmµn", _METERS),
-    ("mass", "g", "kmµ", _GRAMS),
+    ("length", "m", "kcmμn", _METERS),
+    ("mass", "g", "kmμ", _GRAMS),
     ("volume", "l", "mcdh", _LITERS),
-    ("time", "s", "mµn", _SECONDS),
+    ("time", "s", "mμn", _SECONDS),
     ("power", "W", "kMGTm", "watt watts"),
     ("frequency", "Hz", "kMG", "hertz"),
     ("voltage", "V", "km", "volt volts"),
@@ -73,14 +73,17 @@ _OTHERS = (
         for f, w in ((3600, "km/s"), (1.609344, "mph mi/h"), (1.852, "kn knot knots"))
     ),
     *(("length^2", f, w) for f, w in ((1e4, "ha hectare hectares"), (4046.8564224, "acre acres"))),
-    ("energy", 3.6e6, "kwh"),
+    *(("energy", f, w) for f, w in ((3600, "wh watthours"), (3.6e6, "kwh kilowatthours"))),
+    *(("energy", f, w) for f, w in ((3.6e9, "mwh megawatthours"), (3.6e12, "gwh gigawatthours"))),
     ("share", 0.01, "% percent prozent pct"),
     ("share", 0.001, "‰ promille permille"),
     *(("year after Christ", f, w) for f, w in ((-1, "bc bce"), (1, "ad ce"))),
-    ("dollar", 1, "$ usd dollar dollars"),
+    ("dollar", 1, "$ us$ usd dollar dollars"),
     ("euro", 1, "€ eur euro euros"),
     ("yen", 1, "¥ yen jpy"),
     ("rupee", 1, "₹ inr rupee rupees"),
+    ("rouble", 1, "₽ rub ruble rubles rouble roubles рубль рубля рублей"),
+    *((code, 1, code) for code in ("chf", "cad", "aud", "nzd", "sek", "nok", "dkk", "pln", "cny")),
 )
 DEGREES = frozenset(("degree", "degrees", "grad", "degrés", "grados", "gradi", "graus"))
 _TEMPERATURES = (  # the unit in degrees Celsius, its zero, how people write it
@@ -88,7 +91,6 @@ _TEMPERATURES = (  # the unit in degrees Celsius, its zero, how people write it
     (Fraction(5, 9), Fraction(-160, 9), "°f fahrenheit"),
     (Fraction(1), Fraction("-273.15"), "kelvin kelvins"),
 )
-_HOUR = Measure("time", Fraction(3600))
 # In front of a unit, or behind it.
 POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2}
 POWERS |= {"carré": 2, "carrés": 2, "cuadrado": 2, "cuadrados": 2, "quadrati": 2, "quadrados": 2}
@@ -147,10 +149,3 @@ def speed_of(unit: Measure, time: Measure) -> Measure | None:
     if unit.dimension != "length" or time.dimension != "time" or time.factor not in (1, 3600):
         return None
     return Measure("speed", unit.factor / time.factor * Fraction("3.6"))
-
-
-def energy_of(unit: Measure, time: Measure | None) -> Measure | None:
-    """A power over an hour; None where that is no energy."""
-    if unit.dimension != "power" or time != _HOUR:
-        return None
-    return Measure("energy", unit.factor * 3600)

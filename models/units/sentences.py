@@ -38,7 +38,7 @@ _SAYS_SOMETHING = re.compile(r"[^\W_]")
 # letter or a Roman numeral.
 _GOES_ON = re.compile(
     r"(?:^|[^\w.])(?:approx|vs|v|cf|ca|incl|excl|esp|resp|viz|dept|eds?|[a-z]\.k\.a|mmes?|mlles?"
-    r"|(?-i:MM?|Mgr|EE))\.$",
+    r"|(?-i:MM?|Mgr|EE|Fa|[Uu]l|ул))\.$",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(

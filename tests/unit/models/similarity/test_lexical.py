@@ -58,6 +58,13 @@ def test_rouge_l_knows_every_script():
         ("10/5", "10-5"),
         ("-$5", "$5"),
         ("18+", "18"),
+        ("√2", "2"),
+        ("¬p", "p"),
+        ("~5", "5"),
+        ("-x", "x"),
+        ("B♭", "B"),
+        ("→", "←"),
+        ("👍", "👎"),
     ],
 )
 def test_texts_that_differ_only_in_signs_are_not_equal(a, b):

@@ -113,6 +113,8 @@ def test_lines_with_labels_are_sentences_of_their_own():
     "sentence",
     [
         "They signed at approx. 3.30 p.m. in Geneva.",
+        "Die Fa. Siemens sitzt in Berlin.",
+        "Sie wohnt in der Ul. Lenina 5.",
         "The match was Spain vs. Italy.",
         "It is incl. Rome and cf. Milan.",
         "See No. 5, Sec. 4 and Fig. 3b.",
