@@ -4,7 +4,9 @@ The environment fills one flat group of settings for each model, of which some a
 this process loads, and some for servers that hold it. One that is not heeded there is refused.
 """
 
-from collections.abc import Container, Mapping, Sequence
+import ssl
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -189,11 +191,8 @@ def api_keys(config: Credentials, group: Role | Literal["worker"]) -> tuple[str,
     if direct:
         message = f"{variable(f'{group}.api_key')} and {variable(f'{group}.api_key_file')} exclude"
         raise ModelNotLoaded(f"{message} each other")
-    try:
+    with _reading(f"{group}.api_key_file", file, "read"):
         text = Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = f"cannot be read: {why_unusable(file, error)}"
-        raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} {reason}") from None
     return _keys_in(text, f"{group}.api_key_file")
 
 
@@ -205,18 +204,43 @@ def further_headers(config: GeneratorConfig) -> dict[str, str]:
     """
     if not config.headers_file:
         return {}
-    setting, headers = variable("generation.headers_file"), {}
-    try:
+    setting, headers = "generation.headers_file", {}
+    with _reading(setting, config.headers_file, "read"):
         lines = Path(config.headers_file).read_text().splitlines()
+    try:
         for line in filter(str.strip, lines):
             name, value = line.encode("ascii").decode().split(":", 1)
             headers[name.strip()] = value.strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = why_unusable(config.headers_file, error)
-        raise ModelNotLoaded(f"{setting} cannot be read: {reason}") from None
     except ValueError:
-        raise ModelNotLoaded(f"{setting} has a line that is no header") from None
+        raise ModelNotLoaded(f"{variable(setting)} has a line that is no header") from None
     return headers
+
+
+def tls_context(config: Credentials, group: Role | Literal["worker"]) -> ssl.SSLContext:
+    """The TLS context of a client: its authorities, and the certificate that it shows.
+
+    Raises:
+        ModelNotLoaded: a file cannot be read, or is of another kind.
+    """
+    with _reading(f"{group}.tls_ca_file", config.tls_ca_file, "used"):
+        context = ssl.create_default_context(cafile=config.tls_ca_file or None)
+    if config.tls_cert_file:
+        with _reading(f"{group}.tls_cert_file", config.tls_cert_file, "used"):
+            context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
+    return context
+
+
+@contextmanager
+def _reading(setting: str, file: str, done: str) -> Iterator[None]:
+    """Raise `ModelNotLoaded` where the file of a setting cannot be read, or used, in the block."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:  # ssl.SSLError is an OSError
+        words = "it is no text"
+        if isinstance(error, OSError):
+            words = error.strerror or str(error)
+        reason = f"cannot be {done}: {Path(file).absolute()}: {words}"
+        raise ModelNotLoaded(f"{variable(setting)} {reason}") from None
 
 
 def _keys_in(text: str, setting: str) -> tuple[str, ...]:
@@ -233,14 +257,6 @@ def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
         ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
         ("sentence_consistency", "probes.sentence_consistency", config.sentence_consistency),
     )
-
-
-def why_unusable(file: str, error: OSError | UnicodeDecodeError) -> str:
-    """The reason why a file cannot be used, by its whole path, without Python's names of errors."""
-    words = "it is no text"
-    if isinstance(error, OSError):
-        words = error.strerror or str(error)
-    return f"{Path(file).absolute()}: {words}"
 
 
 def variable(setting: str) -> str:

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import logging
 import socket
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -22,7 +21,7 @@ import orjson
 from models import errors
 from models.records import GenerationRequest
 from workers.client import NO_ANSWER, POOL_S, Client, Pending, Refused, Unreachable, reason_of
-from workers.config import Role, Servers, api_keys, variable, why_unusable
+from workers.config import Role, Servers, api_keys, tls_context
 from workers.hooks import Hooks, Outcome
 from workers.retries import Tried, of_one_model, of_some_server
 from workers.standing import ChangedModel, Kind, Known, Server
@@ -87,7 +86,7 @@ class Upstream(Generic[Known]):
         fixed = dict(headers or {})
         if headers is None and (keys := api_keys(config, role)):
             fixed = {"Authorization": f"Bearer {keys[0]}"}
-        tls = _tls(config, role)
+        tls = tls_context(config, role)
         self._client = partial(Client, headers=fixed, timeout=timeout, verify=tls, params=params)
         self.servers: list[Server[Known]] = []
         if resolve is None:
@@ -313,24 +312,6 @@ def prompt_key(request: GenerationRequest) -> str:
 def session_of(key: str) -> str:
     """A hash, the same in every process: routers in between send equal keys to one server by it."""
     return hashlib.sha256(key.encode()).hexdigest()[:16]
-
-
-def _tls(config: Servers, role: Role) -> ssl.SSLContext:
-    """The TLS context: the authorities that this process trusts, and the certificate that it shows.
-
-    Raises:
-        ModelNotLoaded: a file cannot be read, or is of another kind.
-    """
-    setting = "tls_ca_file"
-    try:
-        context = ssl.create_default_context(cafile=config.tls_ca_file or None)
-        if config.tls_cert_file:
-            setting = "tls_cert_file"
-            context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
-    except OSError as error:  # ssl.SSLError is one
-        reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
-        raise errors.ModelNotLoaded(f"{variable(f'{role}.{setting}')} {reason}") from None
-    return context
 
 
 async def addresses(host: str) -> list[str]:
