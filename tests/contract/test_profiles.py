@@ -89,6 +89,21 @@ async def test_it_is_known_by_few_calls_and_asked_nothing_that_it_refuses(kind):
         assert server.num_refused == 0
 
 
+@pytest.mark.parametrize("status", [500, 503])
+async def test_what_fails_for_a_moment_while_it_is_tried_out_is_no_refusal(
+    kind, status, monkeypatch
+):
+    if (kind, status) == ("generic", 500):
+        pytest.skip("nobody knows what it means by that")
+    monkeypatch.setattr("workers.retries._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    async with over(kind, statuses=[0] * 99) as (server, generator):
+        known, num_calls = generator.info, 99 - len(server.statuses)
+    for place in range(num_calls):
+        async with over(kind, statuses=[0] * place + [status] * 2) as (_, generator):
+            assert generator.info == known
+
+
 async def test_the_same_seed_draws_the_same_and_else_that_is_told(kind):
     async with over(kind) as (_, generator):
         first, again = [await generator.generate(CHAT) for _ in range(2)]

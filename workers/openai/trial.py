@@ -5,7 +5,6 @@ these. Log-probs under a schema are tried out later (`workers.openai.grammars`).
 """
 
 import logging
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -162,11 +161,8 @@ async def _try(calls: ModelCalls, end_token: str) -> None:
     can = calls.can
     prompt, greedy = await _endpoint(calls)
     if can.profile.logprobs is not None and not can.no_greedy:
-        first = _first_logprobs(greedy)
-        can.raw_samples = _have_one_law(first, await _drawn_first(calls, prompt, _CHANGED))
-        can.raw_greedy = can.raw_samples or _have_one_law(
-            first, await _drawn_first(calls, prompt, _UNCHANGED)
-        )
+        can.raw_samples = await _are_raw_under(_CHANGED, calls, prompt, greedy)
+        can.raw_greedy = can.raw_samples or await _are_raw_under(_UNCHANGED, calls, prompt, greedy)
     if can.profile.is_hosted:  # answers of the same weights differ
         return
     await _begin(calls, greedy, end_token)
@@ -200,6 +196,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
     ways = [(True, True)] * profile.tokenizes
     ways += [(False, True)] * profile.completes + [(False, False)]
     refusal: Exception | None = None
+    refusals: tuple[type[Exception], ...] = (*can.refusals, Denied, Unreadable)
     blind: tuple[Profile, Prompt, Choice] | None = None
     for tokenizes, completes in ways:
         # Log-probs that one endpoint refuses another may return.
@@ -208,7 +205,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
             if tokenizes:
                 can.special_prefix = await token_ids(calls, prompt="")
             prompt, greedy = await _greedy(calls)
-        except (Rejected, Denied, Failed, Unreadable) as error:
+        except refusals as error:
             if isinstance(error, Unreadable) and not tokenizes:  # else another path of this name
                 raise
             refusal = refusal or error
@@ -237,17 +234,22 @@ def _look_at_logprobs(can: OpenAIServer, greedy: Choice) -> None:
     can.learn(logprobs=num)
 
 
-async def _drawn_first(
-    calls: ModelCalls, prompt: Prompt, law: Mapping[str, Any]
-) -> dict[str, float]:
-    """Log-probs of first tokens under a law of draws, by name: each draw adds the likeliest."""
-    logprobs: dict[str, float] = {}
+async def _are_raw_under(
+    law: Mapping[str, Any], calls: ModelCalls, prompt: Prompt, greedy: Choice
+) -> bool:
+    """True where a law of draws leaves log-probs as they are, by first tokens that both returned.
+
+    False where no token is in both replies.
+    """
+    untouched, drawn = _first_logprobs(greedy), dict[str, float]()
     top = min(calls.can.profile.logprobs or 0, _COMPARED)
-    for seed in (3,) if top else (3, 4, 5, 6):
+    for seed in (3,) if top else (3, 4, 5, 6):  # each draw adds the likeliest
         further = {**law, "seed": seed}
         if choice := await calls.try_complete(prompt, further, max_tokens=1, top=top):
-            logprobs |= _first_logprobs(choice)
-    return logprobs
+            drawn |= _first_logprobs(choice)
+    shared = untouched.keys() & drawn.keys()
+    apart = [abs(untouched[name] - drawn[name]) for name in shared]
+    return bool(apart) and all(nats <= _NOISE for nats in apart)
 
 
 def _first_logprobs(choice: Choice) -> dict[str, float]:
@@ -256,12 +258,6 @@ def _first_logprobs(choice: Choice) -> dict[str, float]:
     if choice.tokens and choice.logprobs is not None:
         logprobs[choice.tokens[0]] = float(choice.logprobs[0])
     return logprobs
-
-
-def _have_one_law(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """True where the log-probs that both have are the same; False where they share none."""
-    shared = one.keys() & other.keys()
-    return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)
 
 
 async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
@@ -284,7 +280,7 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
         for answer in (greedy, begun):
             if answer.ended_by_eos and answer.token_ids:
                 can.eos_id = answer.token_ids[-1]
-    except (Rejected, Failed) as error:
+    except can.refusals as error:
         if isinstance(error, Rejected) and error.status in (404, 405):  # there is no such endpoint
             can.learn(chats=False)
     if end_token and can.profile.tokenizes:
