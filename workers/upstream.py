@@ -103,7 +103,7 @@ class Upstream(Generic[Known]):
     async def connect(self) -> None:
         """Wait until one of the servers answers."""
         while True:
-            await self._follow_names()
+            await self.follow_names()
             for server in filter(self._is_due, self.servers):
                 self._mark(server, await self._trouble_of(server))
             if any(server.is_up and server.look_at for server in self.servers):
@@ -170,7 +170,7 @@ class Upstream(Generic[Known]):
             self.servers, key=lambda server: (not server.is_up, session_of(key + server.url))
         )
 
-    async def _follow_names(self) -> None:
+    async def follow_names(self) -> None:
         """Add servers that are new behind the names, and drop those that are gone.
 
         A name without an address changes nothing: its servers, if they are gone, do not answer.
@@ -203,15 +203,16 @@ class Upstream(Generic[Known]):
         while True:
             await asyncio.sleep(_WATCH_S)
             try:
-                await self._follow_names()
+                await self.follow_names()
             except Exception:  # those that are known are watched all the same
                 logger.exception("%s: names of servers cannot be looked up", self.role)
-            await asyncio.gather(*map(self._look_at, filter(self._is_due, self.servers)))
+            await asyncio.gather(*map(self.check, filter(self._is_due, self.servers)))
 
     def _is_due(self, server: Server[Known]) -> bool:
         return time.monotonic() >= server.look_at
 
-    async def _look_at(self, server: Server[Known]) -> None:
+    async def check(self, server: Server[Known]) -> None:
+        """Check a server, and leave it out by that, or take it back."""
         try:
             self._mark(server, await self._trouble_of(server))
         except Exception:  # the watch must outlive whatever a server says

@@ -85,7 +85,7 @@ async def test_it_is_known_by_few_calls_and_asked_nothing_that_it_refuses(kind):
         for one in (generation.answer, *generation.samples):
             assert (one.token_logprobs is not None) == tells
         assert tells or generation.absent
-        await generator.upstream._look_at(generator.upstream.servers[0])
+        await generator.upstream.check(generator.upstream.servers[0])
         assert server.num_refused == 0
 
 

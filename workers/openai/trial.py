@@ -95,7 +95,7 @@ class GeneratorTrial:
         prompt, greedy = await _greedy(calls)
         is_same = agree(known.fingerprint, _fingerprint(greedy))
         if is_same and known.columns is not None:
-            is_same = await _columns(calls, prompt) == known.columns
+            is_same = await columns_of(calls, prompt) == known.columns
         return known if is_same else None
 
     def _profile(self, kind: str) -> Profile:
@@ -167,7 +167,7 @@ async def _try(calls: ModelCalls, end_token: str) -> None:
         return
     await _begin(calls, greedy, end_token)
     if can.profile.tokenizes:
-        can.columns = await _columns(calls, prompt)
+        can.columns = await columns_of(calls, prompt)
     if can.no_greedy:
         return
     fingerprint = _fingerprint(greedy)
@@ -309,7 +309,7 @@ async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
     return [replace(prompt, ids=(*(prompt.ids or ()), *await tokenize(calls, closing)))]
 
 
-async def _columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
+async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     """The plugin's description of itself; None where there is none, or one of another format."""
     top = calls.can.profile.logprobs or 0
     if not calls.can.reads_given or top < LEAST_IDENTITY:

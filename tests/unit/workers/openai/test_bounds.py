@@ -100,9 +100,9 @@ async def test_a_trial_call_that_hangs_keeps_nobody_from_what_is_known(monkeypat
         server.delay_s = 0.0
         generation = await asyncio.wait_for(generator.generate(REQUEST), 5)
         assert generation.identity == known
-        assert watched._hangs
+        assert watched.hangs
         await watched.check()
-        await until(lambda: not watched._hangs)
+        await until(lambda: not watched.hangs)
         assert (await generator.generate(REQUEST)).identity == known
 
 
