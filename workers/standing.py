@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
+from models.errors import Overloaded
 from workers.client import Client, Pending, Refused, Unreachable
 from workers.refusals import Failed, Rejected
 
@@ -140,6 +141,9 @@ class Server(Generic[Known]):
             self.hangs = True
             if self.known is None:
                 self._failure = Unreachable(f"it answers no trial call within {TRIAL_S:g} s")
+        except Overloaded as error:  # what is known of it holds
+            self._tried_at, self.hangs = time.monotonic(), False
+            self._failure = None if self.known else Unreachable(error.message)
         except (Unreachable, Refused) as error:
             self._failure = error
         except (Failed, Rejected, httpx.TransportError) as error:
