@@ -104,8 +104,7 @@ class Upstream(Generic[Known]):
         """Wait until one of the servers answers."""
         while True:
             await self.follow_names()
-            for server in filter(self._is_due, self.servers):
-                self._mark(server, await self._trouble_of(server))
+            await self._check_due()
             if any(server.is_up and server.look_at for server in self.servers):
                 return
             await asyncio.sleep(_WATCH_S)
@@ -206,31 +205,28 @@ class Upstream(Generic[Known]):
                 await self.follow_names()
             except Exception:  # those that are known are watched all the same
                 logger.exception("%s: names of servers cannot be looked up", self.role)
-            await asyncio.gather(*map(self.check, filter(self._is_due, self.servers)))
+            await self._check_due()
 
-    def _is_due(self, server: Server[Known]) -> bool:
-        return time.monotonic() >= server.look_at
+    async def _check_due(self) -> None:
+        due = [server for server in self.servers if time.monotonic() >= server.look_at]
+        await asyncio.gather(*map(self.check, due))
 
     async def check(self, server: Server[Known]) -> None:
-        """Check a server, and leave it out by that, or take it back."""
-        try:
-            self._mark(server, await self._trouble_of(server))
-        except Exception:  # the watch must outlive whatever a server says
-            logger.exception("%s at %s cannot be checked", self.role, server.url)
-
-    async def _trouble_of(self, server: Server[Known]) -> str:
-        """Check a server and set its next check; the reason why it cannot be called, or ""."""
+        """Check a server, leave it out or take it back by that, and set its next check."""
         failure: Exception | None = None
         try:
             async with asyncio.timeout(_WATCH_TIMEOUT_S):
                 await server.check()
         except TimeoutError:
             failure = Unreachable("it does not answer")
-        except (Unreachable, Refused, httpx.TransportError) as error:
+        except NO_ANSWER as error:
             failure = error
+        except Exception:  # the watch must outlive whatever a server says
+            logger.exception("%s at %s cannot be checked", self.role, server.url)
+            return
         server.num_failed = 0 if failure is None else server.num_failed + 1
         server.look_at = time.monotonic() + self._pause_s(failure, server)
-        return "" if failure is None else reason_of(failure)
+        self._mark(server, "" if failure is None else reason_of(failure))
 
     def _pause_s(self, failure: Exception | None, server: Server[Known]) -> float:
         """Seconds before a server is checked again; 0 for the next check of all of them."""
