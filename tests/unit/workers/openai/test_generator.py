@@ -180,6 +180,21 @@ async def test_an_end_without_a_log_prob_is_not_counted_and_told():
     assert hidden.warnings == ("no_eos_logprob",)
 
 
+async def test_a_server_that_takes_no_stop_strings_has_the_numbers_of_one_that_does():
+    sampling = replace(REQUEST.sampling, max_new_tokens=24, stop=(" in",))
+    wanted = REQUEST.statistics | {"answer_token_texts"}
+    heeded = await generated(PLAIN, sampling=sampling, statistics=wanted)
+    refused = await generated(PLAIN | {"refuses": ("stop",)}, sampling=sampling, statistics=wanted)
+    assert heeded.answer.finish_reason == "stop"
+    assert heeded.answer.num_tokens < 24
+    for one, other in zip(
+        (heeded.answer, *heeded.samples), (refused.answer, *refused.samples), strict=True
+    ):
+        assert (one.text, one.finish_reason) == (other.text, other.finish_reason)
+        assert one.token_texts == other.token_texts
+        np.testing.assert_allclose(one.token_logprobs, other.token_logprobs)
+
+
 async def test_log_probs_after_temperature_are_recognised():
     async with openai_server(**PLAIN, scales=True) as server, over(server) as generator:
         info = generator.info
