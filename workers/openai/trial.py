@@ -43,7 +43,6 @@ _UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 # Fields that identify a model in its entry; the others change with the moment.
 _CONTEXTS = ("max_model_len", "context_length", "context_window", "max_context_length")
 _TELLING = ("id", "root", "meta", "owned_by", *_CONTEXTS)
-_NO_IMAGES = "the server of the model takes no images"
 
 
 class GeneratorTrial:
@@ -136,7 +135,7 @@ class GeneratorTrial:
             is_routed=self._servers.routing == "upstream",
         )
         if isinstance(modalities, Mapping) and not modalities.get("vision", True):
-            can.no_images = _NO_IMAGES
+            can.no_images = "the server of the model takes no images"
         if slots := count(look, "total_slots"):
             can.draws_at_most(slots)
         return can
@@ -147,13 +146,11 @@ class GeneratorTrial:
         Raises:
             Refused: its weights have another revision than the deployment sets.
         """
-        revision, columns = can.revision, can.columns
-        if columns is None:
+        if (columns := can.columns) is None:
             return
-        if revision and columns.revision and not revision.startswith(columns.revision):
+        if can.revision and columns.revision and not can.revision.startswith(columns.revision):
             raise Refused("its weights have another revision than the settings say")
-        if not columns.no_light:
-            can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
+        can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
 
 
 async def _try(calls: ModelCalls, end_token: str) -> None:

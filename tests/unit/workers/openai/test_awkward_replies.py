@@ -256,6 +256,25 @@ async def test_a_prompt_that_a_filter_refuses_is_refused_once_and_teaches_nothin
     assert caught.value.field == "messages"
 
 
+@pytest.mark.parametrize(
+    ("error", "field"),
+    [
+        ({"param": "max_tokens", "code": "invalid_value"}, "max_new_tokens"),
+        ({"message": "temperature: must be at most 1"}, "temperature"),
+        ({"message": "'stop' has more than 4 strings", "code": 400}, "stop"),
+        ({"param": "tools.0.function.name", "code": "invalid_value"}, "tools"),
+    ],
+)
+async def test_a_value_that_the_server_refuses_is_refused_by_its_field(error, field):
+    sampling = replace(CHAT.sampling, temperature=1.5, num_samples=4, stop=("a", "b"))
+    async with openai_server(**CHATS, tool_form="apart") as server, over(server) as generator:
+        await generator.generate(replace(CHAT, sampling=sampling))  # takes the names of all
+        server.replies += [JSONResponse({"error": error}, 400)] * 9
+        with pytest.raises(InvalidRequest, match="refuses this value") as caught:
+            await generator.generate(replace(CHAT, tools=(TOOL,), sampling=sampling))
+    assert caught.value.field == field
+
+
 async def test_a_stop_string_cuts_no_call_that_came_apart_from_text():
     call = {"function": {"name": "weather", "arguments": '{"city": "Lima"}'}}
     choice = {"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
