@@ -295,9 +295,7 @@ def _check_heeded(
 
 
 # Settings of the group that no other place heeds.
-_OF_OPENAI_SERVERS = frozenset(
-    {"routing", "context", "server", "end_token", "api_version", "headers_file"}
-)
+_OF_OPENAI_SERVERS = frozenset(GeneratorConfig.__annotations__) - {"api"}
 _OF_PAIR_SERVERS = frozenset({"name", "compare", "strip", "exact_match", "max_batch_pairs"})
 # Settings that are heeded beside the fields of `Servers`, by role and API of a url.
 _HEEDED: Mapping[tuple[Role, str], frozenset[str]] = {

@@ -124,7 +124,6 @@ class Upstream(Generic[Known]):
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-            self._watching = None
         await self._let_go(self.servers)
 
     async def call(

@@ -248,9 +248,8 @@ class OpenAIRequest:
         """Choices of one call, with the token counts that `usage` reports."""
         path, max_bytes = self._prompt.path, requests.most_bytes(body, num)
         stop = self._request.sampling.stop
-        if stop and not self._can.profile.takes("stop"):  # it goes on behind them
-            is_streamed = False
-        if is_streamed and self._listener.on_token is not None:
+        heeds_stop = not stop or self._can.profile.takes("stop")  # else it goes on behind them
+        if is_streamed and heeds_stop and self._listener.on_token is not None:
             opened = self._prompt.opened
             teller = Teller(self._request, place, self._listener, opened=opened)
             stream = await self._calls.post_for_events(path, body, teller.hear, max_bytes)

@@ -37,6 +37,7 @@ _FINISHED: Mapping[str, FinishReason] = {
 # Words for a text that the server broke off: it has failed.
 _BROKEN_OFF = frozenset({"abort", "error", "network_error", "insufficient_system_resource"})
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+NO_SENSE = "the server told log-probs that make no sense"
 _CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
@@ -90,7 +91,7 @@ class _Choice(TypedDict, total=False):
     message: _Message | None
     finish_reason: str | None
     stop_reason: Any
-    logprobs: _Logprobs | None
+    logprobs: Any  # `_Logprobs`, or what makes no sense
     token_ids: _Ids | None
     # None of the first token of a prompt.
     prompt_logprobs: list[dict[str, _Token] | None] | None
@@ -100,7 +101,7 @@ class _Reply(TypedDict):
     choices: list[_Choice]
 
 
-_REPLY = TypeAdapter(_Reply)
+_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(_Logprobs)
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.
 _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
 
@@ -272,11 +273,15 @@ def _choice(reply: _Choice, stop: tuple[str, ...]) -> Choice:
     finish_reason = _FINISHED.get(end[0].lower(), end[0]) if end else "unknown"
     if finish_reason.lower() in _BROKEN_OFF:
         raise Unreachable("it broke a text off")
-    tokens, logprobs, tops = _tokens(reply.get("logprobs") or {})
+    tokens = logprobs = tops = None
     (text, reasoning), ids, why_unsound = texts_in(message), reply.get("token_ids"), ""
+    try:
+        tokens, logprobs, tops = _tokens(_LOGPROBS.validate_python(reply.get("logprobs") or {}))
+    except (LookupError, TypeError, ValueError):
+        why_unsound = NO_SENSE
     if calls := message.get("tool_calls"):
         text, texts = _with_calls(text, calls, tokens or ())
-        tokens, why_unsound = texts, "" if texts else _CALLS_APART
+        tokens, why_unsound = texts, why_unsound if texts else _CALLS_APART
     if ids is not None and logprobs is not None and len(logprobs) != len(ids):
         why_unsound = UNCOVERED
     # Some servers take no stop strings. Calls that came apart from text have none.
@@ -293,7 +298,6 @@ def _choice(reply: _Choice, stop: tuple[str, ...]) -> Choice:
         tokens = logprobs = tops = None
     elif logprobs is not None:
         why_unsound = unsound(logprobs, tokens or (), without_columns(tops))
-    is_ended = finish_reason == "stop" and cut is None and reply.get("stop_reason") is None
     return Choice(
         text,
         finish_reason,
@@ -301,7 +305,7 @@ def _choice(reply: _Choice, stop: tuple[str, ...]) -> Choice:
         logprobs,
         tops,
         tuple(ids or ()) or None,
-        ended_by_eos=is_ended,
+        ended_by_eos=finish_reason == "stop" and cut is None and reply.get("stop_reason") is None,
         reasoning=reasoning or None,
         refusal=message.get("refusal") or None,
         unsound=why_unsound,
