@@ -4,6 +4,7 @@ The environment fills one flat group of settings for each model, of which some a
 this process loads, and some for servers that hold it. One that is not heeded there is refused.
 """
 
+import re
 import ssl
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ def _without_secrets(url: str) -> str:
 
 # One url or several. A password or a key in it would be logged, and paths of calls stand behind it.
 Url = Annotated[str, AfterValidator(_without_secrets)]
+_ENDPOINT = re.compile(r"(/v1)?(/(chat/)?completions|/embeddings)?/*$")
 
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
@@ -74,8 +76,8 @@ class Servers(Credentials):
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
-        """All urls, without a slash or the `/v1` of an OpenAI-compatible API at their end."""
-        urls = (url.strip().rstrip("/").removesuffix("/v1") for url in self.url.split(","))
+        """All urls, without the path of an endpoint, `/v1`, or a slash at their end."""
+        urls = (_ENDPOINT.sub("", url.strip()) for url in self.url.split(","))
         return tuple(dict.fromkeys(filter(None, urls)))
 
 

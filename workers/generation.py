@@ -220,9 +220,7 @@ class GenerationWorker:
         """The step in flight ends first."""
         self._closed = True
         self._wake.set()
-        self._model_thread.shutdown(wait=False)
-        self._text_thread.shutdown(wait=False)
-        for thread in self._compilers:
+        for thread in (self._model_thread, self._text_thread, *self._compilers):
             thread.shutdown(wait=False)
         if self._trials is not None:
             self._trials.close()

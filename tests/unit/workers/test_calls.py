@@ -56,6 +56,10 @@ async def test_a_model_that_is_not_listed_is_refused_with_those_that_are():
         ("http://a:8000/v1/, http://b/api/v1", ("http://a:8000", "http://b/api")),
         ("http://a/", ("http://a",)),
         ("http://a/v10", ("http://a/v10",)),
+        ("http://a/v1/chat/completions", ("http://a",)),
+        ("http://a/v1/completions/,http://a/v1/embeddings", ("http://a",)),
+        ("http://a/openai/deployments/x/chat/completions", ("http://a/openai/deployments/x",)),
+        ("http://a/models/chat/completions", ("http://a/models",)),
     ],
 )
 def test_a_url_may_end_in_the_path_of_the_api(url, expected):
