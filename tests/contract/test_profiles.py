@@ -200,6 +200,22 @@ async def test_what_an_unknown_server_refuses_is_left_out_or_renamed(form, lacks
     assert found.answer.token_logprobs is not None
 
 
+@pytest.mark.parametrize("form", ["param", "detail", "message"])
+@pytest.mark.parametrize("lacks", [("stream_options",), ("stream", "stream_options")])
+async def test_a_server_that_refuses_to_stream_or_its_options_answers_all_the_same(form, lacks):
+    if (form, lacks[0]) == ("message", "stream"):
+        pytest.skip("is a word of any message")
+    takes = frozenset(SERVERS["vllm"]["takes"] | {"repeat_penalty"}) - set(lacks)
+    heard = []
+    async with over("generic", takes=takes, error_form=form) as (server, generator):
+        generation = await generator.generate(CHAT, heard.append)
+        num_refused = server.num_refused
+        await generator.generate(CHAT, heard.append)
+        assert server.num_refused == num_refused
+    assert "".join(token.text for token in heard) == 2 * generation.answer.text
+    assert len(heard) == 2 * generation.answer.num_tokens
+
+
 @pytest.mark.parametrize("completes", [True, False])
 async def test_log_probs_that_are_denied_are_none_and_all_else_is_served(completes):
     async with over("generic", completes=completes, denies_logprobs=True) as (_, generator):

@@ -26,7 +26,7 @@ from workers.openai.replies import Choice, count, to_sequence
 from workers.openai.requests import Prompt
 from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
-from workers.refusals import Denied, Failed, Rejected, Unreadable
+from workers.refusals import Denied, Rejected, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class GeneratorTrial:
         for name in PROFILES if is_any else [kind]:
             path, field = PROFILES[name].look
             calls = ModelCalls(client, OpenAIServer("", self._profile(name)))
-            with suppress(Rejected, Failed, Unreachable, Refused):
+            with suppress(Rejected, Unreachable, Refused):
                 reply = await calls.get(path) if path else {}
                 if isinstance(reply, Mapping) and field in reply:
                     return name, {**reply, "version": reply[field]}

@@ -50,6 +50,33 @@ async def test_a_model_that_is_not_listed_is_refused_with_those_that_are():
 
 
 @pytest.mark.parametrize(
+    ("status", "content", "is_taken"),
+    [
+        (404, b"{}", True),
+        (501, b"{}", True),
+        (200, b"<html>", True),
+        (200, b"[]", False),
+        (200, b'{"object": "list"}', True),
+        (200, b'{"data": null}', True),
+        (200, b'{"data": []}', False),
+        (500, b"{}", False),
+        (503, b"{}", False),
+    ],
+)
+async def test_where_there_is_no_list_of_models_the_named_one_is_taken(status, content, is_taken):
+    async def body():
+        yield content
+
+    transport = httpx.MockTransport(lambda request: httpx.Response(status, content=body()))
+    async with aclosing(Client("http://server", transport=transport)) as client:
+        if is_taken:
+            assert await listed_model(Calls(client), "mine") == {"id": "mine"}
+            return
+        with pytest.raises(Unreachable):
+            await listed_model(Calls(client), "mine")
+
+
+@pytest.mark.parametrize(
     ("url", "expected"),
     [
         ("http://a:8000/v1", ("http://a:8000",)),
