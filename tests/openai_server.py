@@ -114,6 +114,7 @@ class Traits:
     shows_end: bool = True
     heeds_top_k: bool = True
     heeds_seed: bool = True
+    heeds_stop: bool = True
     probes: tuple[str, ...] | None = None
     budget: str | None = None
     num_thoughts: int = NUM_THOUGHTS
@@ -693,6 +694,8 @@ def _answered(traits, body, sent):
     if (refusal := _refusal(traits, body, sent)) is not None:
         traits.num_refused += 1
         return refusal
+    if not traits.heeds_stop:
+        body = {**body, "stop": None}
     prompts = _prompts(traits, body)
     longest = max(map(len, prompts)) + (0 if traits.tokenizes else body.get("max_tokens", 16))
     if longest > traits.context - traits.tokenizes:

@@ -80,8 +80,7 @@ class Calls:
     ) -> Any:
         """The reply to a POST."""
         self.num_posts += 1
-        read_all = partial(body_of, max_bytes=max_bytes)
-        reply = _parsed(await self._posted(path, body, read_all))
+        reply = _parsed(await self._posted(path, body, partial(body_of, max_bytes=max_bytes)))
         check_no_error(reply, body)
         return reply
 

@@ -115,8 +115,7 @@ async def _sent(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Resp
     try:
         return await client.send(request, stream=True)
     except AttributeError as error:
-        reason = "the connection ended as it was made"
-        raise httpx.ConnectError(reason, request=request) from error
+        raise httpx.ConnectError("the connection ended as it was made", request=request) from error
 
 
 async def body_of(response: httpx.Response, max_bytes: int = MAX_REPLY_BYTES) -> bytes:

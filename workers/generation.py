@@ -247,8 +247,7 @@ class GenerationWorker:
         """
         if self._closed:
             raise NotReady(_STOPPED)
-        loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(thread or self._text_thread, work)
+        call = asyncio.get_running_loop().run_in_executor(thread or self._text_thread, work)
         self._calls.add(call)
         try:
             with failing_as(EngineError, what):

@@ -162,8 +162,7 @@ class VllmApi(PairApi):
             "truncate_prompt_tokens": server.max_pair_tokens,
         }
         reply = read(_SCORES, await calls.post("/score", body), "its answer")
-        rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
-        return _scores(rows, len(pairs))
+        return _scores(sorted(reply["data"], key=lambda row: row.get("index", 0)), len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
         reply = await calls.post("/tokenize", {"model": server.model_id, "prompt": text})

@@ -312,8 +312,7 @@ def session_of(key: str) -> str:
 
 async def addresses(host: str) -> list[str]:
     """The addresses of a host by the system's resolver: of a headless Service its ready pods."""
-    loop = asyncio.get_running_loop()
-    infos = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return sorted({str(address[0]) for *_, address in infos})
 
 

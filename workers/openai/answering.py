@@ -247,16 +247,14 @@ class OpenAIRequest:
     ) -> list[Choice]:
         """Choices of one call, with the token counts that `usage` reports."""
         path, max_bytes = self._prompt.path, requests.most_bytes(body, num)
-        stop = self._request.sampling.stop
-        heeds_stop = not stop or self._can.profile.takes("stop")  # else it goes on behind them
-        if is_streamed and heeds_stop and self._listener.on_token is not None:
+        if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
             teller = Teller(self._request, place, self._listener, opened=opened)
             stream = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
             reply = merged(stream[0], has_ended=stream[1])
         else:
             reply = await self._calls.post(path, body, max_bytes)
-        choices = read_choices(reply, num, stop, may_be_fewer=True)
+        choices = read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
         usage = reply.get("usage") or {}
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)

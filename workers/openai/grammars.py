@@ -83,8 +83,7 @@ def check_followed(request: GenerationRequest, text: Sequence, *, is_call: bool)
         try:
             json.loads(text.text)
         except (ValueError, RecursionError):
-            message = "the server of the model has not held a text to its schema"
-            raise EngineError(message) from None
+            raise EngineError("the server of the model has not held a text to its schema") from None
 
 
 async def find_out(calls: ModelCalls, request: GenerationRequest, one_by_one: Lock) -> None:

@@ -241,11 +241,9 @@ async def _are_raw_under(
     untouched, drawn = _first_logprobs(greedy), dict[str, float]()
     top = min(calls.can.profile.logprobs or 0, _COMPARED)
     for seed in (3,) if top else (3, 4, 5, 6):  # each draw adds the likeliest
-        further = {**law, "seed": seed}
-        if choice := await calls.try_complete(prompt, further, max_tokens=1, top=top):
+        if choice := await calls.try_complete(prompt, {**law, "seed": seed}, max_tokens=1, top=top):
             drawn |= _first_logprobs(choice)
-    shared = untouched.keys() & drawn.keys()
-    apart = [abs(untouched[name] - drawn[name]) for name in shared]
+    apart = [abs(untouched[name] - drawn[name]) for name in untouched.keys() & drawn.keys()]
     return bool(apart) and all(nats <= _NOISE for nats in apart)
 
 
