@@ -86,7 +86,7 @@ class Service:
 
     @property
     def engine(self):
-        return self.generator._engine
+        return self.generator.engine
 
     @property
     def pair_model(self):

@@ -93,7 +93,7 @@ class Traits:
         streams_logprobs_of_tools: whether a stream may have both.
         tool_form: how chats tell calls: not at all, "joined" to the log-probs of their tokens, or
             "apart" without any.
-        num_unavailable: how often `/tokenize` answers 503 before it answers.
+        statuses: of the next replies to a POST; 0 is a reply as it should be.
         tokenizes_otherwise: whether `/tokenize` answers in another form.
         tells_end: whether a whole text has a `finish_reason`.
         draws: where samples without a heeded seed come from, the same in each run of a test.
@@ -114,6 +114,7 @@ class Traits:
     shows_end: bool = True
     heeds_top_k: bool = True
     heeds_seed: bool = True
+    heeds_stop: bool = True
     probes: tuple[str, ...] | None = None
     budget: str | None = None
     num_thoughts: int = NUM_THOUGHTS
@@ -142,7 +143,7 @@ class Traits:
     denies_logprobs: bool = False
     streams_logprobs_of_tools: bool = True
     tool_form: str = ""
-    num_unavailable: int = 0
+    statuses: list = field(default_factory=list)
     tokenizes_otherwise: bool = False
     tells_end: bool = True
     num_refused: int = 0
@@ -611,9 +612,6 @@ def openai_app(traits):
         body = await request.json()
         if not traits.tokenizes:
             return _error(404, "Not Found")
-        if traits.num_unavailable:
-            traits.num_unavailable -= 1
-            return _error(503, "Service Unavailable")
         if traits.tokenizes_otherwise:
             return JSONResponse({"tokens": "none"})
         if "messages" in body:
@@ -667,7 +665,16 @@ def openai_app(traits):
         routes.append(Route(f"{prefix}/completions", answer, methods=["POST"]))
     if traits.chats:
         routes.append(Route(f"{prefix}/chat/completions", answer, methods=["POST"]))
-    return Starlette(routes=routes)
+    answering = Starlette(routes=routes)
+
+    async def app(scope, receive, send):
+        status = 0
+        if scope.get("method") == "POST" and traits.statuses:
+            status = traits.statuses.pop(0)
+        reply = _error(status, "-") if status else answering
+        await reply(scope, receive, send)
+
+    return app
 
 
 async def _delay(request, traits):
@@ -687,6 +694,8 @@ def _answered(traits, body, sent):
     if (refusal := _refusal(traits, body, sent)) is not None:
         traits.num_refused += 1
         return refusal
+    if not traits.heeds_stop:
+        body = {**body, "stop": None}
     prompts = _prompts(traits, body)
     longest = max(map(len, prompts)) + (0 if traits.tokenizes else body.get("max_tokens", 16))
     if longest > traits.context - traits.tokenizes:

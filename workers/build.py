@@ -10,6 +10,7 @@ from models.similarity.protocol import EMBEDDED
 from workers.config import LanguageModel, Role, WorkerConfig, refuse_changes, variable
 from workers.hooks import Hooks
 from workers.loading import (
+    check_name,
     check_settings,
     default_similarity,
     load_comparers,
@@ -54,10 +55,7 @@ async def build_workers(
     names = set(comparers)
     if BY_MODEL_NEEDS in generator.info.statistics:
         names.add(BY_MODEL)
-    if default not in names:
-        known = ", ".join(sorted(names))
-        name = variable("similarity.name")
-        raise ModelNotLoaded(f"{name} is {default!r}, and must be one of {known}")
+    check_name("similarity.name", default, sorted(names))
     if default != config.similarity.name and default == "added":
         logger.info(
             "answers are compared by the words that they add to their question, since the embedded"

@@ -33,8 +33,7 @@ async def in_time(timeout_s: float | None, began_at: float | None = None) -> Asy
     except TimeoutError:
         if not timeout.expired():
             raise
-        message = f"no result within timeout_s = {timeout_s:g} s"
-        raise DeadlineExceeded(message) from None
+        raise DeadlineExceeded(f"no result within timeout_s = {timeout_s:g} s") from None
 
 
 def deadline_of(timeout_s: float | None) -> float | None:

@@ -71,7 +71,8 @@ class Calls:
         async with self._client.stream("GET", path) as response:
             content = await body_of(response)
         if response.status_code != 200:
-            raise NoSuccess(response.status_code, content, {}).error
+            error = NoSuccess(response.status_code, content, {}).error
+            raise Unreachable(str(error)) if isinstance(error, Failed) else error
         return _parsed(content)
 
     async def post(
@@ -79,8 +80,7 @@ class Calls:
     ) -> Any:
         """The reply to a POST."""
         self.num_posts += 1
-        read_all = partial(body_of, max_bytes=max_bytes)
-        reply = _parsed(await self._posted(path, body, read_all))
+        reply = _parsed(await self._posted(path, body, partial(body_of, max_bytes=max_bytes)))
         check_no_error(reply, body)
         return reply
 
@@ -136,7 +136,7 @@ class Calls:
 async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
     """The entry of `/v1/models` for the named model, or the first one where "" is wanted.
 
-    Where there is no such list, the named one is taken as it stands.
+    Where there is no such list, or another answer, the named one is taken as it stands.
 
     Raises:
         Unreachable: it lists none.
@@ -148,8 +148,8 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
         entries = {entry["id"]: dict(entry) for entry in listed}
         first = next(name for name in entries if isinstance(name, str))
         wanted = wanted or first
-    except (Rejected, Failed, LookupError, TypeError, ValueError, StopIteration) as error:
-        if wanted and isinstance(error, Rejected):  # it has no such list
+    except (Rejected, Unreadable, LookupError, TypeError, ValueError, StopIteration) as error:
+        if wanted and not isinstance(error, StopIteration):  # it has no such list
             return {"id": wanted}
         raise Unreachable("it lists no models") from None
     # Ollama completes a name by a tag, and Gemini's list has a prefix.

@@ -44,6 +44,9 @@ class Client:
 
     It requests replies as they are: a few of their bytes, compressed, may stand for gigabytes.
     Where its url has an address, the server knows itself by the host of the url `named`.
+
+    Attributes:
+        connections: that are open, of calls under way and at rest.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class Client:
         limits = httpx.Limits(max_connections=1, keepalive_expiry=_KEEPALIVE_S)
         options = {"base_url": url, "headers": self.headers, "limits": limits, **options}
         self._connect = partial(httpx.AsyncClient, **options)
-        self._all: set[httpx.AsyncClient] = set()
+        self.connections: set[httpx.AsyncClient] = set()
         # With the monotonic second at which each came to rest; the one used last is at the end.
         self._resting: deque[tuple[float, httpx.AsyncClient]] = deque()
 
@@ -80,7 +83,7 @@ class Client:
             _, client = self._resting.pop()
         else:
             client = self._connect()
-            self._all.add(client)
+            self.connections.add(client)
         all_extensions = {**self._extensions, **(extensions or {})}
         request = client.build_request(method, path, extensions=all_extensions, **options)
         try:
@@ -96,10 +99,10 @@ class Client:
 
     async def aclose(self) -> None:
         self._resting.clear()
-        await asyncio.gather(*map(self._close, list(self._all)))
+        await asyncio.gather(*map(self._close, list(self.connections)))
 
     async def _close(self, client: httpx.AsyncClient) -> None:
-        self._all.discard(client)
+        self.connections.discard(client)
         await client.aclose()
 
 
@@ -112,8 +115,7 @@ async def _sent(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Resp
     try:
         return await client.send(request, stream=True)
     except AttributeError as error:
-        reason = "the connection ended as it was made"
-        raise httpx.ConnectError(reason, request=request) from error
+        raise httpx.ConnectError("the connection ended as it was made", request=request) from error
 
 
 async def body_of(response: httpx.Response, max_bytes: int = MAX_REPLY_BYTES) -> bytes:

@@ -4,7 +4,10 @@ The environment fills one flat group of settings for each model, of which some a
 this process loads, and some for servers that hold it. One that is not heeded there is refused.
 """
 
-from collections.abc import Container, Mapping, Sequence
+import re
+import ssl
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +39,7 @@ def _without_secrets(url: str) -> str:
 
 # One url or several. A password or a key in it would be logged, and paths of calls stand behind it.
 Url = Annotated[str, AfterValidator(_without_secrets)]
+_ENDPOINT = re.compile(r"(/v1)?(/(chat/)?completions|/embeddings)?/*$")
 
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
@@ -72,8 +76,8 @@ class Servers(Credentials):
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
-        """All urls, without a slash or the `/v1` of an OpenAI-compatible API at their end."""
-        urls = (url.strip().rstrip("/").removesuffix("/v1") for url in self.url.split(","))
+        """All urls, without the path of an endpoint, `/v1`, or a slash at their end."""
+        urls = (_ENDPOINT.sub("", url.strip()) for url in self.url.split(","))
         return tuple(dict.fromkeys(filter(None, urls)))
 
 
@@ -189,11 +193,8 @@ def api_keys(config: Credentials, group: Role | Literal["worker"]) -> tuple[str,
     if direct:
         message = f"{variable(f'{group}.api_key')} and {variable(f'{group}.api_key_file')} exclude"
         raise ModelNotLoaded(f"{message} each other")
-    try:
+    with _reading(f"{group}.api_key_file", file, "read"):
         text = Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = f"cannot be read: {why_unusable(file, error)}"
-        raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} {reason}") from None
     return _keys_in(text, f"{group}.api_key_file")
 
 
@@ -205,18 +206,43 @@ def further_headers(config: GeneratorConfig) -> dict[str, str]:
     """
     if not config.headers_file:
         return {}
-    setting, headers = variable("generation.headers_file"), {}
-    try:
+    setting, headers = "generation.headers_file", {}
+    with _reading(setting, config.headers_file, "read"):
         lines = Path(config.headers_file).read_text().splitlines()
+    try:
         for line in filter(str.strip, lines):
             name, value = line.encode("ascii").decode().split(":", 1)
             headers[name.strip()] = value.strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = why_unusable(config.headers_file, error)
-        raise ModelNotLoaded(f"{setting} cannot be read: {reason}") from None
     except ValueError:
-        raise ModelNotLoaded(f"{setting} has a line that is no header") from None
+        raise ModelNotLoaded(f"{variable(setting)} has a line that is no header") from None
     return headers
+
+
+def tls_context(config: Credentials, group: Role | Literal["worker"]) -> ssl.SSLContext:
+    """The TLS context of a client: its authorities, and the certificate that it shows.
+
+    Raises:
+        ModelNotLoaded: a file cannot be read, or is of another kind.
+    """
+    with _reading(f"{group}.tls_ca_file", config.tls_ca_file, "used"):
+        context = ssl.create_default_context(cafile=config.tls_ca_file or None)
+    if config.tls_cert_file:
+        with _reading(f"{group}.tls_cert_file", config.tls_cert_file, "used"):
+            context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
+    return context
+
+
+@contextmanager
+def _reading(setting: str, file: str, done: str) -> Iterator[None]:
+    """Raise `ModelNotLoaded` where the file of a setting cannot be read, or used, in the block."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:  # ssl.SSLError is an OSError
+        words = "it is no text"
+        if isinstance(error, OSError):
+            words = error.strerror or str(error)
+        reason = f"cannot be {done}: {Path(file).absolute()}: {words}"
+        raise ModelNotLoaded(f"{variable(setting)} {reason}") from None
 
 
 def _keys_in(text: str, setting: str) -> tuple[str, ...]:
@@ -233,14 +259,6 @@ def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
         ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
         ("sentence_consistency", "probes.sentence_consistency", config.sentence_consistency),
     )
-
-
-def why_unusable(file: str, error: OSError | UnicodeDecodeError) -> str:
-    """The reason why a file cannot be used, by its whole path, without Python's names of errors."""
-    words = "it is no text"
-    if isinstance(error, OSError):
-        words = error.strerror or str(error)
-    return f"{Path(file).absolute()}: {words}"
 
 
 def variable(setting: str) -> str:
@@ -279,9 +297,7 @@ def _check_heeded(
 
 
 # Settings of the group that no other place heeds.
-_OF_OPENAI_SERVERS = frozenset(
-    {"routing", "context", "server", "end_token", "api_version", "headers_file"}
-)
+_OF_OPENAI_SERVERS = frozenset(GeneratorConfig.__annotations__) - {"api"}
 _OF_PAIR_SERVERS = frozenset({"name", "compare", "strip", "exact_match", "max_batch_pairs"})
 # Settings that are heeded beside the fields of `Servers`, by role and API of a url.
 _HEEDED: Mapping[tuple[Role, str], frozenset[str]] = {

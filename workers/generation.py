@@ -59,8 +59,10 @@ class _Waiter:
 class GenerationWorker:
     """A `Generator` around one `Engine` in this process.
 
-    Args:
+    Attributes:
         engine: answers.
+
+    Args:
         probes: read the hidden states of its answers, by the statistic that each predicts.
         domain: of the calibration's prompts, with which all prompts are compared.
         model_thread: runs the engine's steps.
@@ -80,7 +82,7 @@ class GenerationWorker:
         on_step: OnStep = lambda num_rows: None,
         caller: Callable[[], str] = str,
     ) -> None:
-        self._engine = engine
+        self.engine = engine
         self._probes = dict(probes or {})
         self._domain = domain
         self._model_thread = model_thread or ModelThread("generation")
@@ -111,7 +113,7 @@ class GenerationWorker:
         loop = asyncio.get_running_loop()
         try:
             while not self._closed:
-                if not self._incoming and self._engine.is_idle:
+                if not self._incoming and self.engine.is_idle:
                     self._wake.clear()
                     self._on_step(0)
                     await self._wake.wait()
@@ -121,7 +123,7 @@ class GenerationWorker:
                 except ModelLost:
                     raise
                 except Exception as error:
-                    await loop.run_in_executor(self._model_thread, self._engine.abandon)
+                    await loop.run_in_executor(self._model_thread, self.engine.abandon)
                     self._fail_step(self._taken, error)
                 else:
                     self._deliver(*done)
@@ -145,10 +147,10 @@ class GenerationWorker:
             self._taken = []
             while self._incoming:
                 self._taken.append(self._incoming.popleft())
-            report = self._engine.step(self._taken)
+            report = self.engine.step(self._taken)
             num_rows.append(report.num_rows)
             has_news = report.tokens or report.finished or report.failed
-            if has_news or self._closed or self._engine.is_idle:
+            if has_news or self._closed or self.engine.is_idle:
                 return report, num_rows
             self._model_thread.mark()
 
@@ -170,7 +172,7 @@ class GenerationWorker:
         listener = Listener(on_token)
 
         def read_job() -> Generation:
-            generation = self._engine.generation(job)
+            generation = self.engine.generation(job)
             if self._domain is not None and not request.prompt_layer:
                 with failing_as(EngineError, "comparing the prompt"):
                     generation = with_prompt_compared(self._domain, generation)
@@ -181,7 +183,7 @@ class GenerationWorker:
             return with_readings(generation, request)
 
         check_no_images(dict(images_of(to_engine.messages or ())), self.info.no_images)
-        prepare = partial(self._engine.prepare, to_engine, streams=on_token is not None)
+        prepare = partial(self.engine.prepare, to_engine, streams=on_token is not None)
         async with in_time(request.timeout_s):
             if to_engine.grammar is not None:
                 await self._compile(to_engine.grammar)
@@ -206,7 +208,7 @@ class GenerationWorker:
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        engine = self._engine
+        engine = self.engine
         async with in_time(request.timeout_s):
             prepare = partial(engine.prepare_first_token, request, groups)
             job = await self._aside("tokenising", prepare)
@@ -218,9 +220,7 @@ class GenerationWorker:
         """The step in flight ends first."""
         self._closed = True
         self._wake.set()
-        self._model_thread.shutdown(wait=False)
-        self._text_thread.shutdown(wait=False)
-        for thread in self._compilers:
+        for thread in (self._model_thread, self._text_thread, *self._compilers):
             thread.shutdown(wait=False)
         if self._trials is not None:
             self._trials.close()
@@ -230,10 +230,10 @@ class GenerationWorker:
         check_grammar(self.info.no_grammar)
         if self._closed or self._trials is None:
             raise NotReady(_STOPPED)
-        verdict = await self._trials.check(self._engine.grammar_source(grammar))
+        verdict = await self._trials.check(self.engine.grammar_source(grammar))
         if verdict.refusal:
             raise InvalidRequest(verdict.refusal, field="grammar")
-        compile_it = partial(self._engine.compile, grammar)
+        compile_it = partial(self.engine.compile, grammar)
         await self._aside("compiling a grammar", compile_it, self._compilers[verdict.is_quick])
 
     async def _aside(
@@ -247,8 +247,7 @@ class GenerationWorker:
         """
         if self._closed:
             raise NotReady(_STOPPED)
-        loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(thread or self._text_thread, work)
+        call = asyncio.get_running_loop().run_in_executor(thread or self._text_thread, work)
         self._calls.add(call)
         try:
             with failing_as(EngineError, what):

@@ -171,10 +171,10 @@ def check_settings(
     if nli_model := nli_checkpoint(nli, language_model):
         functions += OVER_NLI
     if "generation" in roles:
-        _check_name("generation.engine", generation.engine, ENGINES)
+        check_name("generation.engine", generation.engine, ENGINES)
     if "similarity" in roles:
-        _check_name("similarity.name", similarity.name, ["auto", *functions])
-        _check_name("nli.name", nli.name, NLI_MODELS)
+        check_name("similarity.name", similarity.name, ["auto", *functions])
+        check_name("nli.name", nli.name, NLI_MODELS)
     if "generation" in roles and generation.engine == "transformers":
         _check_checkpoint("generation.model", generation.model, generation.revision, "causal")
     if "similarity" not in roles:
@@ -193,7 +193,8 @@ def check_settings(
         _check_checkpoint("nli.model", nli_model, nli.revision, "classifier")
 
 
-def _check_name(setting: str, name: str, known: Collection[str]) -> None:
+def check_name(setting: str, name: str, known: Collection[str]) -> None:
+    """Refuse a name that is none of those that are known."""
     if name not in known:
         valid = ", ".join(known)
         raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and must be one of {valid}")

@@ -22,7 +22,7 @@ from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_simil
 from workers.calling import together
 from workers.calls import Calls, listed_model, read
 from workers.client import Client, Refused, Unreachable
-from workers.refusals import Failed, Rejected
+from workers.refusals import Rejected
 from workers.standing import TRIAL_S
 
 # Pairs by which a server is known, and the largest difference of two scores of one.
@@ -109,7 +109,7 @@ class PairApi(ABC):
     async def look_up(self, client: Client) -> PairServer:
         try:
             return await self.described(Calls(client))
-        except (Rejected, Failed) as error:
+        except Rejected as error:
             raise Unreachable(f"it does not say what it is ({error})") from None
 
     async def try_out(self, client: Client, said: PairServer) -> PairServer:
@@ -162,8 +162,7 @@ class VllmApi(PairApi):
             "truncate_prompt_tokens": server.max_pair_tokens,
         }
         reply = read(_SCORES, await calls.post("/score", body), "its answer")
-        rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
-        return _scores(rows, len(pairs))
+        return _scores(sorted(reply["data"], key=lambda row: row.get("index", 0)), len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
         reply = await calls.post("/tokenize", {"model": server.model_id, "prompt": text})

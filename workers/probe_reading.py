@@ -73,8 +73,7 @@ def read(
     for name, probe in probes.items():
         layer = layers.index(probe.card.layer)
         if name != SENTENCES_READ:
-            features = _features(means[layer], probe, answer)
-            readings |= _sound([name], probe.read(features[None]))
+            readings |= _sound([name], probe.read(_features(means[layer], probe, answer)[None]))
             continue
         means_of = dict(generation.sentence_hidden_means)
         units = [unit for unit in sentences_of(answer, request.tools) if unit.spans[0] in means_of]

@@ -29,7 +29,7 @@ class Rejected(Exception):
     """The server refuses this very body, and will again.
 
     Attributes:
-        status: of HTTP, below 500.
+        status: of HTTP, below 500, or 501.
         code: that the server gives, or its type; "" for none.
         named: parameters of the body that it names.
     """
@@ -102,7 +102,7 @@ def _meaning(status: int, codes: list[str], named: frozenset[str], metadata: obj
         return Denied(f"it refuses the API key (status {status})")
     if status in (429, 502, 503, 504) or status < 400 or status in range(520, 530):
         return Unreachable(f"status {status}")
-    if status >= 500:
+    if status >= 500 and status != 501:  # which is for what it does not know
         return Failed(f"status {status}")
     return Rejected(status, codes[0] if codes else "", named)
 

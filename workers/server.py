@@ -23,7 +23,6 @@ from workers.protocol import Comparer, Generator, Served
 _MAX_TIMEOUT_S = 86_400.0
 _VERSION = str(wire.VERSION)
 
-
 # The workers, once they are loaded; None before, and after a loop has died.
 GetServed = Callable[[], Served | None]
 # Awaited, it is the result of a call.

@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
+from models.errors import Overloaded
 from workers.client import Client, Pending, Refused, Unreachable
 from workers.refusals import Failed, Rejected
 
@@ -53,6 +54,7 @@ class Server(Generic[Known]):
         num_calls: under way.
         num_failed: checks of it in a row that failed.
         look_at: monotonic second before which it is not checked again.
+        hangs: its latest trial took too long.
     """
 
     def __init__(self, client: Client, kind: Kind[Known]) -> None:
@@ -62,13 +64,13 @@ class Server(Generic[Known]):
         self.trouble = ""
         self.num_calls = self.num_failed = 0
         self.look_at = 0.0
+        self.hangs = False
         self._kind = kind
         self._description: Any = None
         self._is_doubted = False
         self._tried_at = 0.0
         self._trial: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
-        self._hangs = False
 
     @property
     def is_up(self) -> bool:
@@ -81,7 +83,7 @@ class Server(Generic[Known]):
         is_other, self._description = description != self._description, description
         is_old = time.monotonic() - self._tried_at > _TRY_AGAIN_S
         is_sound = self.is_up and self._failure is None
-        if is_other or is_old or not is_sound or (self._hangs and not self._is_under_trial):
+        if is_other or is_old or not is_sound or (self.hangs and not self._is_under_trial):
             self.doubt()
         if self.known is None or self._failure is not None:
             if self._trial is not None:
@@ -101,7 +103,7 @@ class Server(Generic[Known]):
             Unreachable, Refused: its trial failed.
         """
         while self._trial is not None and self._is_under_trial:
-            if self._hangs and self.known is not None:
+            if self.hangs and self.known is not None:
                 break
             await asyncio.shield(self._trial)
         has_failed = isinstance(self._failure, Unreachable) and self.known is not None
@@ -134,11 +136,14 @@ class Server(Generic[Known]):
                 self._is_doubted = False
                 await self._try_once()
                 self._tried_at = time.monotonic()
-                self._failure, self._hangs = None, False
+                self._failure, self.hangs = None, False
         except TimeoutError:
-            self._hangs = True
+            self.hangs = True
             if self.known is None:
                 self._failure = Unreachable(f"it answers no trial call within {TRIAL_S:g} s")
+        except Overloaded as error:  # what is known of it holds
+            self._tried_at, self.hangs = time.monotonic(), False
+            self._failure = None if self.known else Unreachable(error.message)
         except (Unreachable, Refused) as error:
             self._failure = error
         except (Failed, Rejected, httpx.TransportError) as error:

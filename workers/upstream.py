@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import logging
 import socket
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -22,7 +21,7 @@ import orjson
 from models import errors
 from models.records import GenerationRequest
 from workers.client import NO_ANSWER, POOL_S, Client, Pending, Refused, Unreachable, reason_of
-from workers.config import Role, Servers, api_keys, variable, why_unusable
+from workers.config import Role, Servers, api_keys, tls_context
 from workers.hooks import Hooks, Outcome
 from workers.retries import Tried, of_one_model, of_some_server
 from workers.standing import ChangedModel, Kind, Known, Server
@@ -87,7 +86,7 @@ class Upstream(Generic[Known]):
         fixed = dict(headers or {})
         if headers is None and (keys := api_keys(config, role)):
             fixed = {"Authorization": f"Bearer {keys[0]}"}
-        tls = _tls(config, role)
+        tls = tls_context(config, role)
         self._client = partial(Client, headers=fixed, timeout=timeout, verify=tls, params=params)
         self.servers: list[Server[Known]] = []
         if resolve is None:
@@ -104,9 +103,8 @@ class Upstream(Generic[Known]):
     async def connect(self) -> None:
         """Wait until one of the servers answers."""
         while True:
-            await self._follow_names()
-            for server in filter(self._is_due, self.servers):
-                self._mark(server, await self._trouble_of(server))
+            await self.follow_names()
+            await self._check_due()
             if any(server.is_up and server.look_at for server in self.servers):
                 return
             await asyncio.sleep(_WATCH_S)
@@ -126,7 +124,6 @@ class Upstream(Generic[Known]):
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-            self._watching = None
         await self._let_go(self.servers)
 
     async def call(
@@ -171,7 +168,7 @@ class Upstream(Generic[Known]):
             self.servers, key=lambda server: (not server.is_up, session_of(key + server.url))
         )
 
-    async def _follow_names(self) -> None:
+    async def follow_names(self) -> None:
         """Add servers that are new behind the names, and drop those that are gone.
 
         A name without an address changes nothing: its servers, if they are gone, do not answer.
@@ -204,33 +201,31 @@ class Upstream(Generic[Known]):
         while True:
             await asyncio.sleep(_WATCH_S)
             try:
-                await self._follow_names()
+                await self.follow_names()
             except Exception:  # those that are known are watched all the same
                 logger.exception("%s: names of servers cannot be looked up", self.role)
-            await asyncio.gather(*map(self._look_at, filter(self._is_due, self.servers)))
+            await self._check_due()
 
-    def _is_due(self, server: Server[Known]) -> bool:
-        return time.monotonic() >= server.look_at
+    async def _check_due(self) -> None:
+        due = [server for server in self.servers if time.monotonic() >= server.look_at]
+        await asyncio.gather(*map(self.check, due))
 
-    async def _look_at(self, server: Server[Known]) -> None:
-        try:
-            self._mark(server, await self._trouble_of(server))
-        except Exception:  # the watch must outlive whatever a server says
-            logger.exception("%s at %s cannot be checked", self.role, server.url)
-
-    async def _trouble_of(self, server: Server[Known]) -> str:
-        """Check a server and set its next check; the reason why it cannot be called, or ""."""
+    async def check(self, server: Server[Known]) -> None:
+        """Check a server, leave it out or take it back by that, and set its next check."""
         failure: Exception | None = None
         try:
             async with asyncio.timeout(_WATCH_TIMEOUT_S):
                 await server.check()
         except TimeoutError:
             failure = Unreachable("it does not answer")
-        except (Unreachable, Refused, httpx.TransportError) as error:
+        except NO_ANSWER as error:
             failure = error
+        except Exception:  # the watch must outlive whatever a server says
+            logger.exception("%s at %s cannot be checked", self.role, server.url)
+            return
         server.num_failed = 0 if failure is None else server.num_failed + 1
         server.look_at = time.monotonic() + self._pause_s(failure, server)
-        return "" if failure is None else reason_of(failure)
+        self._mark(server, "" if failure is None else reason_of(failure))
 
     def _pause_s(self, failure: Exception | None, server: Server[Known]) -> float:
         """Seconds before a server is checked again; 0 for the next check of all of them."""
@@ -315,28 +310,9 @@ def session_of(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def _tls(config: Servers, role: Role) -> ssl.SSLContext:
-    """The TLS context: the authorities that this process trusts, and the certificate that it shows.
-
-    Raises:
-        ModelNotLoaded: a file cannot be read, or is of another kind.
-    """
-    setting = "tls_ca_file"
-    try:
-        context = ssl.create_default_context(cafile=config.tls_ca_file or None)
-        if config.tls_cert_file:
-            setting = "tls_cert_file"
-            context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
-    except OSError as error:  # ssl.SSLError is one
-        reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
-        raise errors.ModelNotLoaded(f"{variable(f'{role}.{setting}')} {reason}") from None
-    return context
-
-
 async def addresses(host: str) -> list[str]:
     """The addresses of a host by the system's resolver: of a headless Service its ready pods."""
-    loop = asyncio.get_running_loop()
-    infos = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return sorted({str(address[0]) for *_, address in infos})
 
 

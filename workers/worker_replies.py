@@ -46,8 +46,7 @@ def decode_error(content: bytes) -> CocoaError:
 
 
 def _as_ours(error: _Error) -> CocoaError:
-    kind = _ERRORS[error.code]
-    return kind(error.message, field=error.field, retry_after_s=error.retry_after_s)
+    return _ERRORS[error.code](error.message, field=error.field, retry_after_s=error.retry_after_s)
 
 
 def bounded(on_token: OnToken, most: int) -> OnToken:

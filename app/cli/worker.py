@@ -11,7 +11,8 @@ from app.cli.environment import fail, settings_or_exit
 from app.cli.serve import Host, Port
 from app.settings import Settings
 from app.worker import create_worker_app
-from workers.config import variable, why_unusable
+from models.errors import ModelNotLoaded
+from workers.config import tls_context
 
 # Longer than gateways keep a connection that they do not use, so that they never meet its end.
 _KEEP_ALIVE_S = 75
@@ -24,23 +25,11 @@ def worker(
 ) -> None:
     """Serve one model of this deployment to gateways (docs/workers.md)."""
     settings = settings_or_exit(host=host, port=port)
-    _check_files(settings)
-    running.run(partial(create_worker_app, role, settings), settings, **_options(settings))
-
-
-def _check_files(settings: Settings) -> None:
-    """End the command with 2 where the server could not take its certificate, key or authority."""
-    config, context = settings.worker, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    setting = "tls_cert_file"
     try:
-        if config.tls_cert_file:
-            context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
-        setting = "tls_ca_file"
-        if config.tls_ca_file:
-            context.load_verify_locations(config.tls_ca_file)
-    except OSError as error:  # ssl.SSLError is one
-        reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
-        fail(f"invalid settings: {variable(f'worker.{setting}')} {reason}", 2)
+        tls_context(settings.worker, "worker")  # which reads the files that the server will
+    except ModelNotLoaded as error:
+        fail(f"invalid settings: {error}", 2)
+    running.run(partial(create_worker_app, role, settings), settings, **_options(settings))
 
 
 def _options(settings: Settings) -> dict[str, Any]:

@@ -23,7 +23,7 @@ async def made(name):
             yield worker
     else:
         async with running(REMOTE[name]) as worker, remote_generator(worker) as remote:
-            remote._engine = worker._engine
+            remote.engine = worker.engine
             yield remote
 
 

@@ -133,7 +133,7 @@ async def over_server(**traits):
         servers = GeneratorConfig(url=server.url, api="openai").checked()
         generator = await connect_generator(servers, Hooks(), ProbeConfig("", ""))
         loop = asyncio.create_task(generator.run())
-        generator._engine = SimpleNamespace(prepare=lambda request: check_length(request, server))
+        generator.engine = SimpleNamespace(prepare=lambda request: check_length(request, server))
         try:
             yield generator
         finally:

@@ -55,7 +55,7 @@ async def test_the_default_of_new_tokens_is_what_fits_beside_a_long_prompt_and_s
 
     def is_too_long(num_words):
         try:
-            generator._engine.prepare(long(num_words, 1))
+            generator.engine.prepare(long(num_words, 1))
         except PromptTooLong:
             return True
         return False

@@ -85,8 +85,23 @@ async def test_it_is_known_by_few_calls_and_asked_nothing_that_it_refuses(kind):
         for one in (generation.answer, *generation.samples):
             assert (one.token_logprobs is not None) == tells
         assert tells or generation.absent
-        await generator.upstream._look_at(generator.upstream.servers[0])
+        await generator.upstream.check(generator.upstream.servers[0])
         assert server.num_refused == 0
+
+
+@pytest.mark.parametrize("status", [500, 503])
+async def test_what_fails_for_a_moment_while_it_is_tried_out_is_no_refusal(
+    kind, status, monkeypatch
+):
+    if (kind, status) == ("generic", 500):
+        pytest.skip("nobody knows what it means by that")
+    monkeypatch.setattr("workers.retries._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    async with over(kind, statuses=[0] * 99) as (server, generator):
+        known, num_calls = generator.info, 99 - len(server.statuses)
+    for place in range(num_calls):
+        async with over(kind, statuses=[0] * place + [status] * 2) as (_, generator):
+            assert generator.info == known
 
 
 async def test_the_same_seed_draws_the_same_and_else_that_is_told(kind):
@@ -183,6 +198,22 @@ async def test_what_an_unknown_server_refuses_is_left_out_or_renamed(form, lacks
         assert ("seed_not_heeded" in found.warnings) == (lacks == "seed")
         assert ("top_k_not_heeded" in found.warnings) == (lacks == "top_k")
     assert found.answer.token_logprobs is not None
+
+
+@pytest.mark.parametrize("form", ["param", "detail", "message"])
+@pytest.mark.parametrize("lacks", [("stream_options",), ("stream", "stream_options")])
+async def test_a_server_that_refuses_to_stream_or_its_options_answers_all_the_same(form, lacks):
+    if (form, lacks[0]) == ("message", "stream"):
+        pytest.skip("is a word of any message")
+    takes = frozenset(SERVERS["vllm"]["takes"] | {"repeat_penalty"}) - set(lacks)
+    heard = []
+    async with over("generic", takes=takes, error_form=form) as (server, generator):
+        generation = await generator.generate(CHAT, heard.append)
+        num_refused = server.num_refused
+        await generator.generate(CHAT, heard.append)
+        assert server.num_refused == num_refused
+    assert "".join(token.text for token in heard) == 2 * generation.answer.text
+    assert len(heard) == 2 * generation.answer.num_tokens
 
 
 @pytest.mark.parametrize("completes", [True, False])

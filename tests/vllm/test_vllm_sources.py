@@ -11,12 +11,12 @@ from tests.vllm.sources import installed, released, releases
 from tests.vllm.touched import FUNCTIONS, NAMES
 
 METHODS = {
-    CHECKED: hooks._check_request,
-    STARTED: hooks._hook_runner,
-    LOADED: hooks._load,
-    SCHEDULED: hooks._schedule,
-    COMPUTED: hooks._compute,
-    SAMPLED: hooks._sample,
+    CHECKED: hooks.around_verify_args,
+    STARTED: hooks.around_init_device,
+    LOADED: hooks.around_setup,
+    SCHEDULED: hooks.around_update_states,
+    COMPUTED: hooks.around_sample_tokens,
+    SAMPLED: hooks.around_sample,
 }
 NUM_RELEASES = 2
 pytestmark = pytest.mark.timeout(900)

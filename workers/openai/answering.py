@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from models import records
@@ -177,32 +178,28 @@ class OpenAIRequest:
         """The next samples of the request, without those drawn before."""
         if not num:
             return []
-        seed = requests.first_seed(self._seed) + num_drawn
+        first = requests.first_seed(self._seed) + num_drawn
         place = self._request.streamed - 1 - num_drawn
         samples: list[records.Sequence] = []
-        for choice in await self._drawn(self._body(1), num, seed, place):
+        for choice in await self._drawn(self._body(1), range(first, first + num), place):
             samples.append(await self._sequence(choice, num_drawn + len(samples) + 1))
         return samples
 
-    async def _drawn(
-        self, body: Mapping[str, Any], num: int, seed: int, place: int
-    ) -> list[Choice]:
-        """So many samples, with consecutive seeds, by as few calls as the server allows.
+    async def _drawn(self, body: Mapping[str, Any], seeds: range, place: int) -> list[Choice]:
+        """A sample of each seed, by as few calls as the server allows.
 
         Args:
             body: of one sample.
-            num: of samples.
-            seed: of the first one.
-            place: of the one that is streamed; beyond their places where none of them is.
+            seeds: consecutive ones.
+            place: of the sample that is streamed; beyond their places where none of them is.
         """
+        num = len(seeds)
         most = self._can.profile.max_samples or num
         if num > most:
-            drawing = []
-            for first in range(0, num, most):
-                size = min(most, num - first)
-                drawing.append(self._drawn(body, size, seed + first, place - first))
-            return [choice for choices in await together(*drawing) for choice in choices]
-        call = requests.drawn(body, self._request.sampling, num=num, seed=seed)
+            starts = range(0, num, most)
+            drawing = [self._drawn(body, seeds[i : i + most], place - i) for i in starts]
+            return list(chain.from_iterable(await together(*drawing)))
+        call = requests.drawn(body, self._request.sampling, seeds)
         try:
             choices = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
@@ -210,10 +207,10 @@ class OpenAIRequest:
             if num == 1 or is_of_prompt or refusal.status not in (400, 413, 422):
                 raise
             # Maybe they are too many for one call.
-            choices = await self._drawn(body, num // 2, seed, place)
+            choices = await self._drawn(body, seeds[: num // 2], place)
         if (got := len(choices)) < num:
             self._can.draws_at_most(got)
-            choices += await self._drawn(body, num - got, seed + got, place - got)
+            choices += await self._drawn(body, seeds[got:], place - got)
         return choices
 
     def _body(self, index: int) -> dict[str, Any]:

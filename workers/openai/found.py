@@ -14,8 +14,9 @@ from models.records import MAX_TOPS, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from models.units.reasoning import Tags
 from workers.openai.logprobs import Columns
-from workers.openai.profiles import Profile
+from workers.openai.profiles import GENERIC, Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
+from workers.refusals import Failed, Rejected
 
 # Of an ability that is not tried out before a request needs it.
 _NOT_KNOWN = "not known yet"
@@ -85,6 +86,11 @@ class OpenAIServer:
     def draws_at_most(self, num: int) -> None:
         """Remember that one call draws no more samples than these."""
         self.learn(max_samples=min(self.profile.max_samples or num, num))
+
+    @property
+    def refusals(self) -> tuple[type[Exception], ...]:
+        """Errors that may mean that it does not take a body: a failure does at an unknown kind."""
+        return (Rejected, Failed) if self.kind == GENERIC else (Rejected,)
 
     @property
     def reads_given(self) -> bool:

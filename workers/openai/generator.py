@@ -37,6 +37,9 @@ Exchange = Callable[[ModelCalls], Awaitable[Reply]]
 # The header by which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on,
 # know whose calls share a queue.
 FAIRNESS = "x-llm-d-inference-fairness-id"
+# Fields of a request, by what servers call them that refuse their values.
+_FIELDS = {name: name for name in ("temperature", "top_p", "top_k", "stop", "seed", "tools")}
+_FIELDS |= dict.fromkeys(("max_tokens", "max_completion_tokens"), "max_new_tokens")
 
 
 class OpenAIGenerator(RemoteWorker[OpenAIServer]):
@@ -144,6 +147,9 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         refuses = "the server of the model refuses"
         if error.status not in (400, 422):
             return errors.GenerationUnavailable(f"{refuses} the request ({error})")
+        if named := sorted(error.named & _FIELDS.keys()):
+            message = f"{refuses} this value, or the request ({error})"
+            return errors.InvalidRequest(message, field=_FIELDS[named[0]])
         if (image := next(images_of(request.messages or ()), None)) is not None:
             message = f"the server of the model takes no images, or not these messages ({error})"
             return errors.InvalidRequest(message, field=image[0])

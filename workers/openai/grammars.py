@@ -33,7 +33,6 @@ _SCHEMA = {
 }
 # Tokens for it, and for the thoughts before it; and the log-prob of what has to come, at least.
 _NUM_TOKENS, _FORCED = 96, -3.0
-_NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
 
 
@@ -84,8 +83,7 @@ def check_followed(request: GenerationRequest, text: Sequence, *, is_call: bool)
         try:
             json.loads(text.text)
         except (ValueError, RecursionError):
-            message = "the server of the model has not held a text to its schema"
-            raise EngineError(message) from None
+            raise EngineError("the server of the model has not held a text to its schema") from None
 
 
 async def find_out(calls: ModelCalls, request: GenerationRequest, one_by_one: Lock) -> None:
@@ -115,7 +113,7 @@ def _is_unknown(can: OpenAIServer, request: GenerationRequest) -> bool:
 def _unmasked(choice: Choice | None) -> str:
     """The reason why log-probs of a forced text are not over the allowed tokens alone, or ""."""
     if choice is None or (choice.logprobs is None and not choice.unsound):
-        return _NO_LOGPROBS
+        return "the server of the model tells no log-probs under a response_format"
     tokens, logprobs = choice.tokens or (), choice.logprobs
     braces = [i for i, token in enumerate(tokens) if "{" in token]
     if choice.unsound or logprobs is None or not braces:

@@ -34,8 +34,8 @@ UNMASKED = (
     "the server's log-probs under a response_format are not those among the tokens that it allows"
 )
 _RENAMED = {"max_tokens": "max_completion_tokens"}
-_LAW = ("temperature", "top_p", "stop", "seed")
-_EXTRAS = ("top_k", *NEUTRAL)
+_OPTIONS = ("temperature", "top_p", "stop", "seed", "stream")
+_EXTRAS = ("top_k", "stream_options", *NEUTRAL)
 LOGPROBS = ("logprobs", "top_logprobs")
 # The number of likeliest tokens to request where more are refused; None for no log-probs at all.
 _FEWER: Mapping[int, int | None] = {20: 10, 10: 5, 5: 1, 1: 0, 0: None}
@@ -160,7 +160,7 @@ class Profile:
             if code in _UNSUPPORTED:
                 fewer = 0 if name == "top_logprobs" else None
             return self._with_logprobs(fewer, body)
-        if name in self.names or name not in (*_RENAMED, *_LAW, *_EXTRAS):
+        if name in self.names or name not in (*_RENAMED, *_OPTIONS, *_EXTRAS):
             return None
         is_of_value = name in self.taken or (name == "temperature" and body[name] > 1.0)
         if is_of_value and code not in _UNSUPPORTED:  # some take no temperature above 1

@@ -26,7 +26,7 @@ from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt, completion
-from workers.refusals import Denied, Failed, Rejected
+from workers.refusals import Denied, Rejected
 
 Reply = TypeVar("Reply")
 
@@ -73,7 +73,7 @@ class ModelCalls(Calls):
     async def try_complete(
         self, prompt: Prompt, further: Mapping[str, Any] | None = None, **options: Any
     ) -> Choice | None:
-        """The choice of such a reply; None where the server takes no such body, or fails.
+        """The choice of such a reply; None where the server takes no such body.
 
         Its refusal is logged at DEBUG.
         """
@@ -82,7 +82,7 @@ class ModelCalls(Calls):
         self.num_posts += 1
         try:
             [choice] = await quiet.complete(prompt, 1, further, **options)
-        except (Rejected, Failed):
+        except self.can.refusals:
             return None
         return choice
 

@@ -118,8 +118,7 @@ async def first_tokens(
 
 
 def _sum(logprobs: Mapping[str, float], names: Iterable[str]) -> float | None:
-    known = [logprobs[name] for name in names if name in logprobs]
-    mass = sum(map(math.exp, known))
+    mass = sum(math.exp(logprobs[name]) for name in names if name in logprobs)
     return math.log(mass) if mass > 0.0 else None
 
 

@@ -16,8 +16,8 @@ from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models import records
-from models.engines.texts import cut_at_stop
-from models.records import Array, FinishReason
+from models.engines.texts import cut_at_stop, ended
+from models.records import Array, FinishReason, SamplingParams
 from models.units.tool_calls import Call
 from models.units.tool_calls import read as calls_in
 from workers.calls import read
@@ -25,17 +25,19 @@ from workers.client import Unreachable
 from workers.openai.logprobs import ENTROPY, MISSING, UNCOVERED, column, unsound, without_columns
 
 TOO_MANY = "it answers more tokens than were asked for"
-# Other servers' words for ends that are known here; "given" is a word of ours.
+# Other servers' words for ends that are known here, in small letters; "given" is a word of ours.
 _FINISHED: Mapping[str, FinishReason] = {
-    "eos": "stop",
-    "eos_token": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "stop",
+    **dict.fromkeys(("stop", "eos", "eos_token", "end_turn", "complete", "stop_sequence"), "stop"),
+    **dict.fromkeys(("tool_calls", "tool_use", "function_call"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
+    **dict.fromkeys(("safety", "sensitive", "recitation", "refusal"), "content_filter"),
+    "content_filter": "content_filter",
     "given": "unknown",
 }
 # Words for a text that the server broke off: it has failed.
-_BROKEN_OFF = frozenset({"abort", "error"})
+_BROKEN_OFF = frozenset({"abort", "error", "network_error", "insufficient_system_resource"})
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+NO_SENSE = "the server told log-probs that make no sense"
 _CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
@@ -89,7 +91,7 @@ class _Choice(TypedDict, total=False):
     message: _Message | None
     finish_reason: str | None
     stop_reason: Any
-    logprobs: _Logprobs | None
+    logprobs: Any  # `_Logprobs`, or what makes no sense
     token_ids: _Ids | None
     # None of the first token of a prompt.
     prompt_logprobs: list[dict[str, _Token] | None] | None
@@ -99,7 +101,7 @@ class _Reply(TypedDict):
     choices: list[_Choice]
 
 
-_REPLY = TypeAdapter(_Reply)
+_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(_Logprobs)
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.
 _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
 
@@ -268,30 +270,42 @@ def _choice(reply: _Choice, stop: tuple[str, ...]) -> Choice:
     message = reply.get("message") or {"content": reply["text"]}
     # Ollama may say nothing of its end, and Gemini more than a word.
     end = _WORD.match(reply.get("finish_reason") or "")
-    finish_reason = _FINISHED.get(end[0], end[0]) if end else "unknown"
-    if finish_reason in _BROKEN_OFF:
+    finish_reason = _FINISHED.get(end[0].lower(), end[0]) if end else "unknown"
+    if finish_reason.lower() in _BROKEN_OFF:
         raise Unreachable("it broke a text off")
-    tokens, logprobs, tops = _tokens(reply.get("logprobs") or {})
+    tokens = logprobs = tops = None
     (text, reasoning), ids, why_unsound = texts_in(message), reply.get("token_ids"), ""
+    try:
+        tokens, logprobs, tops = _tokens(_LOGPROBS.validate_python(reply.get("logprobs") or {}))
+    except (LookupError, TypeError, ValueError):
+        why_unsound = NO_SENSE
     if calls := message.get("tool_calls"):
         text, texts = _with_calls(text, calls, tokens or ())
-        tokens, why_unsound = texts, "" if texts else _CALLS_APART
+        tokens, why_unsound = texts, why_unsound if texts else _CALLS_APART
     if ids is not None and logprobs is not None and len(logprobs) != len(ids):
         why_unsound = UNCOVERED
+    # Some servers take no stop strings. Calls that came apart from text have none.
+    if (cut := None if calls else cut_at_stop(text, stop)) is not None:
+        text, finish_reason = cut, "stop"
+        if tokens is not None and logprobs is not None:
+            kept, before, _ = ended(list(tokens), SamplingParams(stop=stop))
+            here = slice(len(kept))
+            tokens, logprobs, tops = tokens[here], logprobs[here], tops and tops[here]
+            ids = ids and ids[here]
+            if before.strip() != cut.strip():
+                why_unsound = UNCOVERED
     if why_unsound:
         tokens = logprobs = tops = None
     elif logprobs is not None:
         why_unsound = unsound(logprobs, tokens or (), without_columns(tops))
-    cut = cut_at_stop(text, stop)
-    ended = finish_reason == "stop" and cut is None and reply.get("stop_reason") is None
     return Choice(
-        text if cut is None else cut,
+        text,
         finish_reason,
         tokens,
         logprobs,
         tops,
         tuple(ids or ()) or None,
-        ended_by_eos=ended,
+        ended_by_eos=finish_reason == "stop" and cut is None and reply.get("stop_reason") is None,
         reasoning=reasoning or None,
         refusal=message.get("refusal") or None,
         unsound=why_unsound,

@@ -100,16 +100,11 @@ def most_bytes(body: Mapping[str, Any], num: int) -> int:
     return min(MAX_REPLY_BYTES, _OTHER_BYTES + num_tokens * (_TOKEN_BYTES + _TOP_BYTES * num_top))
 
 
-def drawn(
-    body: Mapping[str, Any], sampling: SamplingParams, *, num: int, seed: int
-) -> dict[str, Any]:
-    """The body of samples: that of a greedy answer, with the law that they follow.
-
-    The seed is that of the first; the others' follow.
-    """
+def drawn(body: Mapping[str, Any], sampling: SamplingParams, seeds: range) -> dict[str, Any]:
+    """The body of a sample of each seed: that of a greedy answer, with the law that they follow."""
     law = {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k")}
-    several = {"n": num} if num > 1 else {}
-    return {**body, **law, "seed": seed, **several}
+    several = {"n": len(seeds)} if len(seeds) > 1 else {}
+    return {**body, **law, "seed": seeds.start, **several}
 
 
 def first_seed(seed: int) -> int:

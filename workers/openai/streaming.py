@@ -4,12 +4,13 @@ A server returns a reasoning in its text, apart from it in a message, or not at 
 """
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from models import records
-from models.engines.texts import behind, num_stable, remaining_tokens, tags_in
+from models.engines.texts import behind, cut_at_stop, num_stable, remaining_tokens, tags_in
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import Source, fields_of
 from models.units.reasoning import KNOWN_TAGS, part
@@ -167,7 +168,7 @@ class Teller:
         self._index = index
         self._listener = listener
         self._opened = opened
-        self._has_stop = bool(request.sampling.stop)
+        self._stop = request.sampling.stop
         # Tokens before the answer has begun, and the texts that the server lists of them.
         self._held: list[Token] = []
         self._texts: list[str] = []
@@ -178,6 +179,8 @@ class Teller:
         self._is_silent = False
         # The beginning of the answer's text, where tokens of the reasoning held it.
         self._lead = ""
+        # Tokens of the answer that a stop string may cut.
+        self._uncertain: deque[Token] = deque()
         self._num_left = (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
         self._num_tops = request.num_tops_of(request.streamed)
         source: Source = "samples" if request.streamed else "answer"
@@ -215,9 +218,11 @@ class Teller:
         self._num_left -= len(tokens)
         if self._num_left < 0:
             raise Unreachable(TOO_MANY)
+        if self._is_silent:
+            return
         if self._has_begun:
             self._tell(tokens)
-        elif not self._is_silent:
+        else:
             self._held += tokens
             self._texts += choice.tokens or ()
 
@@ -234,7 +239,7 @@ class Teller:
                 self._begin(first, text)
         elif found is not None and found.is_finished:
             first = first_of_answer(self._texts, opened=True)
-            self._is_silent = first is None and self._has_stop
+            self._is_silent = first is None and bool(self._stop)
             if not self._is_silent:
                 self._tell_thoughts(found.text)
                 self._begin(len(self._held) if first is None else first, answer)
@@ -253,9 +258,18 @@ class Teller:
         self._tell(answer)
 
     def _tell(self, tokens: Sequence[Token]) -> None:
+        """Tell the tokens that no stop string cuts; the others are told at the end."""
         for token in tokens:
-            self._listener.tell(replace(token, text=self._lead + token.text))
+            self._uncertain.append(replace(token, text=self._lead + token.text))
             self._lead = ""
+        text = "".join(token.text for token in self._uncertain)
+        num_certain = num_stable(text, self._stop) if self._stop else len(text)
+        if (cut := cut_at_stop(text, self._stop)) is not None:  # the server goes on behind it
+            num_certain, self._is_silent = len(cut), True
+        while self._uncertain and len(self._uncertain[0].text) <= num_certain:
+            token = self._uncertain.popleft()
+            num_certain -= len(token.text)
+            self._listener.tell(token)
 
     def _tell_thoughts(self, thoughts: str) -> None:
         """Tell the new end of a reasoning, of which `thoughts` are certain."""

@@ -5,7 +5,6 @@ these. Log-probs under a schema are tried out later (`workers.openai.grammars`).
 """
 
 import logging
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -27,7 +26,7 @@ from workers.openai.replies import Choice, count, to_sequence
 from workers.openai.requests import Prompt
 from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
-from workers.refusals import Denied, Failed, Rejected, Unreadable
+from workers.refusals import Denied, Rejected, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +43,6 @@ _UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 # Fields that identify a model in its entry; the others change with the moment.
 _CONTEXTS = ("max_model_len", "context_length", "context_window", "max_context_length")
 _TELLING = ("id", "root", "meta", "owned_by", *_CONTEXTS)
-_NO_IMAGES = "the server of the model takes no images"
 
 
 class GeneratorTrial:
@@ -96,7 +94,7 @@ class GeneratorTrial:
         prompt, greedy = await _greedy(calls)
         is_same = agree(known.fingerprint, _fingerprint(greedy))
         if is_same and known.columns is not None:
-            is_same = await _columns(calls, prompt) == known.columns
+            is_same = await columns_of(calls, prompt) == known.columns
         return known if is_same else None
 
     def _profile(self, kind: str) -> Profile:
@@ -110,7 +108,7 @@ class GeneratorTrial:
         for name in PROFILES if is_any else [kind]:
             path, field = PROFILES[name].look
             calls = ModelCalls(client, OpenAIServer("", self._profile(name)))
-            with suppress(Rejected, Failed, Unreachable, Refused):
+            with suppress(Rejected, Unreachable, Refused):
                 reply = await calls.get(path) if path else {}
                 if isinstance(reply, Mapping) and field in reply:
                     return name, {**reply, "version": reply[field]}
@@ -137,7 +135,7 @@ class GeneratorTrial:
             is_routed=self._servers.routing == "upstream",
         )
         if isinstance(modalities, Mapping) and not modalities.get("vision", True):
-            can.no_images = _NO_IMAGES
+            can.no_images = "the server of the model takes no images"
         if slots := count(look, "total_slots"):
             can.draws_at_most(slots)
         return can
@@ -148,13 +146,11 @@ class GeneratorTrial:
         Raises:
             Refused: its weights have another revision than the deployment sets.
         """
-        revision, columns = can.revision, can.columns
-        if columns is None:
+        if (columns := can.columns) is None:
             return
-        if revision and columns.revision and not revision.startswith(columns.revision):
+        if can.revision and columns.revision and not can.revision.startswith(columns.revision):
             raise Refused("its weights have another revision than the settings say")
-        if not columns.no_light:
-            can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
+        can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
 
 
 async def _try(calls: ModelCalls, end_token: str) -> None:
@@ -162,16 +158,13 @@ async def _try(calls: ModelCalls, end_token: str) -> None:
     can = calls.can
     prompt, greedy = await _endpoint(calls)
     if can.profile.logprobs is not None and not can.no_greedy:
-        first = _first_logprobs(greedy)
-        can.raw_samples = _have_one_law(first, await _drawn_first(calls, prompt, _CHANGED))
-        can.raw_greedy = can.raw_samples or _have_one_law(
-            first, await _drawn_first(calls, prompt, _UNCHANGED)
-        )
+        can.raw_samples = await _are_raw_under(_CHANGED, calls, prompt, greedy)
+        can.raw_greedy = can.raw_samples or await _are_raw_under(_UNCHANGED, calls, prompt, greedy)
     if can.profile.is_hosted:  # answers of the same weights differ
         return
     await _begin(calls, greedy, end_token)
     if can.profile.tokenizes:
-        can.columns = await _columns(calls, prompt)
+        can.columns = await columns_of(calls, prompt)
     if can.no_greedy:
         return
     fingerprint = _fingerprint(greedy)
@@ -200,6 +193,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
     ways = [(True, True)] * profile.tokenizes
     ways += [(False, True)] * profile.completes + [(False, False)]
     refusal: Exception | None = None
+    refusals: tuple[type[Exception], ...] = (*can.refusals, Denied, Unreadable)
     blind: tuple[Profile, Prompt, Choice] | None = None
     for tokenizes, completes in ways:
         # Log-probs that one endpoint refuses another may return.
@@ -208,7 +202,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
             if tokenizes:
                 can.special_prefix = await token_ids(calls, prompt="")
             prompt, greedy = await _greedy(calls)
-        except (Rejected, Denied, Failed, Unreadable) as error:
+        except refusals as error:
             if isinstance(error, Unreadable) and not tokenizes:  # else another path of this name
                 raise
             refusal = refusal or error
@@ -237,17 +231,20 @@ def _look_at_logprobs(can: OpenAIServer, greedy: Choice) -> None:
     can.learn(logprobs=num)
 
 
-async def _drawn_first(
-    calls: ModelCalls, prompt: Prompt, law: Mapping[str, Any]
-) -> dict[str, float]:
-    """Log-probs of first tokens under a law of draws, by name: each draw adds the likeliest."""
-    logprobs: dict[str, float] = {}
+async def _are_raw_under(
+    law: Mapping[str, Any], calls: ModelCalls, prompt: Prompt, greedy: Choice
+) -> bool:
+    """True where a law of draws leaves log-probs as they are, by first tokens that both returned.
+
+    False where no token is in both replies.
+    """
+    untouched, drawn = _first_logprobs(greedy), dict[str, float]()
     top = min(calls.can.profile.logprobs or 0, _COMPARED)
-    for seed in (3,) if top else (3, 4, 5, 6):
-        further = {**law, "seed": seed}
-        if choice := await calls.try_complete(prompt, further, max_tokens=1, top=top):
-            logprobs |= _first_logprobs(choice)
-    return logprobs
+    for seed in (3,) if top else (3, 4, 5, 6):  # each draw adds the likeliest
+        if choice := await calls.try_complete(prompt, {**law, "seed": seed}, max_tokens=1, top=top):
+            drawn |= _first_logprobs(choice)
+    apart = [abs(untouched[name] - drawn[name]) for name in untouched.keys() & drawn.keys()]
+    return bool(apart) and all(nats <= _NOISE for nats in apart)
 
 
 def _first_logprobs(choice: Choice) -> dict[str, float]:
@@ -256,12 +253,6 @@ def _first_logprobs(choice: Choice) -> dict[str, float]:
     if choice.tokens and choice.logprobs is not None:
         logprobs[choice.tokens[0]] = float(choice.logprobs[0])
     return logprobs
-
-
-def _have_one_law(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """True where the log-probs that both have are the same; False where they share none."""
-    shared = one.keys() & other.keys()
-    return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)
 
 
 async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
@@ -284,7 +275,7 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
         for answer in (greedy, begun):
             if answer.ended_by_eos and answer.token_ids:
                 can.eos_id = answer.token_ids[-1]
-    except (Rejected, Failed) as error:
+    except can.refusals as error:
         if isinstance(error, Rejected) and error.status in (404, 405):  # there is no such endpoint
             can.learn(chats=False)
     if end_token and can.profile.tokenizes:
@@ -313,7 +304,7 @@ async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
     return [replace(prompt, ids=(*(prompt.ids or ()), *await tokenize(calls, closing)))]
 
 
-async def _columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
+async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     """The plugin's description of itself; None where there is none, or one of another format."""
     top = calls.can.profile.logprobs or 0
     if not calls.can.reads_given or top < LEAST_IDENTITY:

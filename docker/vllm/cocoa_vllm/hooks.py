@@ -45,8 +45,8 @@ def install() -> None:
 
     if not vllm.__version__.startswith(TESTED):
         logger.warning("cocoa: tried with vLLM %s, this is %s", TESTED, vllm.__version__)
-    hook(CHECKED, _check_request)
-    hook(STARTED, _hook_runner)
+    hook(CHECKED, around_verify_args)
+    hook(STARTED, around_init_device)
 
 
 def hook(method: str, instead: Callable[..., Any]) -> None:
@@ -82,7 +82,7 @@ def hook(method: str, instead: Callable[..., Any]) -> None:
     setattr(owner, name, wrapped)
 
 
-def _check_request(verify: Callable[..., None], self: Any) -> None:
+def around_verify_args(verify: Callable[..., None], self: Any) -> None:
     verify(self)
     if words := columns.complaint(self.extra_args, self.logprobs):
         from vllm.exceptions import VLLMValidationError
@@ -90,41 +90,43 @@ def _check_request(verify: Callable[..., None], self: Any) -> None:
         raise VLLMValidationError(words, parameter="vllm_xargs")
 
 
-def _hook_runner(init_device: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+def around_init_device(
+    init_device: Callable[..., Any], self: Any, *args: Any, **kwargs: Any
+) -> Any:
     if self.vllm_config.use_v2_model_runner:
         raise Unfit(
             "cocoa: the plugin does not know vLLM's second model runner, which it takes where "
             "there is a GPU: set VLLM_USE_V2_MODEL_RUNNER=0 to have the first one"
         )
-    hook(LOADED, _load)
-    hook(SCHEDULED, _schedule)
-    hook(COMPUTED, _compute)
-    hook(SAMPLED, _sample)
+    hook(LOADED, around_setup)
+    hook(SCHEDULED, around_update_states)
+    hook(COMPUTED, around_sample_tokens)
+    hook(SAMPLED, around_sample)
     return init_device(self, *args, **kwargs)
 
 
-def _load(setup: Callable[..., None], self: Any) -> None:
+def around_setup(setup: Callable[..., None], self: Any) -> None:
     """The model is loaded and neither compiled nor captured."""
     setup(self)
     self.cocoa_step = None
     self.cocoa = make_reader(self)
 
 
-def _schedule(update: Callable[..., Any], self: Any, scheduler_output: Any) -> Any:
+def around_update_states(update: Callable[..., Any], self: Any, scheduler_output: Any) -> Any:
     """Called for each step, and for one without tokens, which may be the last for long."""
     self.cocoa.forget(scheduler_output.finished_req_ids)
     self.cocoa.learn(scheduler_output.scheduled_new_reqs)
     return update(self, scheduler_output)
 
 
-def _compute(sample: Callable[..., Any], self: Any, grammar_output: Any) -> Any:
+def around_sample_tokens(sample: Callable[..., Any], self: Any, grammar_output: Any) -> Any:
     """The forward pass is launched; what it scheduled is still known."""
     state = self.execute_model_state
-    self.cocoa_step = None if state is None else _step(self, state)
+    self.cocoa_step = None if state is None else step_of(self, state)
     return sample(self, grammar_output)
 
 
-def _sample(
+def around_sample(
     sample: Callable[..., Any], self: Any, logits: Tensor | None, spec_decode_metadata: Any
 ) -> Any:
     """The logits are final but for what the sampler does to them in place."""
@@ -138,7 +140,7 @@ def _sample(
     return output
 
 
-def _step(runner: Any, state: Any) -> Step | None:
+def step_of(runner: Any, state: Any) -> Step | None:
     """The step's rows that opted in; None without any."""
     if not runner.cocoa.modes:
         return None

@@ -57,6 +57,10 @@ class Sums:
     They are kept by request id, so that a request that vLLM preempts and computes anew goes on
     where it was. Nothing here waits for the device.
 
+    Attributes:
+        kept: of each request its tokens so far, and the sums of their states (L, d), and of sp and
+            entropies (2,).
+
     Args:
         num_layers: L.
         dimension: d.
@@ -64,15 +68,14 @@ class Sums:
     """
 
     def __init__(self, num_layers: int, dimension: int, device: torch.device) -> None:
-        # Its tokens so far, and the sums of their states (L, d), and of sp and entropies (2,).
-        self._kept: dict[str, tuple[int, Tensor, Tensor]] = {}
+        self.kept: dict[str, tuple[int, Tensor, Tensor]] = {}
         self._zeros = torch.zeros(num_layers, dimension, device=device), torch.zeros(2).to(device)
         self._lost = self._zeros[0] + math.nan, self._zeros[1] + math.nan
 
     def forget(self, requests: Iterable[str]) -> None:
         """Free what ended requests held."""
         for request in requests:
-            self._kept.pop(request, None)
+            self.kept.pop(request, None)
 
     def add(
         self,
@@ -96,7 +99,7 @@ class Sums:
         of_states = of_states + states
         of_tokens = of_tokens + torch.stack([-logprobs, entropies], dim=1)
         for i, (request, step) in enumerate(zip(requests, steps, strict=True)):
-            self._kept[request] = step + 1, of_states[i], of_tokens[i]
+            self.kept[request] = step + 1, of_states[i], of_tokens[i]
         counts = [[step + 1.0 for step in steps], [max(step, 1.0) for step in steps]]
         length, count = sent(counts, states.device)
         sp, entropy = of_tokens.unbind(dim=1)
@@ -106,7 +109,7 @@ class Sums:
         """The sums that a token is added to: no numbers from then on where it is not the next."""
         if not step:
             return self._zeros
-        num_tokens, of_states, of_tokens = self._kept.get(request, (0, *self._lost))
+        num_tokens, of_states, of_tokens = self.kept.get(request, (0, *self._lost))
         if num_tokens != step:
             return self._lost
         if step == 1:  # the prompt's last state counts for T = 1 only

@@ -57,6 +57,8 @@ class Reader:
     Attributes:
         layers: that are read.
         modes: of requests that opted in, by their ids.
+        mark: changes with weights and probes.
+        sums: of the answers that probes read.
 
     Args:
         model: that is served.
@@ -85,9 +87,9 @@ class Reader:
         sha256s = [probe.sha256 for probe in self.probes]
         mark = columns.mark_of(model.revision, precision, light, *sha256s)
         identity = columns.identity_columns(mark, light, model.revision, sha256s)
-        self._mark = float(mark)
+        self.mark = float(mark)
         self._identity = torch.tensor(identity, device=device)
-        self._sums = Sums(len(self.layers), model.dimension, device)
+        self.sums = Sums(len(self.layers), model.dimension, device)
         self._device = device
         logger.info(
             "cocoa: model revision %s, probes %s, on layers %s",
@@ -108,7 +110,7 @@ class Reader:
         """Free what ended requests held."""
         for request in requests:
             self.modes.pop(request, None)
-        self._sums.forget(requests)
+        self.sums.forget(requests)
 
     def step(self, rows: Sequence[Row], layers: Sequence[Tensor]) -> Step | None:
         """The step of these rows, with the states that probes read; None without rows.
@@ -144,7 +146,7 @@ class Reader:
             told = self._identity.expand(len(rows), -1)
             if mode != "identity":
                 chosen = entropy[part]
-                told = torch.stack([torch.full_like(chosen, self._mark), chosen], dim=1)
+                told = torch.stack([torch.full_like(chosen, self.mark), chosen], dim=1)
             if mode == "light" and step.states is not None:
                 drawn = logprobs_tensors.logprobs[:, 0].index_select(0, index)
                 readings = self._readings(rows, step.states, drawn, entropy[part])
@@ -156,5 +158,5 @@ class Reader:
     ) -> list[Tensor]:
         """(r, 2): value and percentile, of each probe."""
         requests, steps = [row.request for row in rows], [row.step for row in rows]
-        answers = self._sums.add(requests, steps, states, logprobs, entropy)
+        answers = self.sums.add(requests, steps, states, logprobs, entropy)
         return [probe(answers, self.layers.index(probe.layer)) for probe in self.probes]

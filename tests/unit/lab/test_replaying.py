@@ -41,7 +41,7 @@ async def test_what_was_recorded_is_scored_without_asking_the_generator():
     ask = replace(ASK, estimators=("cocoa_ppl", "p_true", "semantic_entropy", "sar"))
     async with scoring() as scorer:
         first = await scorer.run(ask)
-        engine = scorer.workers.generator._engine
+        engine = scorer.workers.generator.engine
         calls = engine.num_calls
         true = first.evidence.statistics["p_true_logprob"]
         questions = Questions((true, math.log1p(-math.exp(true))))

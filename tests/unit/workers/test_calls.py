@@ -50,12 +50,43 @@ async def test_a_model_that_is_not_listed_is_refused_with_those_that_are():
 
 
 @pytest.mark.parametrize(
+    ("status", "content", "is_taken"),
+    [
+        (404, b"{}", True),
+        (501, b"{}", True),
+        (200, b"<html>", True),
+        (200, b"[]", False),
+        (200, b'{"object": "list"}', True),
+        (200, b'{"data": null}', True),
+        (200, b'{"data": []}', False),
+        (500, b"{}", False),
+        (503, b"{}", False),
+    ],
+)
+async def test_where_there_is_no_list_of_models_the_named_one_is_taken(status, content, is_taken):
+    async def body():
+        yield content
+
+    transport = httpx.MockTransport(lambda request: httpx.Response(status, content=body()))
+    async with aclosing(Client("http://server", transport=transport)) as client:
+        if is_taken:
+            assert await listed_model(Calls(client), "mine") == {"id": "mine"}
+            return
+        with pytest.raises(Unreachable):
+            await listed_model(Calls(client), "mine")
+
+
+@pytest.mark.parametrize(
     ("url", "expected"),
     [
         ("http://a:8000/v1", ("http://a:8000",)),
         ("http://a:8000/v1/, http://b/api/v1", ("http://a:8000", "http://b/api")),
         ("http://a/", ("http://a",)),
         ("http://a/v10", ("http://a/v10",)),
+        ("http://a/v1/chat/completions", ("http://a",)),
+        ("http://a/v1/completions/,http://a/v1/embeddings", ("http://a",)),
+        ("http://a/openai/deployments/x/chat/completions", ("http://a/openai/deployments/x",)),
+        ("http://a/models/chat/completions", ("http://a/models",)),
     ],
 )
 def test_a_url_may_end_in_the_path_of_the_api(url, expected):

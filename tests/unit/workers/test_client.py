@@ -172,8 +172,8 @@ async def test_connections_at_rest_for_too_long_are_closed(counted, monkeypatch)
         monkeypatch.setattr(client_module, "_KEEPALIVE_S", 0.05)
         await asyncio.sleep(0.1)
         await get(client, "/")
-        assert len(client._all) == len(client._resting) == 1
-    assert not client._all
+        assert len(client.connections) == 1
+    assert not client.connections
 
 
 async def test_a_call_that_fails_or_is_given_up_leaves_no_connection_to_the_next(counted):
@@ -187,7 +187,7 @@ async def test_a_call_that_fails_or_is_given_up_leaves_no_connection_to_the_next
             async with client.stream("GET", "/"):
                 raise RuntimeError("of the caller")
         assert (await get(client, "/")).text == "ok"
-        assert len(client._resting) == len(client._all) == 1
+        assert len(client.connections) == 1
     assert sorted(calls.values()) == [1, 1, 2]
 
 

@@ -94,7 +94,7 @@ async def test_servers_come_and_go_with_the_addresses_of_their_name(monkeypatch,
     upstream = servers.upstream
 
     async def look():
-        await upstream._follow_names()
+        await upstream.follow_names()
         return [(one.url, one.is_up) for one in upstream.servers]
 
     with pytest.raises(GenerationUnavailable, match="no address"):
@@ -112,7 +112,7 @@ async def test_servers_come_and_go_with_the_addresses_of_their_name(monkeypatch,
     assert (len(await look()), servers.left) == (2, [])
     first.num_calls = 0
     assert (len(await look()), servers.left) == (1, ["http://a:8000"])
-    await upstream._look_at(upstream.servers[0])
+    await upstream.check(upstream.servers[0])
     assert (servers.found["http://a:8000"], servers.found["http://b:8000"]) == (None, "")
     await upstream.close()
     assert servers.left == ["http://a:8000", "http://b:8000"]
@@ -155,7 +155,7 @@ async def test_servers_that_cannot_be_reached_are_passed_over_until_they_answer(
     del servers.faults["a"]
     caplog.set_level(logging.INFO)
     for server in servers.upstream.servers:
-        await servers.upstream._look_at(server)
+        await servers.upstream.check(server)
     assert [server.is_up for server in servers.upstream.servers] == [True, False, True]
     assert "http://a:1 is back" in caplog.text
 

@@ -80,7 +80,7 @@ async def scoring(answer, *samples):
     memory = Memory(MemoryCache(CacheConfig()), Observer())
     async with running_workers(build_workers(CONFIG)) as workers:
         engine = Reasoner(answer, samples)
-        workers.generator._engine = engine
+        workers.generator.engine = engine
         scorer = Scorer(workers, Admission(8), memory)
         batches = workers.comparers["fake"]._model.batches
         batches.clear()  # of the warm-up

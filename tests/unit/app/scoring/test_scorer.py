@@ -53,7 +53,7 @@ async def test_without_limits_as_offline_a_text_of_any_length_is_scored():
 
 
 def num_calls(scorer):
-    return scorer.workers.generator._engine.num_calls
+    return scorer.workers.generator.engine.num_calls
 
 
 async def test_a_reply_of_other_weights_than_the_keys_serves_and_is_not_stored():

@@ -72,7 +72,7 @@ def known(folders):
 
 async def bound(worker, folders):
     """The server of a worker as its trial finds it, of which a deployment knows the probes."""
-    worker.can.columns = await trial._columns(worker, Prompt(ids=(1,)))
+    worker.can.columns = await trial.columns_of(worker, Prompt(ids=(1,)))
     servers = GeneratorConfig(url="http://a", api="openai").checked()
     trial.GeneratorTrial(servers, known(folders))._bind(worker.can)
     return worker.can
@@ -91,7 +91,7 @@ def test_constants_are_the_same():
 async def test_the_adapter_reads_the_identity_that_the_plugin_writes(folders):
     of = reader(*folders, revision=REVISION)
     server = await bound(Worker(of), folders)
-    assert server.columns.mark == of._mark
+    assert server.columns.mark == of.mark
     assert server.columns.revision == REVISION[:12]
     assert not server.columns.no_light
     assert server.probes == known(folders)

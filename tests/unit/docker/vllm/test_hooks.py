@@ -63,7 +63,7 @@ def ready(of, *, speculative_config=None):
 
 def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(tmp_path):
     runner = ready(reader(saved(tmp_path)))
-    step = hooks._step(runner, runner.execute_model_state)
+    step = hooks.step_of(runner, runner.execute_model_state)
     rows = [(row.index, row.request, row.mode, row.step) for row in step.rows]
     assert rows == [(1, "entropy", "entropy", 0), (0, "light", "light", 2), (4, "late", "light", 2)]
     states = runner.execute_model_state.aux_hidden_states[0]
@@ -73,7 +73,7 @@ def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(tmp_path):
 def test_without_light_no_state_is_read():
     runner = ready(reader())
     runner.execute_model_state.aux_hidden_states = None
-    step = hooks._step(runner, runner.execute_model_state)
+    step = hooks.step_of(runner, runner.execute_model_state)
     assert len(step.rows) == 3
     assert step.states is None
 
@@ -81,7 +81,7 @@ def test_without_light_no_state_is_read():
 def test_with_speculative_decoding_only_identity_has_columns(monkeypatch):
     monkeypatch.setitem(MODES, "entropy", "identity")
     runner = ready(reader(), speculative_config=object())
-    step = hooks._step(runner, runner.execute_model_state)
+    step = hooks.step_of(runner, runner.execute_model_state)
     assert [(row.request, row.mode) for row in step.rows] == [("entropy", "identity")]
 
 
@@ -89,7 +89,7 @@ def test_a_step_of_others_is_none(monkeypatch):
     for name in MODES:
         monkeypatch.setitem(MODES, name, None)
     runner = ready(reader())
-    assert hooks._step(runner, runner.execute_model_state) is None
+    assert hooks.step_of(runner, runner.execute_model_state) is None
 
 
 def marked(output):
@@ -107,20 +107,20 @@ def test_the_runners_columns_are_those_of_the_logits_before_the_sampler(tmp_path
 
     def sample_tokens(self, grammar_output):
         self.execute_model_state = None
-        return hooks._sample(_sample, self, logits, None)
+        return hooks.around_sample(_sample, self, logits, None)
 
-    step = hooks._step(runner, runner.execute_model_state)
+    step = hooks.step_of(runner, runner.execute_model_state)
     expected = hooks.columns.entropies(logits, step.indices).tolist()
-    output = hooks._compute(sample_tokens, runner, None)
+    output = hooks.around_sample_tokens(sample_tokens, runner, None)
     assert marked(output) == [True, True, False, False, True]
     assert tensors.logprobs[1, 2].item() == pytest.approx(expected[0], abs=1e-6)
-    assert hooks._compute(lambda self, grammar: self.cocoa_step, runner, None) is None
+    assert hooks.around_sample_tokens(lambda self, grammar: self.cocoa_step, runner, None) is None
 
 
 def test_the_runner_forgets_in_a_step_without_tokens():
     runner = ready(reader())
     told = SimpleNamespace(finished_req_ids={"light"}, scheduled_new_reqs=[])
-    hooks._schedule(lambda self, output: None, runner, told)
+    hooks.around_update_states(lambda self, output: None, runner, told)
     assert runner.cocoa.modes.keys() == {"entropy", "chunk", "late"}
 
 
@@ -128,7 +128,7 @@ def test_the_runner_learns_modes_of_a_request_whose_name_was_used_before():
     runner = ready(reader())
     again = [one for one in asked() if one.req_id == "light"]
     told = SimpleNamespace(finished_req_ids={"light"}, scheduled_new_reqs=again)
-    hooks._schedule(lambda self, output: None, runner, told)
+    hooks.around_update_states(lambda self, output: None, runner, told)
     assert runner.cocoa.modes["light"] == "light"
 
 
@@ -202,7 +202,7 @@ def test_a_method_is_hooked_once(monkeypatch):
 def test_the_second_runner_ends_its_worker_in_words():
     worker = SimpleNamespace(vllm_config=SimpleNamespace(use_v2_model_runner=True))
     with pytest.raises(Unfit, match="set VLLM_USE_V2_MODEL_RUNNER=0"):
-        hooks._hook_runner(lambda self: None, worker)
+        hooks.around_init_device(lambda self: None, worker)
 
 
 def test_the_plugin_is_imported_without_vllm():

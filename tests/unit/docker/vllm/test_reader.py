@@ -121,9 +121,9 @@ def test_ended_requests_are_forgotten(folders):
     new = [SimpleNamespace(req_id=name, sampling_params=asking("light")) for name in "ac"]
     of.learn(new)
     written(of, [Row(0, "a", "light", 0, 0)], torch.randn(1, V), torch.randn(2, 1, D))
-    assert len(of._sums._kept) == 1
+    assert len(of.sums.kept) == 1
     of.forget({"a", "b"})
-    assert len(of._sums._kept) == 0
+    assert len(of.sums.kept) == 0
     assert of.modes == {"c": "light"}
 
 

@@ -79,7 +79,7 @@ def test_what_a_place_held_before_does_not_show(sums):
     answers = add(sums, "new", 0, 4)
     assert mean_of(answers) == 4
     assert (answers.sp.item(), answers.mte.item()) == (1.0, 2.0)
-    assert len(sums._kept) == 1
+    assert len(sums.kept) == 1
 
 
 def test_there_is_room_for_every_request_that_waits(sums):
@@ -88,6 +88,6 @@ def test_there_is_room_for_every_request_that_waits(sums):
             answers = add(sums, str(request), step, request)
     assert mean_of(answers) == 499
     assert mean_of(add(sums, "0", 3, 3)) == 1
-    assert len(sums._kept) == 500
+    assert len(sums.kept) == 500
     sums.forget(map(str, range(500)))
-    assert len(sums._kept) == 0
+    assert len(sums.kept) == 0

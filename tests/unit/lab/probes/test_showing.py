@@ -45,7 +45,7 @@ async def test_what_the_language_model_says_of_pairs_is_remembered_beside_states
     async with running_workers(build_workers(CONFIG)) as workers:
         memory = Memory(MemoryCache(CacheConfig()), Observer())
         shown = showing(Scorer(workers, Admission(4), memory), (2, 1), by_sentence=False)
-        engine, calls = workers.generator._engine, []
+        engine, calls = workers.generator.engine, []
         for _ in range(2):
             before = engine.num_calls
             await shown.run(ask)

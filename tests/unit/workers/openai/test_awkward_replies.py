@@ -11,6 +11,7 @@ from models.records import GenerationRequest, SamplingParams
 from models.units.tool_calls import Call, read
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
+from workers.openai.replies import read_choices
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +90,12 @@ def calls_in(text):
         (said("It", message={"content": "It", "tool_calls": None}), "It", None, "stop"),
         (said("It", index=None, finish_reason=None), "It", None, "unknown"),
         (said("", finish_reason="content_filter: RECITATION"), "", None, "content_filter"),
+        (said("It", finish_reason="SAFETY"), "It", None, "content_filter"),
+        (said("It", finish_reason="sensitive"), "It", None, "content_filter"),
+        (said("It", finish_reason="model_length"), "It", None, "length"),
+        (said("It", finish_reason="MAX_TOKENS"), "It", None, "length"),
+        (said("It", finish_reason="end_turn"), "It", None, "stop"),
+        (said("It", finish_reason="Loop_1"), "It", None, "Loop_1"),
         ({"text": "It", "message": None, "finish_reason": "stop"}, "It", None, "stop"),
     ],
 )
@@ -206,6 +213,7 @@ async def test_a_reasoning_in_parts_is_streamed_apart():
 
 
 TOO_LONG = {"error": {"code": 400, "type": "exceed_context_size_error", "message": "n_ctx"}}
+BUSY = "insufficient_system_resource"  # DeepSeek's
 FAILED = {"error": {"code": 502, "message": "Provider returned error"}}
 
 
@@ -217,6 +225,7 @@ FAILED = {"error": {"code": 502, "message": "Provider returned error"}}
         (FAILED, GenerationUnavailable, "status 502"),
         ({"error": "overloaded"}, GenerationUnavailable, "status 502"),
         ({"choices": [said("It", finish_reason="error")]}, GenerationUnavailable, "broke a text"),
+        ({"choices": [said("It", finish_reason=BUSY)]}, GenerationUnavailable, "broke a text"),
     ],
 )
 async def test_an_error_in_a_success_is_an_error(told, kind, words, is_streamed):
@@ -245,3 +254,55 @@ async def test_a_prompt_that_a_filter_refuses_is_refused_once_and_teaches_nothin
         assert len(server.replies) >= 7  # answer and samples were asked for once
         assert generator.info.capabilities == known
     assert caught.value.field == "messages"
+
+
+@pytest.mark.parametrize(
+    ("error", "field"),
+    [
+        ({"param": "max_tokens", "code": "invalid_value"}, "max_new_tokens"),
+        ({"message": "temperature: must be at most 1"}, "temperature"),
+        ({"message": "'stop' has more than 4 strings", "code": 400}, "stop"),
+        ({"param": "tools.0.function.name", "code": "invalid_value"}, "tools"),
+    ],
+)
+async def test_a_value_that_the_server_refuses_is_refused_by_its_field(error, field):
+    sampling = replace(CHAT.sampling, temperature=1.5, num_samples=4, stop=("a", "b"))
+    async with openai_server(**CHATS, tool_form="apart") as server, over(server) as generator:
+        await generator.generate(replace(CHAT, sampling=sampling))  # takes the names of all
+        server.replies += [JSONResponse({"error": error}, 400)] * 9
+        with pytest.raises(InvalidRequest, match="refuses this value") as caught:
+            await generator.generate(replace(CHAT, tools=(TOOL,), sampling=sampling))
+    assert caught.value.field == field
+
+
+async def test_a_stop_string_cuts_no_call_that_came_apart_from_text():
+    call = {"function": {"name": "weather", "arguments": '{"city": "Lima"}'}}
+    choice = {"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+    [read_choice] = read_choices({"choices": [choice]}, 1, ("\n", "}"))
+    assert calls_in(read_choice.text) == [{"city": "Lima"}]
+
+
+def completion(pieces, **further):
+    logprobs = {"tokens": pieces, "token_logprobs": [-0.5] * len(pieces)}
+    text = "".join(pieces).replace("\u0120", " ")
+    told = {"text": text, "logprobs": logprobs, "finish_reason": "length"}
+    return {"choices": [told | further]}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "stop", "text", "num_tokens"),
+    [
+        (["It", " is", "\n", "Q:", " x"], ("\nQ",), "It is", 4),
+        (["It", " is.", " No"], (".",), "It is", 2),
+        (["It", " is", "\n"], ("\n",), "It is", 3),
+        (["It", " is"], ("x",), "It is", 2),
+        (["\u0120It", "\u0120is", "x", "y"], ("x",), " It is", None),
+    ],
+    ids=["goes on", "within a token", "shows its end", "has none", "own spellings"],
+)
+def test_behind_a_stop_string_neither_text_nor_log_probs_are_read(pieces, stop, text, num_tokens):
+    [choice] = read_choices(completion(pieces), 1, stop)
+    assert choice.text == text
+    assert choice.num_tokens == num_tokens
+    assert choice.finish_reason == ("length" if stop == ("x",) and num_tokens else "stop")
+    assert (choice.unsound == "") == (num_tokens is not None)

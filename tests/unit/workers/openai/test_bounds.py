@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from starlette.responses import StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 
 from models.errors import GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
@@ -100,9 +100,9 @@ async def test_a_trial_call_that_hangs_keeps_nobody_from_what_is_known(monkeypat
         server.delay_s = 0.0
         generation = await asyncio.wait_for(generator.generate(REQUEST), 5)
         assert generation.identity == known
-        assert watched._hangs
+        assert watched.hangs
         await watched.check()
-        await until(lambda: not watched._hangs)
+        await until(lambda: not watched.hangs)
         assert (await generator.generate(REQUEST)).identity == known
 
 
@@ -112,3 +112,26 @@ async def test_a_server_that_hangs_before_it_is_known_is_waited_for(monkeypatch)
         async with asyncio.timeout(60), over(server) as generator:
             assert generator.info.statistics
         assert len(server.bodies) <= 6
+
+
+async def test_a_known_server_that_has_no_room_for_a_trial_serves_on_and_is_left_alone(caplog):
+    async with openai_server() as server, over(server) as generator:
+        known = generator.info.identity
+        [watched] = generator.upstream.servers
+        server.replies += [JSONResponse({}, 429, {"Retry-After": "3000"})] * 9
+        watched.doubt()
+        assert (await watched.settled()).identity == known
+        server.replies.clear()
+        num_calls = len(server.bodies)
+        await watched.check()
+        assert (await generator.generate(REQUEST)).identity == known
+        assert len(server.bodies) == num_calls + 1
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_server_that_has_no_room_before_it_is_known_is_left_out_for_that_reason(caplog):
+    async with openai_server() as server:
+        server.replies += [JSONResponse({}, 429, {"Retry-After": "3000"})]
+        async with over(server):
+            assert "the server of the model has no room" in caplog.text
+    assert "Traceback" not in caplog.text

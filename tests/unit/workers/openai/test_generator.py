@@ -180,6 +180,31 @@ async def test_an_end_without_a_log_prob_is_not_counted_and_told():
     assert hidden.warnings == ("no_eos_logprob",)
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("traits", [{"refuses": ("stop",)}, {"heeds_stop": False}])
+async def test_a_server_that_heeds_no_stop_strings_has_the_numbers_of_one_that_does(
+    traits, is_streamed
+):
+    sampling = replace(REQUEST.sampling, max_new_tokens=24, stop=(" in", "x"))
+    wanted = REQUEST.statistics | {"answer_token_texts"}
+    heard = []
+    heeded = await generated(PLAIN, sampling=sampling, statistics=wanted)
+    async with openai_server(**PLAIN, **traits) as server, over(server) as generator:
+        request = replace(REQUEST, sampling=sampling, statistics=wanted)
+        other = await generator.generate(request, heard.append if is_streamed else None)
+    assert heeded.answer.finish_reason == "stop"
+    assert heeded.answer.num_tokens < 24
+    for one, two in zip(
+        (heeded.answer, *heeded.samples), (other.answer, *other.samples), strict=True
+    ):
+        assert (one.text, one.finish_reason) == (two.text, two.finish_reason)
+        assert one.token_texts == two.token_texts
+        np.testing.assert_allclose(one.token_logprobs, two.token_logprobs)
+    if is_streamed:
+        assert "".join(token.text for token in heard) == heeded.answer.text
+        assert [token.logprob for token in heard] == pytest.approx(heeded.answer.token_logprobs)
+
+
 async def test_log_probs_after_temperature_are_recognised():
     async with openai_server(**PLAIN, scales=True) as server, over(server) as generator:
         info = generator.info

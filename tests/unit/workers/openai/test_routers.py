@@ -156,7 +156,7 @@ async def test_one_prompt_goes_to_one_of_the_servers_that_a_name_has(monkeypatch
         await generator.upstream.connect()
         for server in generator.upstream.servers:
             await until(lambda server=server: server.known is not None)
-            await generator.upstream._look_at(server)  # a busy machine left it out at first
+            await generator.upstream.check(server)  # a busy machine left it out at first
         one.bodies.clear()
         other.bodies.clear()
         for prompt in prompts * 2:
@@ -168,7 +168,7 @@ async def test_one_prompt_goes_to_one_of_the_servers_that_a_name_has(monkeypatch
         assert one.heads[-1]["host"] == url.removeprefix("http://")
 
         here.remove("127.0.0.1")
-        await generator.upstream._follow_names()
+        await generator.upstream.follow_names()
         one.bodies.clear()
         for prompt in prompts:
             await generator.generate(replace(UNSEEDED, prompt=prompt))

@@ -16,6 +16,7 @@ from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
 from workers.openai import logprobs as soundness
 from workers.openai.logprobs import are_of, unsound
+from workers.openai.replies import NO_SENSE
 
 pytestmark = pytest.mark.anyio
 
@@ -137,6 +138,22 @@ def above(choice, body):
         told["top_logprobs"] = [{"x": -3.0} for _ in told["tokens"]]
 
 
+def in_another_form(value):
+    def alter(choice, body):
+        if choice["logprobs"]:
+            choice["logprobs"] = value
+
+    return alter
+
+
+def unequal(choice, body):
+    told = content_of(choice)
+    if isinstance(told, list):
+        del told[-1]["logprob"]
+    else:
+        told["token_logprobs"] = told["token_logprobs"][1:]
+
+
 def of_requests(alter):
     """Alters what answers requests, not what tells whether the server is still the same."""
 
@@ -156,6 +173,10 @@ CHECKED = {
     "the last tokens left out": (without_last, soundness.UNCOVERED),
     "likeliest beyond one": (of_all_likeliest, soundness.BEYOND_ONE),
     "above the likeliest": (above, soundness.ABOVE_LIKELIEST),
+    "a list": (in_another_form([-0.5]), NO_SENSE),
+    "words": (in_another_form({"tokens": ["a"], "token_logprobs": ["-0.5"]}), NO_SENSE),
+    "no tokens": (in_another_form({"token_logprobs": [-0.5]}), NO_SENSE),
+    "a token without": (unequal, NO_SENSE),
 }
 
 
@@ -199,8 +220,9 @@ async def test_entries_are_held_against_the_usage_where_texts_tell_nothing(num_l
 
 
 @pytest.mark.parametrize("traits", [PLAIN, {}], ids=["by text", "by id"])
-async def test_a_server_whose_log_probs_are_all_0_tells_none(traits):
-    async with openai_server(**traits, alter=chosen(0.0)) as server, over(server) as generator:
+@pytest.mark.parametrize("alter", [chosen(0.0), in_another_form([-0.5])], ids=["0", "a list"])
+async def test_a_server_whose_log_probs_are_all_0_or_make_no_sense_tells_none(traits, alter):
+    async with openai_server(**traits, alter=alter) as server, over(server) as generator:
         assert generator.info.capabilities["max_logprobs"] is None
         assert not LOGPROBS & generator.info.statistics
         generation = await generator.generate(replace(REQUEST, statistics=frozenset()))

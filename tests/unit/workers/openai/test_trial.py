@@ -49,11 +49,6 @@ async def test_a_path_of_the_same_name_that_answers_otherwise_is_no_tokenizer():
     assert capabilities["raw_logprobs_of_samples"] is True
 
 
-async def test_a_tokenizer_that_is_away_for_a_moment_is_waited_for():
-    async with openai_server(num_unavailable=3) as server, over(server) as generator:
-        assert generator.info.capabilities["token_ids"] is True
-
-
 async def test_a_base_models_end_is_what_the_settings_say():
     async with openai_server() as server, over(server, end_token="</s>") as generator:
         assert generator.info.capabilities["end_of_answer_token"] == 1
