@@ -48,8 +48,8 @@ from models.embedded import CROSS_ENCODER_DIR, NLI_DIR, PROBES_DIR, TESTBED_DIR
 CROSS_ENCODER_SCHEDULE = Schedule(steps=2000, muon_lr=3e-3, adam_lr=1.5e-3)
 NLI_SCHEDULE = Schedule(steps=1500, muon_lr=2e-3, adam_lr=1e-3)
 NLI_TEXTS_SCHEDULE = Schedule(steps=3000, muon_lr=3e-3, adam_lr=1e-3)
-HARD_PAIRS_SCHEDULE = Schedule(steps=1100, muon_lr=2e-3, adam_lr=7e-4)
-NLI_HARD_PAIRS_SCHEDULE = Schedule(steps=800, muon_lr=2e-3, adam_lr=7e-4)
+HARD_PAIRS_SCHEDULE = Schedule(steps=2200, muon_lr=4e-3, adam_lr=1.5e-3)
+NLI_HARD_PAIRS_SCHEDULE = Schedule(steps=1700, muon_lr=4e-3, adam_lr=1.5e-3)
 # Of a card, what tells of an earlier training that the weights went through.
 _HOW_TRAINED = ("steps", "seconds", "final_loss_nats")
 
@@ -59,6 +59,8 @@ Out = Annotated[Path, typer.Option(help="Where the folders go, and checkpoints t
 Seed = Annotated[int, typer.Option()]
 Steps = Annotated[int | None, typer.Option(help="Training steps; default: as the shipped model.")]
 Threads = Annotated[int, typer.Option(help="Threads of torch.")]
+Device = Annotated[str, typer.Option(help="Where it trains; a day on a processor.")]
+Workers = Annotated[int, typer.Option(help="Processes that make the pairs.")]
 
 
 @app.command()
@@ -149,17 +151,21 @@ def nli_texts(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 
 
 
 @app.command()
-def hard_pairs(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Teaches the trained cross-encoder pairs of nearly equal words; half an hour on one core."""
+def hard_pairs(
+    out: Out, steps: Steps = None, seed: Seed = 0, device: Device = "cuda", workers: Workers = 7
+) -> None:
+    """Teaches the trained cross-encoder pairs of nearly equal words; seven minutes on a GPU."""
     schedule = _schedule(HARD_PAIRS_SCHEDULE, steps)
-    _teach_hard_pairs(teach_judge, out / CROSS_ENCODER_DIR.name, schedule, seed, threads)
+    _teach_hard_pairs(teach_judge, out / CROSS_ENCODER_DIR.name, schedule, seed, device, workers)
 
 
 @app.command()
-def nli_hard_pairs(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Teaches the trained NLI model pairs of nearly equal words; half an hour on one core."""
+def nli_hard_pairs(
+    out: Out, steps: Steps = None, seed: Seed = 0, device: Device = "cuda", workers: Workers = 7
+) -> None:
+    """Teaches the trained NLI model pairs of nearly equal words; seven minutes on a GPU."""
     schedule = _schedule(NLI_HARD_PAIRS_SCHEDULE, steps)
-    _teach_hard_pairs(teach_nli, out / NLI_DIR.name, schedule, seed, threads)
+    _teach_hard_pairs(teach_nli, out / NLI_DIR.name, schedule, seed, device, workers)
 
 
 def _teach_hard_pairs(
@@ -167,16 +173,24 @@ def _teach_hard_pairs(
     directory: Path,
     schedule: Schedule,
     seed: int,
-    threads: int,
+    device: str,
+    workers: int,
 ) -> None:
-    torch.set_num_threads(threads)
+    # The workers of a loader are forks, which the tokenizer's own threads would end.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_float32_matmul_precision("high")
     model, loaded = load_cross_encoder(directory)
     checkpoint = directory.with_name(f"{directory.name}_hard_pairs.checkpoint.pt")
-    losses, seconds = teach(model, loaded, schedule, seed=seed, checkpoint=checkpoint)
+    model.to(device)  # type: ignore[arg-type]
+    losses, seconds = teach(
+        model, loaded, schedule, seed=seed, checkpoint=checkpoint, workers=workers
+    )
+    model.to("cpu")  # type: ignore[arg-type]
     before = json.loads((directory / CARD).read_text(encoding="utf-8"))
     _ship(model, loaded, directory, losses, seconds, seed)
     earlier = {name: before[name] for name in (*_HOW_TRAINED, "on_answers") if name in before}
-    write_card(directory, {"before_hard_pairs": earlier})
+    trained_on = torch.cuda.get_device_name() if device == "cuda" else device
+    write_card(directory, {"device": trained_on, "before_hard_pairs": earlier})
     checkpoint.unlink(missing_ok=True)
 
 

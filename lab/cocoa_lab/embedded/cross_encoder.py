@@ -2,9 +2,8 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.utils.data import DataLoader, Dataset
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from cocoa_lab.embedded.pairs import Pair, make_pairs, sources
@@ -30,6 +30,7 @@ class _TwoTexts(Protocol):
 
 
 Texts = tuple[str, str]
+Encoded = dict[str, NDArray[np.int64]]
 TwoTexts = TypeVar("TwoTexts", bound=_TwoTexts)
 
 # Weight of (s(a, b) - s(b, a))² beside the cross-entropy.
@@ -94,12 +95,8 @@ def both_orders(pairs: Sequence[_TwoTexts]) -> tuple[list[Texts], list[Texts]]:
     return in_order, [(second, first) for first, second in in_order]
 
 
-def pair_logits(
-    model: BertForSequenceClassification,
-    tokenizer: PreTrainedTokenizerFast,
-    texts: Sequence[Texts],
-) -> Tensor:
-    """Logits (B, K) of pairs of texts."""
+def encode(tokenizer: PreTrainedTokenizerFast, texts: Sequence[Texts]) -> Encoded:
+    """Pairs of texts as a model reads them: token ids, types and mask, (B, T) each."""
     firsts, seconds = map(list, zip(*texts, strict=True))
     encoded = tokenizer(
         firsts,
@@ -107,10 +104,25 @@ def pair_logits(
         padding=True,
         truncation=True,
         max_length=CONTEXT_TOKENS,
-        return_tensors="pt",
+        return_tensors="np",
     )
-    logits: Tensor = model(**encoded).logits
+    return dict(encoded)
+
+
+def encoded_logits(model: BertForSequenceClassification, encoded: Encoded) -> Tensor:
+    """Logits (B, K) of pairs of texts, on the model's device."""
+    inputs = {name: torch.from_numpy(ids).to(model.device) for name, ids in encoded.items()}
+    logits: Tensor = model(**inputs).logits
     return logits
+
+
+def pair_logits(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[Texts],
+) -> Tensor:
+    """Logits (B, K) of pairs of texts."""
+    return encoded_logits(model, encode(tokenizer, texts))
 
 
 @torch.inference_mode()
@@ -126,56 +138,130 @@ def in_batches(
     for start in range(0, len(order), 64):
         batch = order[start : start + 64]
         logits = pair_logits(model, tokenizer, [texts[i] for i in batch])
-        rows[batch] = activation(logits).numpy()
+        rows[batch] = activation(logits).cpu().numpy()
     return rows
 
 
-def pair_loss(
-    model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]
-) -> Tensor:
-    """Summed binary cross-entropy of both orders, plus the penalty for scoring them differently."""
-    in_order, swapped = both_orders(pairs)
-    logits = pair_logits(model, tokenizer, in_order + swapped)[:, 0]  # (2B,)
-    labels = torch.tensor([float(pair.same) for pair in pairs]).repeat(2)
-    cross_entropy = binary_cross_entropy_with_logits(logits, labels, reduction="sum") / 2
-    there, back = logits.sigmoid().chunk(2)
-    return cross_entropy + SYMMETRY_WEIGHT * (there - back).square().sum()
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Pairs of like length, as a model reads them in training.
+
+    encoded: (B, T), or where they are read `in_both_orders` (2B, T), the swapped ones last.
+    labels: (B,).
+    """
+
+    encoded: Encoded
+    labels: NDArray[Any]
+    in_both_orders: bool
 
 
-def of_like_length(pairs: Sequence[TwoTexts]) -> Iterator[Sequence[TwoTexts]]:
+def groups_of(
+    tokenizer: PreTrainedTokenizerFast,
+    pairs: Iterable[TwoTexts],
+    label_of: Callable[[TwoTexts], float],
+    *,
+    in_both_orders: bool = True,
+    spread: float = 1.35,
+) -> list[Group]:
+    """Groups of pairs whose lengths differ by a factor of `spread` at most, and 8 characters."""
+    groups: list[Group] = []
+    for part in of_like_length(sorted(pairs, key=_length), spread):
+        texts, swapped = both_orders(part)
+        if in_both_orders:
+            texts = texts + swapped
+        labels = np.array([label_of(pair) for pair in part])
+        groups.append(Group(encode(tokenizer, texts), labels, in_both_orders))
+    return groups
+
+
+def _length(pair: _TwoTexts) -> int:
+    return len(pair.first) + len(pair.second)
+
+
+def of_like_length(pairs: Sequence[TwoTexts], spread: float) -> Iterator[Sequence[TwoTexts]]:
     """Groups of pairs of like length; `pairs` is sorted by length.
 
-    A group ends before a pair that is over a third, and 8 characters, longer than its shortest.
+    A group ends before a pair longer than `spread` times its shortest and 8 characters.
     """
-    lengths = [len(pair.first) + len(pair.second) for pair in pairs]
     start = 0
     for end in range(1, len(pairs) + 1):
-        is_too_long = end < len(pairs) and lengths[end] > 1.35 * lengths[start] + 8
-        if is_too_long or end == len(pairs):
+        is_last = end == len(pairs)
+        if is_last or _length(pairs[end]) > spread * _length(pairs[start]) + 8:
             yield pairs[start:end]
             start = end
 
 
+def judge_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Summed binary cross-entropy of both orders, plus the penalty for scoring them differently.
+
+    logits: (2B, 1), the swapped pairs last. labels: (B,), 1 where a pair means the same.
+    """
+    both = labels.float().repeat(2)
+    cross_entropy = binary_cross_entropy_with_logits(logits[:, 0], both, reduction="sum") / 2
+    there, back = logits.sigmoid().chunk(2)
+    return cross_entropy + SYMMETRY_WEIGHT * (there - back).square().sum()
+
+
+class _Steps(Dataset[list[Group]]):
+    """The groups of every step; a process beside the training's may make them."""
+
+    def __init__(self, groups_of_step: Callable[[int], list[Group]]) -> None:
+        self._groups_of_step = groups_of_step
+
+    def __getitem__(self, step: int) -> list[Group]:
+        return self._groups_of_step(step)
+
+
 def train_on_pairs(
     model: BertForSequenceClassification,
-    pairs_of: Callable[[int], list[TwoTexts]],
-    loss_of: Callable[[Sequence[TwoTexts]], Tensor],
+    groups_of_step: Callable[[int], list[Group]],
+    loss_of: Callable[[Tensor, Group], Tensor],
     schedule: Schedule,
-    checkpoint: Path | None,
+    checkpoint: Path | None = None,
+    *,
+    workers: int = 0,
 ) -> tuple[list[float], float]:
-    """The loss of every step (nats per pair), and the seconds that they took.
+    """Trains in place, on the model's device.
 
-    pairs_of: the pairs of a step. loss_of: summed loss of some of them.
+    loss_of: summed loss of a group, by its logits.
+    workers: processes that make the groups; 0 makes them between the steps.
+
+    Returns the loss of every step (nats per pair), and the seconds that they took.
     """
+    steps: Iterator[list[Group]] | None = None
 
     def losses_of(step: int) -> Iterator[Tensor]:
-        pairs = sorted(pairs_of(step), key=lambda pair: len(pair.first) + len(pair.second))
-        for part in of_like_length(pairs):
-            yield loss_of(part) / len(pairs)
+        nonlocal steps
+        if steps is None:
+            rest = range(step, schedule.steps)
+            loader = DataLoader(
+                _Steps(groups_of_step),
+                batch_size=None,
+                sampler=rest,
+                num_workers=workers,
+                collate_fn=_as_they_are,
+            )
+            steps = iter(loader)
+        groups = next(steps)
+        num_pairs = sum(len(group.labels) for group in groups)
+        for group in groups:
+            yield loss_of(encoded_logits(model, group.encoded), group) / num_pairs
 
     started = time.monotonic()
     losses = train(model, losses_of, schedule, checkpoint)
     return losses, time.monotonic() - started
+
+
+def _as_they_are(groups: list[Group]) -> list[Group]:
+    return groups
+
+
+def judge_loss_of(logits: Tensor, group: Group) -> Tensor:
+    return judge_loss(logits, torch.from_numpy(group.labels).to(logits.device))
+
+
+def is_same(pair: Pair) -> float:
+    return float(pair.same)
 
 
 def train_cross_encoder(
@@ -191,12 +277,12 @@ def train_cross_encoder(
     model = new_cross_encoder(tokenizer, shape or CrossEncoderShape(), seed)
     source = sources("train")
 
-    def pairs_of(step: int) -> list[Pair]:
+    def groups_of_step(step: int) -> list[Group]:
         # Seeded by the step, so that a resumed training sees the pairs of an uninterrupted one.
-        return make_pairs(source, batch_size, random.Random(f"{seed}:{step}"))  # noqa: S311, a corpus is no secret
+        pairs = make_pairs(source, batch_size, random.Random(f"{seed}:{step}"))  # noqa: S311, a corpus is no secret
+        return groups_of(tokenizer, pairs, is_same)
 
-    loss_of = partial(pair_loss, model, tokenizer)
-    return model, *train_on_pairs(model, pairs_of, loss_of, schedule, checkpoint)
+    return model, *train_on_pairs(model, groups_of_step, judge_loss_of, schedule, checkpoint)
 
 
 def scores(

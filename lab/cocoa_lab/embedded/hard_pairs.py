@@ -1,11 +1,12 @@
 """Pairs that share nearly all words and differ in meaning, and pairs of one meaning in other words.
 
-Six kinds, of which half of the pairs mean the same:
+Seven kinds, of which half of the pairs mean the same:
 
 - digits: a number, and the same digits in another order.
 - names: who did what to whom, and the two names exchanged.
 - word: a sentence, and the same with one content word changed.
 - voice: active and passive, and the passive with the names exchanged.
+- order: parts of a sentence change places and say the same, until one of them is another.
 - form: a person by surname and by whole name, and one of another first name; a place keeps its
   first word ("South Sudan" is not "Sudan").
 - unit: a quantity with its unit as a sign and as a word, and with another unit.
@@ -109,6 +110,37 @@ _SENTENCES = (
     "{name} lost the {noun} in {place}.",
     "The {noun} belongs to {name}.",
 )
+# Texts of one tuple mean the same.
+_ORDERS = (
+    ("The {role} of {place} is {name}.", "{name} is the {role} of {place}."),
+    ("The {role} of {place} is {town}.", "{town} is the {role} of {place}.", "{town}"),
+    ("In {year}, {name} was {verb}.", "{name} was {verb} in {year}."),
+    ("In {year} the {noun} was sold to {name}.", "The {noun} was sold to {name} in {year}."),
+    ("In {year} the {noun} was {adjective}.", "The {noun} was {adjective} in {year}."),
+    (
+        "It was founded in {place} in {year} by {name}.",
+        "It was founded by {name} in {year} in {place}.",
+        "In {year}, {name} founded it in {place}.",
+    ),
+    ("{place} has {number} people.", "In {place} there are {number} people."),
+    ("At {number} degrees, the {noun} melts.", "The {noun} melts at {number} degrees."),
+    (
+        "The {event} is on {day}.",
+        "The {event} takes place on {day}.",
+        "On {day} there is the {event}.",
+        "It is on {day}.",
+        "{day}",
+    ),
+    ("{place} and {town}", "{town} and {place}", "They are {town} and {place}."),
+    ("The {noun} and the {thing} are {adjective}.", "The {thing} and the {noun} are {adjective}."),
+    ("The {noun} in {place} is {adjective}.", "In {place}, the {noun} is {adjective}."),
+)
+_ROLES = """
+    capital mayor president king queen founder owner director currency language symbol centre
+    river lake poet hero leader ruler
+"""
+_EVENTS = "meeting exam concert wedding match lecture party race fair election hearing"
+_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 _TAILS = ("", "", "", " in {place}", " in {year}", " for years")
 _LEAD_INS = ("Yes, {}", "In fact, {}", "As far as I know, {}", "I think that {}", "The answer: {}")
 _TRIES = 100
@@ -118,7 +150,7 @@ _TRIES = 100
 class HardSource:
     """What the pairs of one part of the split are made from; no name or word is in both parts.
 
-    Units and the frames of the sentences are too few to split: both parts use all of them.
+    Units, days, events and the frames of the sentences are too few to split: both parts use all.
     """
 
     part: Part
@@ -233,25 +265,47 @@ def _voice(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
 
 
 def _word(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
-    frame, same = rng.choice(_SENTENCES), rng.random() < 0.5
-    pools = {
+    frame = rng.choice(_SENTENCES)
+    first, second, same = _filled(frame, frame, source, rng)
+    return first, _led_in(second, rng), same
+
+
+def _order(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
+    return _filled(*rng.sample(rng.choice(_ORDERS), 2), source, rng)
+
+
+def _filled(
+    frame: str, other_frame: str, source: HardSource, rng: random.Random
+) -> tuple[str, str, bool]:
+    """Both frames with the same words, or with another one in a place that both have."""
+    same = rng.random() < 0.5
+    pools: dict[str, Sequence[str]] = {
         "noun": source.nouns,
+        "thing": source.nouns,
         "adjective": source.adjectives,
         "place": source.places,
+        "town": source.places,
         "name": source.surnames,
+        "verb": source.verbs,
+        "role": _ROLES.split(),
+        "event": _EVENTS.split(),
+        "day": _DAYS.split(),
+        "year": [str(year) for year in range(1500, 2030)],
+        "number": _number(source, rng),
     }
     told = {slot: _two(lambda pool=pool: rng.choice(pool)) for slot, pool in pools.items()}  # type: ignore[misc]
     first = {slot: words[0] for slot, words in told.items()}
     second = dict(first)
     if not same:
-        changed = rng.choice([slot for slot in pools if f"{{{slot}}}" in frame])
+        slots = [slot for slot in pools if f"{{{slot}}}" in frame and f"{{{slot}}}" in other_frame]
+        changed = rng.choice(slots)
         second[changed] = told[changed][1]
-    return frame.format(**first), _led_in(frame.format(**second), rng), same
+    return frame.format(**first), other_frame.format(**second), same
 
 
 def _form(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
     if rng.random() < 0.2:
-        return *_shortened_place(source, rng), False
+        return _shortened_place(source, rng)
     first_names = _two(lambda: _invented(source.first_names, source, rng))
     surname, other = _two(lambda: _invented(source.surnames, source, rng))
     frames, same = rng.choice(_PERSON_FRAMES), rng.random() < 0.625
@@ -267,11 +321,14 @@ def _form(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
     return rng.choice(frames).format(whole), rng.choice(frames).format(second), same
 
 
-def _shortened_place(source: HardSource, rng: random.Random) -> tuple[str, str]:
-    """A place of two words, and what its second word alone would be."""
-    place = rng.choice([place for place in source.places if place.count(" ") == 1])
+def _shortened_place(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
+    """A place of two words and its second word alone: another place, but without an article."""
+    of_two_words = [place for place in source.places if place.count(" ") == 1]
+    same = rng.random() < 0.3
+    place = rng.choice([place for place in of_two_words if place.startswith("The ") == same])
     frames = rng.choice(_PLACE_FRAMES), rng.choice(_PLACE_FRAMES)
-    return frames[0].format(place), frames[1].format(place.split()[1])
+    whole = place.replace("The ", "the ")
+    return frames[0].format(whole), frames[1].format(place.split()[1]), same
 
 
 def _unit(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
@@ -298,6 +355,7 @@ KINDS: dict[str, Callable[[HardSource, random.Random], tuple[str, str, bool]]] =
     "names": _names,
     "word": _word,
     "voice": _voice,
+    "order": _order,
     "form": _form,
     "unit": _unit,
 }

@@ -13,9 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
-from cocoa_lab.embedded.cross_encoder import both_orders, in_batches, pair_logits, train_on_pairs
-from cocoa_lab.embedded.hard_pairs import KINDS
-from cocoa_lab.embedded.nli_pairs import FAMILY_SHARES, LABELS, NliPair, make_nli_pairs, nli_sources
+from cocoa_lab.embedded.cross_encoder import Group, groups_of, in_batches, train_on_pairs
+from cocoa_lab.embedded.nli_pairs import LABELS, NliPair, make_nli_pairs, nli_sources
 from cocoa_lab.embedded.training import Schedule
 from cocoa_lab.embedded.world.building import world_of
 from cocoa_lab.embedded.world.pairs import make_pairs, pool_of
@@ -40,18 +39,22 @@ def new_nli(judge: BertForSequenceClassification, seed: int) -> BertForSequenceC
     return model
 
 
-def nli_loss(
-    model: BertForSequenceClassification,
-    tokenizer: PreTrainedTokenizerFast,
-    pairs: Sequence[NliPair],
-) -> Tensor:
-    """Summed cross-entropy of both orders, plus the penalty for judging them differently."""
-    in_order, swapped = both_orders(pairs)
-    logits = pair_logits(model, tokenizer, in_order + swapped)  # (2B, 3)
-    labels = torch.tensor([LABELS.index(pair.label) for pair in pairs]).repeat(2)
+def nli_loss(logits: Tensor, group: Group) -> Tensor:
+    """Summed cross-entropy; of both orders with the penalty for judging them differently.
+
+    logits: (2B, 3), the swapped pairs last; (B, 3) of a text and a sentence, only in that order.
+    """
+    labels = torch.from_numpy(group.labels).to(logits.device)
+    if not group.in_both_orders:
+        return cross_entropy(logits, labels, reduction="sum")
     there, back = logits.softmax(-1).chunk(2)
-    loss = cross_entropy(logits, labels, reduction="sum") / 2
+    loss = cross_entropy(logits, labels.repeat(2), reduction="sum") / 2
     return loss + SYMMETRY_WEIGHT * (there - back).square().sum()
+
+
+def label_of(pair: NliPair) -> int:
+    """The index of the pair's label."""
+    return LABELS.index(pair.label)
 
 
 def train_nli(
@@ -67,31 +70,12 @@ def train_nli(
     model = new_nli(judge, seed)
     source = nli_sources("train")
 
-    def pairs_of(step: int) -> list[NliPair]:
+    def groups_of_step(step: int) -> list[Group]:
         # Seeded by the step, so that a resumed training sees the pairs of an uninterrupted one.
-        return make_nli_pairs(source, batch_size, random.Random(f"nli:{seed}:{step}"))  # noqa: S311, a corpus is no secret
+        pairs = make_nli_pairs(source, batch_size, random.Random(f"nli:{seed}:{step}"))  # noqa: S311, a corpus is no secret
+        return groups_of(tokenizer, pairs, label_of)
 
-    loss_of = partial(nli_loss, model, tokenizer)
-    return model, *train_on_pairs(model, pairs_of, loss_of, schedule, checkpoint)
-
-
-def mixed_loss(
-    model: BertForSequenceClassification,
-    tokenizer: PreTrainedTokenizerFast,
-    pairs: Sequence[NliPair],
-) -> Tensor:
-    """`nli_loss` of the answers among the pairs; of a text and a sentence only in that order."""
-    of_answers = FAMILY_SHARES.keys() | KINDS.keys()
-    answers = [pair for pair in pairs if pair.family in of_answers]
-    texts = [pair for pair in pairs if pair.family not in of_answers]
-    loss = torch.zeros(())
-    if answers:
-        loss = loss + nli_loss(model, tokenizer, answers)
-    if texts:
-        logits = pair_logits(model, tokenizer, [(pair.first, pair.second) for pair in texts])
-        labels = torch.tensor([LABELS.index(pair.label) for pair in texts])
-        loss = loss + cross_entropy(logits, labels, reduction="sum")
-    return loss
+    return model, *train_on_pairs(model, groups_of_step, nli_loss, schedule, checkpoint)
 
 
 def teach_texts(
@@ -113,13 +97,14 @@ def teach_texts(
     source = nli_sources("train")
     pool = pool_of([world_of(number) for number in range(NUM_WORLDS)], "train")
 
-    def pairs_of(step: int) -> list[NliPair]:
+    def groups_of_step(step: int) -> list[Group]:
         rng = random.Random(f"texts:{seed}:{step}")  # noqa: S311, a corpus is no secret
         answers = make_nli_pairs(source, num_answers, rng)
-        return answers + make_pairs(pool, num_texts, f"{seed}:{step}")
+        texts = make_pairs(pool, num_texts, f"{seed}:{step}")
+        groups = groups_of(tokenizer, answers, label_of)
+        return groups + groups_of(tokenizer, texts, label_of, in_both_orders=False)
 
-    loss_of = partial(mixed_loss, model, tokenizer)
-    return train_on_pairs(model, pairs_of, loss_of, schedule, checkpoint)
+    return train_on_pairs(model, groups_of_step, nli_loss, schedule, checkpoint)
 
 
 def probabilities(

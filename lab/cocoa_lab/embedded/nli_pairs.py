@@ -13,7 +13,7 @@ The label is the same in both orders, because the estimators ask whether two ans
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
@@ -247,9 +247,14 @@ MAKERS: dict[str, Callable[[Sources, random.Random], tuple[str, str, Label]]] = 
 }
 
 
-def make_nli_pairs(source: Sources, count: int, rng: random.Random) -> list[NliPair]:
+def make_nli_pairs(
+    source: Sources,
+    count: int,
+    rng: random.Random,
+    shares: Mapping[str, float] = FAMILY_SHARES,
+) -> list[NliPair]:
     """`count` pairs with the families in their shares, either text first."""
-    families = rng.choices(list(FAMILY_SHARES), weights=list(FAMILY_SHARES.values()), k=count)
+    families = rng.choices(list(shares), weights=list(shares.values()), k=count)
     pairs = []
     for family in families:
         first, second, label = MAKERS[family](source, rng)

@@ -114,11 +114,11 @@ def _step(
     model: nn.Module, optimizers: list[torch.optim.Optimizer], losses: Iterable[Tensor]
 ) -> float:
     model.zero_grad(set_to_none=True)
-    total = 0.0
+    total = torch.zeros(())
     for loss in losses:
         loss.backward()  # type: ignore[no-untyped-call]
-        total += float(loss.detach())
+        total = total + loss.detach()  # read at the end: a GPU goes on meanwhile
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimizer in optimizers:
         optimizer.step()
-    return total
+    return float(total)

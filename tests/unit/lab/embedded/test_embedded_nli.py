@@ -17,9 +17,15 @@ from transformers import (
 from transformers.utils import logging
 
 from cocoa_lab.embedded.answers import Answered
-from cocoa_lab.embedded.cross_encoder import CrossEncoderShape, new_cross_encoder, pair_logits
+from cocoa_lab.embedded.cross_encoder import (
+    CrossEncoderShape,
+    encoded_logits,
+    groups_of,
+    new_cross_encoder,
+    pair_logits,
+)
 from cocoa_lab.embedded.nli import (
-    mixed_loss,
+    label_of,
     new_nli,
     nli_loss,
     probabilities,
@@ -146,22 +152,25 @@ def test_a_new_model_has_the_encoder_of_the_cross_encoder_and_a_head_of_three_la
     assert tiny.config.num_labels == 1
 
 
+def loss_of(model, tokenizer, pairs, **options):
+    [group] = groups_of(tokenizer, pairs, label_of, **options)
+    return nli_loss(encoded_logits(model, group.encoded), group)
+
+
 def test_the_loss_does_not_depend_on_which_text_stands_first(tiny, tokenizer):
     model = new_nli(tiny, seed=1)
-    there = nli_loss(model, tokenizer, [NliPair("Paris", "It is Rome.", "contradiction", "facts")])
-    back = nli_loss(model, tokenizer, [NliPair("It is Rome.", "Paris", "contradiction", "facts")])
+    there = loss_of(model, tokenizer, [NliPair("Paris", "It is Rome.", "contradiction", "facts")])
+    back = loss_of(model, tokenizer, [NliPair("It is Rome.", "Paris", "contradiction", "facts")])
     torch.testing.assert_close(there, back)
 
 
-def test_only_answers_are_learnt_in_both_orders(tiny, tokenizer):
+def test_a_text_and_a_sentence_are_learnt_in_that_order_alone(tiny, tokenizer):
     model = new_nli(tiny, seed=1)
-    answer = NliPair("Paris", "It is Rome.", "contradiction", "facts")
     text = NliPair("Lima is in Peru. It has about 9 people.", "It is in Peru.", "entailment", "x")
     alone = cross_entropy(
         pair_logits(model, tokenizer, [(text.first, text.second)]), torch.tensor([0])
     )
-    mixed = mixed_loss(model, tokenizer, [text, answer])
-    torch.testing.assert_close(mixed, alone + nli_loss(model, tokenizer, [answer]))
+    torch.testing.assert_close(loss_of(model, tokenizer, [text], in_both_orders=False), alone)
 
 
 def test_texts_are_learnt_on_from_the_trained_model(tiny, tokenizer):
