@@ -94,6 +94,7 @@ class Traits:
         tool_form: how chats tell calls: not at all, "joined" to the log-probs of their tokens, or
             "apart" without any.
         statuses: of the next replies to a POST; 0 is a reply as it should be.
+        tokenizing_status: of every reply of `/tokenize`, where it is an error.
         tokenizes_otherwise: whether `/tokenize` answers in another form.
         tells_end: whether a whole text has a `finish_reason`.
         draws: where samples without a heeded seed come from, the same in each run of a test.
@@ -144,6 +145,7 @@ class Traits:
     streams_logprobs_of_tools: bool = True
     tool_form: str = ""
     statuses: list = field(default_factory=list)
+    tokenizing_status: int = 0
     tokenizes_otherwise: bool = False
     tells_end: bool = True
     num_refused: int = 0
@@ -612,6 +614,8 @@ def openai_app(traits):
         body = await request.json()
         if not traits.tokenizes:
             return _error(404, "Not Found")
+        if traits.tokenizing_status:
+            return _error(traits.tokenizing_status, "-")
         if traits.tokenizes_otherwise:
             return JSONResponse({"tokens": "none"})
         if "messages" in body:

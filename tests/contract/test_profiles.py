@@ -104,6 +104,13 @@ async def test_what_fails_for_a_moment_while_it_is_tried_out_is_no_refusal(
             assert generator.info == known
 
 
+async def test_a_call_that_fails_for_good_while_it_is_tried_out_is_a_refusal(kind, monkeypatch):
+    monkeypatch.setattr("workers.retries._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    async with over(kind, tokenizing_status=500) as (_, generator):
+        assert generator.info.max_context_tokens
+
+
 async def test_the_same_seed_draws_the_same_and_else_that_is_told(kind):
     async with over(kind) as (_, generator):
         first, again = [await generator.generate(CHAT) for _ in range(2)]

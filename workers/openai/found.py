@@ -14,9 +14,9 @@ from models.records import MAX_TOPS, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from models.units.reasoning import Tags
 from workers.openai.logprobs import Columns
-from workers.openai.profiles import GENERIC, Profile
+from workers.openai.profiles import Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
-from workers.refusals import Failed, Rejected
+from workers.refusals import Rejected
 
 # Of an ability that is not tried out before a request needs it.
 _NOT_KNOWN = "not known yet"
@@ -55,6 +55,7 @@ class OpenAIServer:
         fingerprint: None where the same weights answer now so, now otherwise.
         probes: by the statistic that each predicts, those that its plugin reads.
         revision: of its weights, as the deployment says; None where it leaves that to the server.
+        refusals: the errors by which it does not take a body.
         is_routed: it is a router, behind which replicas come and go, and which may hide some
             fields of their replies.
     """
@@ -77,6 +78,7 @@ class OpenAIServer:
     fingerprint: Fingerprint | None = None
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
     revision: str | None = None
+    refusals: tuple[type[Exception], ...] = (Rejected,)
     is_routed: bool = False
 
     def learn(self, **known: Any) -> None:
@@ -86,11 +88,6 @@ class OpenAIServer:
     def draws_at_most(self, num: int) -> None:
         """Remember that one call draws no more samples than these."""
         self.learn(max_samples=min(self.profile.max_samples or num, num))
-
-    @property
-    def refusals(self) -> tuple[type[Exception], ...]:
-        """Errors that may mean that it does not take a body: a failure does at an unknown kind."""
-        return (Rejected, Failed) if self.kind == GENERIC else (Rejected,)
 
     @property
     def reads_given(self) -> bool:

@@ -5,6 +5,7 @@ these. Log-probs under a schema are tried out later (`workers.openai.grammars`).
 """
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +27,7 @@ from workers.openai.replies import Choice, count, to_sequence
 from workers.openai.requests import Prompt
 from workers.openai.streaming import behind_reasoning
 from workers.protocol import ProbeInfo
-from workers.refusals import Denied, Rejected, Unreadable
+from workers.refusals import Denied, Failed, Rejected, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,8 @@ HOUSE, _SUM = "Translate to German: the old house by the river.", "What is 12 + 
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
+# Trials that may fail before a failure is taken for a refusal; a server of no known kind has none.
+_PATIENCE = 3
 # Laws of draws: where log-probs are not changed by the first, those of samples are raw; where they
 # are not by the second, those of a greedy answer are.
 _CHANGED = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
@@ -64,6 +67,7 @@ class GeneratorTrial:
         self._model = "" if servers.model == EngineConfig().model else servers.model
         self._servers = servers
         self._probes = probes
+        self._num_failed: Counter[str] = Counter()  # trials, by server
         # As far as the settings and the host's name show it.
         self._kind = servers.server or profiles.by_host(next(iter(servers.urls)), self._model)
         self.profile = self._profile(self._kind or profiles.GENERIC)
@@ -81,8 +85,14 @@ class GeneratorTrial:
         kind, look = await self._look(client, said)
         can = self._server(kind, {"context": self._servers.context, **said}, look)
         calls = ModelCalls(client, can)
+        if kind == profiles.GENERIC or self._num_failed[client.url] >= _PATIENCE:
+            can.refusals = (Rejected, Failed)
         if not can.profile.is_hosted or can.profile.logprobs is not None:
-            await _try(calls, self._servers.end_token)
+            try:
+                await _try(calls, self._servers.end_token)
+            except Failed:
+                self._num_failed[client.url] += 1
+                raise
         self._bind(can)
         logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
         return can
@@ -193,7 +203,6 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
     ways = [(True, True)] * profile.tokenizes
     ways += [(False, True)] * profile.completes + [(False, False)]
     refusal: Exception | None = None
-    refusals: tuple[type[Exception], ...] = (*can.refusals, Denied, Unreadable)
     blind: tuple[Profile, Prompt, Choice] | None = None
     for tokenizes, completes in ways:
         # Log-probs that one endpoint refuses another may return.
@@ -202,7 +211,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
             if tokenizes:
                 can.special_prefix = await token_ids(calls, prompt="")
             prompt, greedy = await _greedy(calls)
-        except refusals as error:
+        except (*can.refusals, Denied, Unreadable) as error:
             if isinstance(error, Unreadable) and not tokenizes:  # else another path of this name
                 raise
             refusal = refusal or error

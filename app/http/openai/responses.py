@@ -6,14 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from app.http.responses import (
-    call_info,
-    parted,
-    scored,
-    timing_of,
-    usage_of,
-    why_held_back,
-)
+from app.http.responses import call_info, parted, scored, timing_of, usage_of, why_held_back
 from app.scoring.result import Result
 from models import records
 from models.records import FinishReason, Token, bytes_spelt
