@@ -159,6 +159,10 @@ INVALID = {
         {"answer": "b", "answer_token_logprobs": [-0.1, -1e39]},
         "answer_token_logprobs.1",
     ),
+    "a log-prob that is not known": (
+        {"answer": "b", "answer_token_logprobs": [-0.1, -9999.0]},
+        "answer_token_logprobs.1",
+    ),
     "no log-prob in the list": (
         {"answer": "b", "answer_token_logprobs": []},
         "answer_token_logprobs",

@@ -203,6 +203,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
     ways = [(True, True)] * profile.tokenizes
     ways += [(False, True)] * profile.completes + [(False, False)]
     refusal: Exception | None = None
+    refusals: tuple[type[Exception], ...] = (*can.refusals, Denied, Unreadable)
     blind: tuple[Profile, Prompt, Choice] | None = None
     for tokenizes, completes in ways:
         # Log-probs that one endpoint refuses another may return.
@@ -211,7 +212,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
             if tokenizes:
                 can.special_prefix = await token_ids(calls, prompt="")
             prompt, greedy = await _greedy(calls)
-        except (*can.refusals, Denied, Unreadable) as error:
+        except refusals as error:
             if isinstance(error, Unreadable) and not tokenizes:  # else another path of this name
                 raise
             refusal = refusal or error

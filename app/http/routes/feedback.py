@@ -12,11 +12,7 @@ router = APIRouter(tags=["feedback"])
 _BODY = TypeAdapter(FeedbackRequest)
 
 
-@router.post(
-    "/feedback",
-    response_model=FeedbackKept,
-    openapi_extra=takes("FeedbackRequest"),
-)
+@router.post("/feedback", response_model=FeedbackKept, openapi_extra=takes("FeedbackRequest"))
 async def feedback(request: Request) -> Response:
     """Label an answer that was served, or parts of it; answered when the label is durable."""
     body = await read_body(request, _BODY)

@@ -271,7 +271,8 @@ def _word(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
 
 
 def _order(source: HardSource, rng: random.Random) -> tuple[str, str, bool]:
-    return _filled(*rng.sample(rng.choice(_ORDERS), 2), source, rng)
+    frame, other_frame = rng.sample(rng.choice(_ORDERS), 2)
+    return _filled(frame, other_frame, source, rng)
 
 
 def _filled(
