@@ -25,6 +25,7 @@ from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
+from models.ranges import LOGPROBS
 from models.records import EFFORT
 from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
@@ -95,11 +96,17 @@ def _number_or_auto(value: Any) -> Any:
     return value
 
 
+def _known_logprob(value: float) -> float:
+    if value == -9999:  # as OpenAI and vLLM write it
+        raise PydanticCustomError("not_known", "-9999 stands for a log-prob that is not known")
+    return value
+
+
 EstimatorName = Annotated[
     str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
 ]
-# -9999 is how vLLM and OpenAI write one that is not known.
-Logprob = Annotated[float, Field(gt=-9999, le=0)]
+# The models' own range: sums of so many are finite.
+Logprob = Annotated[float, Field(ge=LOGPROBS[0], le=0), AfterValidator(_known_logprob)]
 TokenLogprobs = Annotated[list[Logprob], Field(min_length=1, max_length=8192, fail_fast=True)]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
 # JSON has one kind of number: 2.0 is an integer.
