@@ -17,11 +17,7 @@ OnUnitReject = Literal["keep", "remove", "abstain"]
 # The confidence below which an answer that does not pass is not worth a second look.
 ESCALATE_BELOW = 0.5
 # The kind of the parts that an ask wants.
-PARTS: Mapping[Units | None, Kind] = {
-    "fields": "field",
-    "sentences": "sentence",
-    "claims": "claim",
-}
+PARTS: Mapping[Units | None, Kind] = {"fields": "field", "sentences": "sentence", "claims": "claim"}
 
 
 @dataclass(frozen=True, slots=True)
