@@ -81,7 +81,7 @@ async def test_earlier_questions_are_kept_until_forgotten(browser, url):
         await visit.is_ready()
         await visit("#earlier summary").click()
         assert await visit.texts("#earlier-list button") == [KNOWN, MADE_UP]
-        await expect(visit("#earlier-list .note").first).to_have_text("Paris (96 % sure)")
+        await expect(visit("#earlier-list .note").first).to_have_text("Paris (97 % sure)")
         await visit("#earlier-list button").last.click()
         await expect(visit("#prompt")).to_have_value(MADE_UP)
         await expect(visit("#seed")).to_have_value("7")

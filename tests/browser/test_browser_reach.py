@@ -56,7 +56,7 @@ async def test_a_screen_reader_is_told_of_the_answer(browser, url):
         await visit.is_ready()
         await visit.ask(KNOWN, seed=7)
         told = visit("[role=status]#live")
-        await expect(told).to_have_text("Answer, full: Paris. Confidence 96 %. May pass.")
+        await expect(told).to_have_text("Answer, full: Paris. Confidence 97 %. May pass.")
 
 
 async def test_an_example_is_one_press_away(browser, url):

@@ -70,7 +70,7 @@ async def test_the_arrow_keys_choose_what_is_asked_for(browser, url):
         await slider.focus()
         await slider.press("ArrowLeft")
         told = await slider.get_attribute("aria-valuetext")
-        assert told.startswith("At most 5 % wrong: 40 % of answers")
+        assert told.startswith("At most 5 % wrong: 50 % of answers")
         await visit.page.click("#ask")
         await visit.is_over()
         assert sent[-1][1]["target_error"] == 0.05
