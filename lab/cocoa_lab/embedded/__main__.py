@@ -59,7 +59,7 @@ Out = Annotated[Path, typer.Option(help="Where the folders go, and checkpoints t
 Seed = Annotated[int, typer.Option()]
 Steps = Annotated[int | None, typer.Option(help="Training steps; default: as the shipped model.")]
 Threads = Annotated[int, typer.Option(help="Threads of torch.")]
-Device = Annotated[str, typer.Option(help="Where it trains; a day on a processor.")]
+Device = Annotated[str, typer.Option(help="Where it trains: more than a day on two cores.")]
 Workers = Annotated[int, typer.Option(help="Processes that make the pairs.")]
 
 
@@ -154,7 +154,7 @@ def nli_texts(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 
 def hard_pairs(
     out: Out, steps: Steps = None, seed: Seed = 0, device: Device = "cuda", workers: Workers = 7
 ) -> None:
-    """Teaches the trained cross-encoder pairs of nearly equal words; seven minutes on a GPU."""
+    """Teaches the trained cross-encoder pairs of nearly equal words; six minutes on an H200."""
     schedule = _schedule(HARD_PAIRS_SCHEDULE, steps)
     _teach_hard_pairs(teach_judge, out / CROSS_ENCODER_DIR.name, schedule, seed, device, workers)
 
@@ -163,7 +163,7 @@ def hard_pairs(
 def nli_hard_pairs(
     out: Out, steps: Steps = None, seed: Seed = 0, device: Device = "cuda", workers: Workers = 7
 ) -> None:
-    """Teaches the trained NLI model pairs of nearly equal words; seven minutes on a GPU."""
+    """Teaches the trained NLI model pairs of nearly equal words; six minutes on an H200."""
     schedule = _schedule(NLI_HARD_PAIRS_SCHEDULE, steps)
     _teach_hard_pairs(teach_nli, out / NLI_DIR.name, schedule, seed, device, workers)
 
@@ -176,7 +176,7 @@ def _teach_hard_pairs(
     device: str,
     workers: int,
 ) -> None:
-    # The workers of a loader are forks, which the tokenizer's own threads would end.
+    # The workers are forks, in which threads of the tokenizer do not run.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_float32_matmul_precision("high")
     model, loaded = load_cross_encoder(directory)

@@ -191,12 +191,12 @@ def of_like_length(pairs: Sequence[TwoTexts], spread: float) -> Iterator[Sequenc
             start = end
 
 
-def judge_loss(logits: Tensor, labels: Tensor) -> Tensor:
+def judge_loss(logits: Tensor, group: Group) -> Tensor:
     """Summed binary cross-entropy of both orders, plus the penalty for scoring them differently.
 
-    logits: (2B, 1), the swapped pairs last. labels: (B,), 1 where a pair means the same.
+    logits: (2B, 1), the swapped pairs last.
     """
-    both = labels.float().repeat(2)
+    both = torch.from_numpy(group.labels).to(logits).repeat(2)
     cross_entropy = binary_cross_entropy_with_logits(logits[:, 0], both, reduction="sum") / 2
     there, back = logits.sigmoid().chunk(2)
     return cross_entropy + SYMMETRY_WEIGHT * (there - back).square().sum()
@@ -256,10 +256,6 @@ def _as_they_are(groups: list[Group]) -> list[Group]:
     return groups
 
 
-def judge_loss_of(logits: Tensor, group: Group) -> Tensor:
-    return judge_loss(logits, torch.from_numpy(group.labels).to(logits.device))
-
-
 def is_same(pair: Pair) -> float:
     return float(pair.same)
 
@@ -282,7 +278,7 @@ def train_cross_encoder(
         pairs = make_pairs(source, batch_size, random.Random(f"{seed}:{step}"))  # noqa: S311, a corpus is no secret
         return groups_of(tokenizer, pairs, is_same)
 
-    return model, *train_on_pairs(model, groups_of_step, judge_loss_of, schedule, checkpoint)
+    return model, *train_on_pairs(model, groups_of_step, judge_loss, schedule, checkpoint)
 
 
 def scores(

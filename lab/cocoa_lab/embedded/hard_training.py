@@ -13,7 +13,7 @@ from cocoa_lab.embedded.cross_encoder import (
     Group,
     groups_of,
     is_same,
-    judge_loss_of,
+    judge_loss,
     train_on_pairs,
 )
 from cocoa_lab.embedded.hard_pairs import HardSource, hard_pairs, hard_source
@@ -60,9 +60,7 @@ def teach_judge(
         learnt += hard_pairs(hard, num_hard, rng)
         return groups_of(tokenizer, learnt, is_same, spread=_SPREAD)
 
-    return train_on_pairs(
-        model, groups_of_step, judge_loss_of, schedule, checkpoint, workers=workers
-    )
+    return train_on_pairs(model, groups_of_step, judge_loss, schedule, checkpoint, workers=workers)
 
 
 def teach_nli(
