@@ -93,6 +93,7 @@ class GeneratorTrial:
             except Failed:
                 self._num_failed[client.url] += 1
                 raise
+        del self._num_failed[client.url]
         self._bind(can)
         logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
         return can
