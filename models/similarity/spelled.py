@@ -27,7 +27,7 @@ _WHERE_ORDINALS = [
 ]
 _HOURS = "one two three four five six seven eight nine ten eleven twelve"
 _HOUR = {word: number for number, word in enumerate(_HOURS.split(), 1)}
-_NUMBER = rf"({'|'.join(_HOUR)}|\d{{1,2}})"
+_NUMBER = rf"(?P<hour>{'|'.join(_HOUR)}|\d{{1,2}})"
 _MINUTES = {"half": 30, "quarter": 15, "ten": 10, "twenty": 20, "five": 5, "twenty-five": 25}
 _TIMES = {"once": 1, "einmal": 1, "twice": 2, "zweimal": 2, "thrice": 3, "dreimal": 3}
 _EVERY = r"(?=\s+(?:a|an|per|every|each|daily|weekly|am|pro|im|täglich)\b)"
@@ -42,8 +42,9 @@ _LATEX = dict(zip(_NAMES.split(), _SIGNS.split(), strict=True))
 
 
 def _clock(match: re.Match[str]) -> str:
-    past, to, hour = (part and part.lower() for part in match.groups())
-    minutes = 60 * int(_HOUR.get(hour, hour)) + _MINUTES.get(past, 0) - _MINUTES.get(to, 0)
+    said = {name: part.lower() for name, part in match.groupdict().items()}
+    minutes = 60 * int(_HOUR.get(said["hour"], said["hour"]))
+    minutes += _MINUTES.get(said.get("past", ""), 0) - _MINUTES.get(said.get("to", ""), 0)
     return f"{minutes // 60 or 12}:{minutes % 60:02}"
 
 
@@ -72,9 +73,9 @@ _ROWS: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("h", r"\b([6-9]|[12]\d)h([0-5]\d)\b", r"\1:\2"),
     ("h", r"\b([1-5])h([0-5]\d)\b", r"\1 h \2 min"),
     ("t", r"(?<=\d)T(?=\d\d:\d\d)", " "),
-    ("past", rf"(?i)\b({'|'.join(_MINUTES)}) past ()?{_NUMBER}\b", _clock),
-    (" to ", rf"(?i)\b()?(half|quarter) to {_NUMBER}\b", _clock),
-    ("clock", rf"(?i)\b()?()?{_NUMBER} o['\u2019]clock\b", _clock),
+    ("past", rf"(?i)\b(?P<past>{'|'.join(_MINUTES)}) past {_NUMBER}\b", _clock),
+    (" to ", rf"(?i)\b(?P<to>half|quarter) to {_NUMBER}\b", _clock),
+    ("clock", rf"(?i)\b{_NUMBER} o['\u2019]clock\b", _clock),
     (" in the ", r"\b(\d{1,2}(?::[0-5]\d)?) in the morning\b", r"\1 am"),
     (" in the ", r"\b(\d{1,2}(?::[0-5]\d)?) in the (?:afternoon|evening)\b", r"\1 pm"),
     ("", r"(?:午前|上午|오전)\s?(\d{1,2})\s?[時时点點시]", r"\1 am"),
