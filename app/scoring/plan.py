@@ -59,11 +59,7 @@ _EXPLAINED = frozenset(
 )
 # The comparer of a part with its counterparts in the samples; "words" needs no model.
 Comparing = Literal["similarity", "nli", "words"]
-_COMPARED_BY: dict[Kind, Comparing] = {
-    "field": "similarity",
-    "sentence": "nli",
-    "claim": "nli",
-}
+_COMPARED_BY: dict[Kind, Comparing] = {"field": "similarity", "sentence": "nli", "claim": "nli"}
 # Statistics that a generator supplies in one reply; `p_true_logprob` needs one of its own.
 _GENERATED = supplied_by("answer", "samples", "probe")
 
