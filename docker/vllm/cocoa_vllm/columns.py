@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,9 +11,9 @@ FORMAT = 2
 # The key in `vllm_xargs`.
 ARGUMENT = "cocoa"
 Mode = Literal["entropy", "identity", "light"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 # Columns that any reply of the mode may have; fewer `logprobs` would cut some of them off.
 _LEAST_COLUMNS: Mapping[Mode, int] = {"entropy": 2, "identity": 6, "light": 4}
+MODES = tuple(_LEAST_COLUMNS)
 # Column j travels as the log-prob of token FIRST_ID + j, which no vocabulary has.
 FIRST_ID = 2_000_000_000
 # In place of a number that is not finite, which JSON cannot carry; vLLM raises all below to it.
@@ -117,13 +117,8 @@ def insert(logprobs_tensors: Any, rows: Tensor, values: Tensor) -> None:
     if ids.dim() != 2:  # a request for the whole vocabulary is in the batch
         return
     values = torch.nan_to_num(values, nan=MISSING, posinf=MISSING, neginf=MISSING)
-    num_kept = ids.shape[1] - 1
-    values = values[:, :num_kept]
-    count = values.shape[1]
-    numbers = torch.arange(FIRST_ID, FIRST_ID + count, dtype=ids.dtype, device=ids.device)
-    behind = slice(1, 1 + num_kept - count)
-    old_ids, old = ids.index_select(0, rows), logprobs.index_select(0, rows)
-    new_ids = numbers.expand(len(rows), count)
-    ids.index_copy_(0, rows, torch.cat([old_ids[:, :1], new_ids, old_ids[:, behind]], dim=1))
-    new = torch.cat([old[:, :1], values.to(old.dtype), old[:, behind]], dim=1)
-    logprobs.index_copy_(0, rows, new)
+    numbers = torch.arange(FIRST_ID, FIRST_ID + values.shape[1], device=ids.device)
+    for old, new in ((ids, numbers.expand_as(values)), (logprobs, values)):
+        kept = old.index_select(0, rows)
+        longer = torch.cat([kept[:, :1], new.to(old.dtype), kept[:, 1:]], dim=1)
+        old.index_copy_(0, rows, longer[:, : old.shape[1]])

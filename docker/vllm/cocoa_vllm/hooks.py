@@ -173,7 +173,6 @@ def make_reader(runner: Any) -> Reader:
     commit = getattr(model_config.hf_config, "_commit_hash", None)
     reader = Reader(
         Model(
-            name=model_config.model,
             revision=revision_of(model_config.model, commit),
             dimension=model_config.get_hidden_size(),
             num_layers=getattr(model_config.hf_text_config, "num_hidden_layers", 0),

@@ -25,9 +25,8 @@ class ProbeRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a probe has to fit: id and revision ("" unknown), hidden size d, number of blocks L."""
+    """What a probe has to fit: revision ("" unknown), hidden size d, number of blocks L."""
 
-    name: str
     revision: str
     dimension: int
     num_layers: int
@@ -58,8 +57,8 @@ class Sums:
     where it was. Nothing here waits for the device.
 
     Attributes:
-        kept: of each request its tokens so far, and the sums of their states (L, d), and of sp and
-            entropies (2,).
+        kept: of each request its tokens so far, and the sums (L * d + 2,) of their states, of sp
+            and of entropies.
 
     Args:
         num_layers: L.
@@ -68,9 +67,8 @@ class Sums:
     """
 
     def __init__(self, num_layers: int, dimension: int, device: torch.device) -> None:
-        self.kept: dict[str, tuple[int, Tensor, Tensor]] = {}
-        self._zeros = torch.zeros(num_layers, dimension, device=device), torch.zeros(2).to(device)
-        self._lost = self._zeros[0] + math.nan, self._zeros[1] + math.nan
+        self.kept: dict[str, tuple[int, Tensor]] = {}
+        self._zeros = torch.zeros(num_layers * dimension + 2, device=device)
 
     def forget(self, requests: Iterable[str]) -> None:
         """Free what ended requests held."""
@@ -94,27 +92,26 @@ class Sums:
             logprobs: (r,) of the token drawn.
             entropies: (r,) of what it was drawn from.
         """
-        before = [self._before(*one) for one in zip(requests, steps, strict=True)]
-        of_states, of_tokens = map(torch.stack, zip(*before, strict=True))
-        of_states = of_states + states
-        of_tokens = of_tokens + torch.stack([-logprobs, entropies], dim=1)
-        for i, (request, step) in enumerate(zip(requests, steps, strict=True)):
-            self.kept[request] = step + 1, of_states[i], of_tokens[i]
+        before = torch.stack(list(map(self._before, requests, steps)))
+        of_tokens = torch.stack([-logprobs, entropies], dim=1)
+        sums = before + torch.cat([states.flatten(1), of_tokens], dim=1)
+        for request, step, of_request in zip(requests, steps, sums, strict=True):
+            self.kept[request] = step + 1, of_request
         counts = [[step + 1.0 for step in steps], [max(step, 1.0) for step in steps]]
         length, count = sent(counts, states.device)
-        sp, entropy = of_tokens.unbind(dim=1)
-        return Answers(of_states / count[:, None, None], sp, entropy / length, length)
+        means = sums[:, :-2].reshape(states.shape) / count[:, None, None]
+        return Answers(means, sums[:, -2], sums[:, -1] / length, length)
 
-    def _before(self, request: str, step: int) -> tuple[Tensor, Tensor]:
+    def _before(self, request: str, step: int) -> Tensor:
         """The sums that a token is added to: no numbers from then on where it is not the next."""
         if not step:
             return self._zeros
-        num_tokens, of_states, of_tokens = self.kept.get(request, (0, *self._lost))
+        num_tokens, sums = self.kept.get(request, (0, self._zeros))
         if num_tokens != step:
-            return self._lost
+            return self._zeros + math.nan
         if step == 1:  # the prompt's last state counts for T = 1 only
-            of_states = self._zeros[0]
-        return of_states, of_tokens
+            return torch.cat([self._zeros[:-2], sums[-2:]])
+        return sums
 
 
 class DeviceProbe:

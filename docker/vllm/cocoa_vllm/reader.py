@@ -148,15 +148,9 @@ class Reader:
                 chosen = entropy[part]
                 told = torch.stack([torch.full_like(chosen, self.mark), chosen], dim=1)
             if mode == "light" and step.states is not None:
+                requests, steps = [row.request for row in rows], [row.step for row in rows]
                 drawn = logprobs_tensors.logprobs[:, 0].index_select(0, index)
-                readings = self._readings(rows, step.states, drawn, entropy[part])
-                told = torch.cat([told, *readings], dim=1)
+                answers = self.sums.add(requests, steps, step.states, drawn, entropy[part])
+                readings = [probe(answers, self.layers.index(probe.layer)) for probe in self.probes]
+                told = torch.cat([told, *readings], dim=1)  # value and percentile, of each probe
             columns.insert(logprobs_tensors, index, told)
-
-    def _readings(
-        self, rows: Sequence[Row], states: Tensor, logprobs: Tensor, entropy: Tensor
-    ) -> list[Tensor]:
-        """(r, 2): value and percentile, of each probe."""
-        requests, steps = [row.request for row in rows], [row.step for row in rows]
-        answers = self.sums.add(requests, steps, states, logprobs, entropy)
-        return [probe(answers, self.layers.index(probe.layer)) for probe in self.probes]

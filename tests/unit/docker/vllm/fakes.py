@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 def reader(*folders, obstacle=0, precision="float32", revision="1", device=CPU):
     """A reader of a model that `tests.tiny_probes` fit."""
-    return Reader(Model("fake", revision, D, 4), precision, folders, obstacle, device)
+    return Reader(Model(revision, D, 4), precision, folders, obstacle, device)
 
 
 def sampled(logits, num_logprobs=6):

@@ -19,7 +19,7 @@ from models.probes.probe import TrainedProbe
 from tests.tiny_probes import random_probe, saved
 
 CPU = torch.device("cpu")
-MODEL = Model("fake", "1", 8, 4)
+MODEL = Model("1", 8, 4)
 RNG = np.random.default_rng(1)
 
 
@@ -125,5 +125,5 @@ def test_a_folder_without_a_probe_is_refused(tmp_path):
 @pytest.mark.parametrize("revision", ["", "1"])
 def test_a_model_whose_revision_nobody_knows_takes_any_probe_that_fits(tmp_path, revision):
     folder = Path(saved(tmp_path))
-    model = Model("fake", revision, 8, 4)
+    model = Model(revision, 8, 4)
     assert DeviceProbe.open(folder, model, CPU).layer == 2
