@@ -42,7 +42,9 @@ class Rejected(Exception):
 
 
 class Denied(Refused):
-    """The key may not have this, or may nothing at all (403)."""
+    """The key may not have this, or may nothing at all."""
+
+    status, code, named = 403, "", frozenset[str]()
 
 
 class Failed(Exception):

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from workers.refusals import Rejected
+from workers.refusals import Denied, Rejected
 
 # The codes by which servers say that a prompt is too long; the second one is llama.cpp's.
 TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
@@ -37,8 +37,8 @@ _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONS = ("temperature", "top_p", "stop", "seed", "stream")
 _EXTRAS = ("top_k", "stream_options", *NEUTRAL)
 LOGPROBS = ("logprobs", "top_logprobs")
-# The number of likeliest tokens to request where more are refused; None for no log-probs at all.
-_FEWER: Mapping[int, int | None] = {20: 10, 10: 5, 5: 1, 1: 0, 0: None}
+# The numbers of likeliest tokens to request, the next one where one is refused.
+_NUM_TOPS = (20, 10, 5, 1, 0)
 _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
 
 
@@ -123,7 +123,7 @@ class Profile:
         new = {name for name in body if self.takes(name)} - self.taken
         return replace(self, taken=self.taken | new) if new else self
 
-    def refuses_here(self, refusal: Rejected, body: Mapping[str, Any]) -> bool:
+    def refuses_here(self, refusal: Rejected | Denied, body: Mapping[str, Any]) -> bool:
         """True where a server that returns log-probs refuses them here, as some do to streams.
 
         It has taken a body with them before.
@@ -132,7 +132,7 @@ class Profile:
             return False
         return refusal.status == 403 or not refusal.named.isdisjoint(LOGPROBS)
 
-    def taught(self, refusal: Rejected, body: Mapping[str, Any]) -> "Profile | None":
+    def taught(self, refusal: Rejected | Denied, body: Mapping[str, Any]) -> "Profile | None":
         """The profile after a refusal; None where the refusal teaches nothing.
 
         A refusal that names a parameter has it renamed, lowered or left out; one that names none
@@ -180,19 +180,18 @@ class Profile:
         return replace(self, logprobs=logprobs) if "logprobs" in self.spoken(body) else None
 
     def _fewer(self, body: Mapping[str, Any]) -> int | None:
-        """The next smaller number of likeliest tokens than a body requests."""
+        """The next smaller number of likeliest tokens than a body requests; None for none."""
         sent = self.spoken(body)
         num = sent.get("logprobs", 0)
         if num is True:
             num = sent.get("top_logprobs", 0)
-        return 20 if num > 20 else _FEWER.get(num)
+        return next((fewer for fewer in _NUM_TOPS if fewer < num), None)
 
 
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:
     """An API of chats that costs money; `refused` are parameters that it does not take."""
     names = {**dict.fromkeys(refused, ""), **known.pop("names", {})}
-    neutral = _OF_OPENAI - set(refused)
-    law = {"completes": False, "is_hosted": True, "neutral": neutral, "heeds_seed": False, **known}
+    law = {"completes": False, "is_hosted": True, "heeds_seed": False, **known}
     return Profile(hosts=hosts, names=names, **law)
 
 

@@ -9,7 +9,6 @@ from copy import copy
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
-import httpx
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
@@ -93,27 +92,22 @@ class ModelCalls(Calls):
         """The reply to the body as servers take it; raises the first refusal if none is taken."""
         known = at_first = self.can.profile
         first: Exception | None = None
-
-        async def taken(response: httpx.Response) -> Reply:
-            newest = known
-            if known is at_first:
-                newest = self.can.profile  # others may have learnt something meanwhile
-            self.can.profile = newest.after(body)
-            return await read(response)
-
         while True:
             spoken = known.spoken({"model": self.can.model_id, **body})
             try:
-                return await super()._posted(self._at(path), spoken, taken)
+                reply = await super()._posted(self._at(path), spoken, read)
             except (Rejected, Denied) as refusal:
                 first = first or refusal
-                rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
-                if known.refuses_here(rejected, body):
+                if known.refuses_here(refusal, body):
                     body = {name: one for name, one in body.items() if name not in LOGPROBS}
-                elif (taught := known.taught(rejected, body)) is not None:
+                elif (taught := known.taught(refusal, body)) is not None:
                     known = taught
                 else:
                     raise first from None
+                continue
+            newest = self.can.profile if known is at_first else known  # others may have learnt, too
+            self.can.profile = newest.after(body)
+            return reply
 
     def _at(self, path: str) -> str:
         if path.startswith("/v1/"):

@@ -37,3 +37,9 @@ def test_what_was_taken_once_is_refused_for_its_value():
     assert not known.taught(refused("temperature", "unsupported_value"), {"temperature": 0}).takes(
         "temperature"
     )
+
+
+@pytest.mark.parametrize(("num", "fewer"), [(20, 10), (7, 5), (5, 1), (0, None)])
+def test_fewer_likeliest_tokens_are_requested_where_so_many_are_refused(num, fewer):
+    taught = NEW.taught(refused("logprobs"), {"logprobs": True, "top_logprobs": num})
+    assert taught.logprobs == fewer
