@@ -17,13 +17,13 @@ from workers.calling import Listener, together
 from workers.client import Unreachable
 from workers.openai import logprobs, replies, requests
 from workers.openai.found import SCALED
-from workers.openai.grammars import check_followed, for_tokens, under_grammar
+from workers.openai.grammars import check_followed, check_heeded, for_tokens, under_grammar
 from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt
-from workers.openai.streaming import Teller, behind_reasoning, is_reasoned, merged
+from workers.openai.streaming import Teller, behind_reasoning, first_of_answer, merged
 from workers.refusals import Rejected
 
 # Tokens of a reasoning's tags, at most.
@@ -67,6 +67,7 @@ class OpenAIRequest:
         """
         began_at = time.monotonic()
         can, request = self._can, self._request
+        check_heeded(can, request)
         self._seed = secrets.randbelow(2**53)
         if request.sampling.seed is not None:
             self._seed = request.sampling.seed
@@ -113,18 +114,17 @@ class OpenAIRequest:
     def _explain(self, answer: records.Sequence, samples: list[records.Sequence]) -> None:
         """Add the warnings, and the reasons for what is missing."""
         law, takes = self._request.sampling, self._can.profile.takes
-        if samples:
-            for name, wanted in (("temperature", law.temperature), ("top_p", law.top_p)):
-                if wanted != 1.0 and not takes(name):
-                    self._warn("temperature_not_heeded")
-            if law.top_k and not takes("top_k"):
-                self._warn("top_k_not_heeded")
-            if law.seed is not None and self._can.heeds_seed is False:
-                self._warn("seed_not_heeded")
-        if self._readings and answer.num_tokens == 1:
-            self._warn("one_token_answer")
-        if any(reading.out_of_domain for reading in self._readings.values()):
-            self._warn("out_of_domain")
+        has_temperature = law.temperature == 1.0 or takes("temperature")
+        has_top_p = law.top_p == 1.0 or takes("top_p")
+        is_random = law.seed is not None and self._can.heeds_seed is False
+        warned = {
+            "temperature_not_heeded": samples and not (has_temperature and has_top_p),
+            "top_k_not_heeded": samples and law.top_k and not takes("top_k"),
+            "seed_not_heeded": samples and is_random,
+            "one_token_answer": self._readings and answer.num_tokens == 1,
+            "out_of_domain": any(one.out_of_domain for one in self._readings.values()),
+        }
+        self._warnings |= {code: None for code, holds in warned.items() if holds}
         if answer.reasoning is not None:  # probes are read over all that the server wrote
             self._absent |= dict.fromkeys(self._readings, _NOT_APART)
             self._readings = {}
@@ -269,18 +269,17 @@ class OpenAIRequest:
         is_short = choice.token_ids is not None and len(choice.token_ids) < self._most
         if choice.finish_reason == "length" and is_short:
             raise EngineError("the server ended a text before its time")
-        sequence = replies.to_sequence(choice, wanted)
         num_tops = request.num_tops_of(index)
+        sequence = replies.to_sequence(choice, wanted, num_tops)
         unsound = self._other_law(index) or choice.unsound
-        if num_tops and not (unsound or sequence.is_withheld):
-            tops = replies.likeliest(choice, num_tops)
-            if tops is None or len(tops) != sequence.num_tokens:
-                raise EngineError("the server told no likeliest tokens")
-            sequence = replace(sequence, token_tops=tops)
+        if sequence.is_withheld:
+            sequence = replace(sequence, token_tops=None)
+        elif num_tops and not unsound and len(sequence.token_tops or ()) != sequence.num_tokens:
+            raise EngineError("the server told no likeliest tokens")
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
         texts = replies.token_texts(choice)
-        needs = "token_texts" in wanted or is_reasoned(choice, opened=opened)
+        needs = "token_texts" in wanted or first_of_answer([choice.text], opened=opened) is not None
         if texts is None and needs:
             texts = await texts_of(self._calls, self._prompt, choice)
         sequence = behind_reasoning(sequence, choice, texts, opened=opened)

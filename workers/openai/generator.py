@@ -6,6 +6,7 @@ may have become another one: after it was away, after a new connection, and ever
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from models import errors
@@ -18,7 +19,7 @@ from workers.config import GeneratorConfig, api_keys, further_headers
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
-from workers.openai.grammars import check_heeded, find_out
+from workers.openai.grammars import find_out
 from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
@@ -86,7 +87,6 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         listener = Listener(on_token)
 
         async def exchange(calls: ModelCalls) -> Generation:
-            check_heeded(calls.can, request)
             return await OpenAIRequest(calls, request, listener).run()
 
         return await self._send(request, exchange, listener.has_heard_nothing)
@@ -94,10 +94,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        async def exchange(calls: ModelCalls) -> FirstTokenReply:
-            logprobs = await first_tokens(calls, request, groups)
-            return FirstTokenReply(tuple(logprobs), calls.can.identity)
-
+        exchange = partial(first_tokens, request=request, groups=groups)
         return await self._send(request, exchange, lambda: True)
 
     async def _send(

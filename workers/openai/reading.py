@@ -17,6 +17,7 @@ from workers.openai.logprobs import ENTROPY, UNCOVERED, are_of, column, unsound
 from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
 from workers.openai.replies import Choice, token_texts
 from workers.openai.requests import Prompt
+from workers.protocol import FirstTokenReply
 
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
 _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"
@@ -91,7 +92,7 @@ async def texts_of(calls: ModelCalls, prompt: Prompt, choice: Choice) -> tuple[s
 
 async def first_tokens(
     calls: ModelCalls, request: GenerationRequest, groups: Sequence[Sequence[str]]
-) -> list[float | None]:
+) -> FirstTokenReply:
     """Log of each group of spellings' summed probability as the next token.
 
     Where only the likeliest tokens are known, those beyond them count nothing; a group that has
@@ -114,7 +115,8 @@ async def first_tokens(
     if not choice.tops:
         raise Unreachable("it tells no log-probs of the next token")
     logprobs = {} if choice.unsound else choice.tops[0]
-    return [_sum(logprobs, group) for group in unshared(names)]
+    sums = [_sum(logprobs, group) for group in unshared(names)]
+    return FirstTokenReply(tuple(sums), can.identity)
 
 
 def _sum(logprobs: Mapping[str, float], names: Iterable[str]) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
 from operator import itemgetter
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AllowInfNan, Strict, TypeAdapter
@@ -62,27 +62,12 @@ class _Logprobs(TypedDict, total=False):
     content: list[_Token] | None
 
 
-class _Function(TypedDict):
-    name: str
-    arguments: NotRequired[str | dict[str, Any] | None]
-
-
-class _ToolCall(TypedDict):
-    function: _Function
-
-
-class _Part(TypedDict, total=False):
-    type: str
-    text: str
-    thinking: "str | list[_Part]"
-
-
 class _Message(TypedDict, total=False):
-    content: str | list[_Part] | None  # parts of Mistral's
+    content: str | list[dict[str, Any]] | None  # parts of Mistral's
     reasoning: str | None
     reasoning_content: str | None  # of older servers
     refusal: str | None
-    tool_calls: list[_ToolCall] | None
+    tool_calls: list[dict[str, Any]] | None
 
 
 class _Choice(TypedDict, total=False):
@@ -200,11 +185,17 @@ def count(usage: Any, *path: str) -> int:
     return usage if type(usage) is int and usage >= 0 else 0
 
 
-def to_sequence(choice: Choice, wanted: frozenset[str] = frozenset()) -> records.Sequence:
-    """The record of a choice, with the `wanted` fields that hold statistics of its tokens."""
-    logprobs = entropies = None
-    if "token_logprobs" in wanted and not choice.unsound:
-        logprobs = choice.logprobs
+def to_sequence(
+    choice: Choice, wanted: frozenset[str] = frozenset(), num_tops: int = 0
+) -> records.Sequence:
+    """The record of a choice, with the `wanted` fields that hold statistics of its tokens.
+
+    It has at most `num_tops` likeliest ones of each, where the server returns sound ones.
+    """
+    logprobs = entropies = tops = None
+    if not choice.unsound:
+        logprobs = choice.logprobs if "token_logprobs" in wanted else None
+        tops = _likeliest(choice, num_tops)
     if "token_entropies" in wanted and (values := column(choice.tops, ENTROPY)) is not None:
         entropies = np.maximum(values, 0.0)
     return records.Sequence(
@@ -215,6 +206,7 @@ def to_sequence(choice: Choice, wanted: frozenset[str] = frozenset()) -> records
         token_ids=choice.token_ids,
         token_logprobs=logprobs,
         token_entropies=entropies,
+        token_tops=tops,
         refusal=choice.refusal,
     )
 
@@ -232,12 +224,12 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
     return texts if "".join(texts).startswith(choice.text) else None
 
 
-def likeliest(choice: Choice, num: int) -> records.Tops | None:
-    """(T,) at most `num` of each token's likeliest ones; None where the server returns none.
+def _likeliest(choice: Choice, num: int) -> records.Tops | None:
+    """(T,) at most `num` of each token's likeliest ones; None for 0, or where there are none.
 
     Of several with one text the chosen one counts; those without a probability are left out.
     """
-    if choice.tops is None or choice.tokens is None or choice.logprobs is None:
+    if not num or choice.tops is None or choice.tokens is None or choice.logprobs is None:
         return None
     likeliest_of_each = []
     together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
@@ -262,7 +254,7 @@ def read_choices(
         raise Unreachable(f"it answers {len(rows)} choices in place of {num}")
     try:
         return [_choice(one, stop) for one in sorted(rows, key=lambda one: one.get("index") or 0)]
-    except (LookupError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         raise Unreachable("its answer makes no sense") from None
 
 

@@ -12,11 +12,11 @@ from typing import Any
 from models import records
 from models.engines.texts import behind, cut_at_stop, num_stable, remaining_tokens, tags_in
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
-from models.statistics import Source, fields_of
+from models.statistics import fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.replies import TOO_MANY, Choice, likeliest, read_choices, texts_in, to_sequence
+from workers.openai.replies import TOO_MANY, Choice, read_choices, texts_in, to_sequence
 
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
 _LONGEST_END = max(map(len, _ENDS))
@@ -35,7 +35,7 @@ def behind_reasoning(
         texts: (T,) of its tokens; None where they are not known.
         opened: the prompt ended in the tag that begins a reasoning.
     """
-    found, said = _parted(choice, opened=opened)
+    found, said = _parted([choice.text], opened=opened)
     num_tokens, first = choice.num_tokens, choice.num_tokens
     is_finished = bool(choice.text) or choice.finish_reason == "stop"
     thoughts, answer = choice.reasoning, choice.text
@@ -67,18 +67,12 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
     `opened` is as in `behind_reasoning`.
     """
-    found, _ = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
+    found, _ = _parted(texts, opened=opened)
     return found.num_tokens if found is not None and found.is_finished else None
 
 
-def is_reasoned(choice: Choice, *, opened: bool) -> bool:
-    """True where a reasoning ends in the text of a choice; the texts show which token ends it."""
-    found, _ = _parted(choice, opened=opened)
-    return found is not None and found.is_finished
-
-
-def _parted(choice: Choice, *, opened: bool) -> tuple[records.Reasoning | None, str]:
-    return part([choice.text], tags_in(choice.text, opened=opened), opened=opened)
+def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
+    return part(texts, tags_in("".join(texts), opened=opened), opened=opened)
 
 
 def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
@@ -90,11 +84,10 @@ def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
         Unreachable: it broke off, or makes no sense.
     """
     choices: dict[int, dict[str, Any]] = {}
-    rest: dict[str, Any] = {}
+    usage: Any = None
     try:
         for event in events:
-            if event.get("usage"):
-                rest["usage"] = event["usage"]
+            usage = event.get("usage") or usage
             for piece in event.get("choices") or ():
                 index = piece.get("index") or 0
                 _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
@@ -106,7 +99,7 @@ def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
     ends = [choice.get("finish_reason") for choice in choices.values()]
     if not (has_ended or (ends and all(ends))):
         raise Unreachable("its stream broke off")
-    return rest | {"choices": list(choices.values())}
+    return {"choices": list(choices.values()), "usage": usage}
 
 
 def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
@@ -183,8 +176,7 @@ class Teller:
         self._uncertain: deque[Token] = deque()
         self._num_left = (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
         self._num_tops = request.num_tops_of(request.streamed)
-        source: Source = "samples" if request.streamed else "answer"
-        self._wanted = fields_of(request.statistics, source)
+        self._wanted = fields_of(request.statistics, "samples" if request.streamed else "answer")
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Tell the tokens of an event.
@@ -210,9 +202,7 @@ class Teller:
         if choice.reasoning:
             self._is_apart = True
             self._listener.tell(Token("", reasoning=choice.reasoning))
-        sequence = to_sequence(choice, self._wanted)
-        if self._num_tops and not choice.unsound:
-            sequence = replace(sequence, token_tops=likeliest(choice, self._num_tops))
+        sequence = to_sequence(choice, self._wanted, self._num_tops)
         # What becomes certain with several tokens at once comes with the first of them.
         tokens = remaining_tokens(sequence, 0, 0)
         self._num_left -= len(tokens)
@@ -229,16 +219,14 @@ class Teller:
     def _look_for_answer(self) -> None:
         """Tell the held tokens once it is certain whether they are the answer's."""
         text = "".join(token.text for token in self._held)
-        tags = tags_in(text, opened=self._opened)
+        tags, first = tags_in(text, opened=self._opened), first_of_answer(self._texts, opened=True)
         found, answer = part([text], tags, opened=self._opened)
         if self._is_apart:
-            first = first_of_answer(self._texts, opened=True)
             if first is None and self._held and not self._texts:
                 first = 0  # of tokens without texts, such a chat has held the answer's alone
             if first is not None:
                 self._begin(first, text)
         elif found is not None and found.is_finished:
-            first = first_of_answer(self._texts, opened=True)
             self._is_silent = first is None and bool(self._stop)
             if not self._is_silent:
                 self._tell_thoughts(found.text)

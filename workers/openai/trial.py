@@ -15,7 +15,7 @@ from models.engines.protocol import EngineConfig
 from models.engines.texts import tags_in
 from models.errors import ChatTemplateError, ModelNotLoaded
 from models.records import GenerationRequest
-from workers.calls import listed_model
+from workers.calls import Calls, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import GeneratorConfig, variable
 from workers.openai import profiles
@@ -83,18 +83,16 @@ class GeneratorTrial:
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
         kind, look = await self._look(client, said)
-        can = self._server(kind, {"context": self._servers.context, **said}, look)
-        calls = ModelCalls(client, can)
+        can = self._server(kind, said, look)
         if kind == profiles.GENERIC or self._num_failed[client.url] >= _PATIENCE:
             can.refusals = (Rejected, Failed)
-        if not can.profile.is_hosted or can.profile.logprobs is not None:
-            try:
-                await _try(calls, self._servers.end_token)
-            except Failed:
-                self._num_failed[client.url] += 1
-                raise
+        calls = ModelCalls(client, can)
+        try:
+            await _try(calls, self._servers.end_token, self._probes)
+        except Failed:
+            self._num_failed[client.url] += 1
+            raise
         del self._num_failed[client.url]
-        self._bind(can)
         logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
         return can
 
@@ -118,9 +116,8 @@ class GeneratorTrial:
         is_any = kind == profiles.GENERIC and not self._kind
         for name in PROFILES if is_any else [kind]:
             path, field = PROFILES[name].look
-            calls = ModelCalls(client, OpenAIServer("", self._profile(name)))
             with suppress(Rejected, Unreachable, Refused):
-                reply = await calls.get(path) if path else {}
+                reply = await Calls(client).get(path) if path else {}
                 if isinstance(reply, Mapping) and field in reply:
                     return name, {**reply, "version": reply[field]}
         return kind, {}
@@ -128,7 +125,7 @@ class GeneratorTrial:
     def _server(self, kind: str, entry: Mapping[str, Any], look: Mapping[str, Any]) -> OpenAIServer:
         """The server by the entry of its model and its description, which differ with the kind."""
         counts = (
-            count(entry, "context"),  # of the settings
+            self._servers.context,
             count(look, "default_generation_settings", "n_ctx"),
             count(entry, "meta", "n_ctx"),
             *(count(entry, name) for name in _CONTEXTS),
@@ -151,22 +148,16 @@ class GeneratorTrial:
             can.draws_at_most(slots)
         return can
 
-    def _bind(self, can: OpenAIServer) -> None:
-        """Remember the known probes that the server's plugin reads.
 
-        Raises:
-            Refused: its weights have another revision than the deployment sets.
-        """
-        if (columns := can.columns) is None:
-            return
-        if can.revision and columns.revision and not can.revision.startswith(columns.revision):
-            raise Refused("its weights have another revision than the settings say")
-        can.probes = {name: self._probes[name] for name in columns.places(self._probes)}
+async def _try(calls: ModelCalls, end_token: str, known_probes: Mapping[str, ProbeInfo]) -> None:
+    """Try a server out, but a hosted one that returns no log-probs.
 
-
-async def _try(calls: ModelCalls, end_token: str) -> None:
-    """Try a server out."""
+    Raises:
+        Refused: its weights have another revision than the deployment sets.
+    """
     can = calls.can
+    if can.profile.is_hosted and can.profile.logprobs is None:
+        return
     prompt, greedy = await _endpoint(calls)
     if can.profile.logprobs is not None and not can.no_greedy:
         can.raw_samples = await _are_raw_under(_CHANGED, calls, prompt, greedy)
@@ -174,8 +165,11 @@ async def _try(calls: ModelCalls, end_token: str) -> None:
     if can.profile.is_hosted:  # answers of the same weights differ
         return
     await _begin(calls, greedy, end_token)
-    if can.profile.tokenizes:
-        can.columns = await columns_of(calls, prompt)
+    if columns := await columns_of(calls, prompt):
+        if can.revision and not can.revision.startswith(columns.revision):
+            raise Refused("its weights have another revision than the settings say")
+        can.columns = columns
+        can.probes = {name: known_probes[name] for name in columns.places(known_probes)}
     if can.no_greedy:
         return
     fingerprint = _fingerprint(greedy)

@@ -12,7 +12,6 @@ from models.engines.sampling import entropies
 from models.probes.card import STATISTIC, read_card
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import D, V, reader, sampled
-from workers.config import GeneratorConfig
 from workers.openai import logprobs, trial
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import PROFILES
@@ -72,9 +71,9 @@ def known(folders):
 
 async def bound(worker, folders):
     """The server of a worker as its trial finds it, of which a deployment knows the probes."""
-    worker.can.columns = await trial.columns_of(worker, Prompt(ids=(1,)))
-    servers = GeneratorConfig(url="http://a", api="openai").checked()
-    trial.GeneratorTrial(servers, known(folders))._bind(worker.can)
+    columns = worker.can.columns = await trial.columns_of(worker, Prompt(ids=(1,)))
+    probes = known(folders)
+    worker.can.probes = {name: probes[name] for name in columns.places(probes)}
     return worker.can
 
 
