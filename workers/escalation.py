@@ -64,7 +64,7 @@ class SecondModel:
             # Bounds the whole call: httpx bounds each read alone, which a slow server may all keep.
             async with asyncio.timeout(most_s):
                 reply = await calls.post(CHAT, body, most_bytes(body, 1))
-            [choice] = read_choices(reply, 1)
+            [choice] = read_choices([reply], 1)
         except (Rejected, Failed, Overloaded) as error:
             raise EscalationFailed(str(error)) from None
         except (*NO_ANSWER, httpx.InvalidURL, OSError) as error:

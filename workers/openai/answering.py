@@ -23,7 +23,7 @@ from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt
-from workers.openai.streaming import Teller, behind_reasoning, first_of_answer, merged
+from workers.openai.streaming import Teller, behind_reasoning, first_of_answer
 from workers.refusals import Rejected
 
 # Tokens of a reasoning's tags, at most.
@@ -250,12 +250,13 @@ class OpenAIRequest:
         if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
             teller = Teller(self._request, place, self._listener, opened=opened)
-            stream = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
-            reply = merged(stream[0], has_ended=stream[1])
+            streaming = self._calls.post_for_events(path, body, teller.hear, max_bytes)
+            events, has_ended = await streaming
         else:
-            reply = await self._calls.post(path, body, max_bytes)
-        choices = read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
-        usage = reply.get("usage") or {}
+            events, has_ended = [await self._calls.post(path, body, max_bytes)], True
+        stop = self._request.sampling.stop
+        choices = read_choices(events, num, stop, may_be_fewer=True, has_ended=has_ended)
+        usage = replies.last(events, "usage")
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
         return replies.counted(usage, choices, self._most)

@@ -67,7 +67,7 @@ class ModelCalls(Calls):
     ) -> list[Choice]:
         """`num` choices of a reply to a `completion` with `options` and `further` parameters."""
         body = {**completion(self.can, prompt, **options), **(further or {})}
-        return read_choices(await self.post(prompt.path, body), num)
+        return read_choices([await self.post(prompt.path, body)], num)
 
     async def try_complete(
         self, prompt: Prompt, further: Mapping[str, Any] | None = None, **options: Any

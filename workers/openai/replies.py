@@ -1,13 +1,14 @@
 """From a server's replies to choices. Pure; a reply that makes no sense is `Unreachable`.
 
-Completions and chat completions differ in where things are, and in nothing else.
+Completions and chat completions differ in where things are, and in nothing else. A whole reply is
+read as a stream of one event.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
+from itertools import chain, groupby, product, starmap
 from operator import itemgetter
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from models.units.tool_calls import read as calls_in
 from workers.calls import read
 from workers.client import Unreachable
 from workers.openai.logprobs import ENTROPY, MISSING, UNCOVERED, column, unsound, without_columns
+from workers.refusals import Unreadable
 
 TOO_MANY = "it answers more tokens than were asked for"
 # Other servers' words for ends that are known here, in small letters; "given" is a word of ours.
@@ -70,10 +72,13 @@ class _Message(TypedDict, total=False):
     tool_calls: list[dict[str, Any]] | None
 
 
-class _Choice(TypedDict, total=False):
+class _Piece(TypedDict, total=False):
+    """A choice, or what one event of a stream adds to it."""
+
     index: int | None
     text: str | None
     message: _Message | None
+    delta: _Message | None
     finish_reason: str | None
     stop_reason: Any
     logprobs: Any  # `_Logprobs`, or what makes no sense
@@ -82,11 +87,11 @@ class _Choice(TypedDict, total=False):
     prompt_logprobs: list[dict[str, _Token] | None] | None
 
 
-class _Reply(TypedDict):
-    choices: list[_Choice]
+class _Event(TypedDict, total=False):
+    choices: list[_Piece] | None
 
 
-_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(_Logprobs)
+_EVENT, _LOGPROBS = TypeAdapter(_Event), TypeAdapter(_Logprobs)
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.
 _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
 
@@ -242,39 +247,92 @@ def _likeliest(choice: Choice, num: int) -> records.Tops | None:
 
 
 def read_choices(
-    reply: Any, num: int, stop: tuple[str, ...] = (), *, may_be_fewer: bool = False
+    events: Sequence[Any],
+    num: int,
+    stop: tuple[str, ...] = (),
+    *,
+    may_be_fewer: bool = False,
+    has_ended: bool = True,
 ) -> list[Choice]:
-    """The choices of a reply in their order.
+    """The choices of all events of a stream, or of one whole reply, in their order.
+
+    Not all servers say that a stream `has_ended`: a text with its finish is whole.
 
     Raises:
-        Unreachable: there are not `num` of them, or at least one, or one makes no sense.
+        Unreachable: there are not `num` of them, or at least one; one broke off, or makes no sense.
     """
-    rows = read(_REPLY, reply, "its answer")["choices"]
+    pieces = sorted(chain.from_iterable(map(_pieces, events)), key=_index)
+    rows = [[piece] for piece in pieces]  # of a whole reply, whose choices may have no numbers
+    if len(events) > 1:
+        rows = [list(row) for _, row in groupby(pieces, key=_index)]
+    if not has_ended and not (rows and all(last(row, "finish_reason") for row in rows)):
+        raise Unreachable("its stream broke off")
+    if not any("choices" in event for event in events):
+        raise Unreadable("its answer cannot be understood")
     if len(rows) != num and not (may_be_fewer and 0 < len(rows) < num):
         raise Unreachable(f"it answers {len(rows)} choices in place of {num}")
+    return [_choice_of(row, stop) for row in rows]
+
+
+def told_by(event: Any, index: int) -> list[Choice]:
+    """What one event adds to a choice, but for calls, which are told when they are whole."""
+    told = []
+    for piece in _pieces(event):
+        if _index(piece) == index:
+            told.append(_choice_of([{**piece, "delta": {**_message(piece), "tool_calls": None}}]))
+    return told
+
+
+def _pieces(event: Any) -> list[_Piece]:
+    return read(_EVENT, event, "its answer").get("choices") or []
+
+
+def _index(piece: _Piece) -> int:
+    return piece.get("index") or 0
+
+
+def _choice_of(pieces: Sequence[_Piece], stop: tuple[str, ...] = ()) -> Choice:
+    """The choice that has these pieces; raises `Unreachable` where they make no sense."""
     try:
-        return [_choice(one, stop) for one in sorted(rows, key=lambda one: one.get("index") or 0)]
+        return _choice(pieces, stop)
     except (AttributeError, LookupError, TypeError, ValueError):
         raise Unreachable("its answer makes no sense") from None
 
 
-def _choice(reply: _Choice, stop: tuple[str, ...]) -> Choice:
-    message = reply.get("message") or {"content": reply["text"]}
+def _message(piece: _Piece) -> _Message:
+    """The message of a piece; some stream a whole one in place of a delta, some nothing."""
+    return piece.get("delta") or piece.get("message") or {"content": piece.get("text")}
+
+
+def last(events: Sequence[Mapping[str, Any]], name: str) -> Any:
+    """The last value of this name in events, or in pieces of a choice; None where there is none."""
+    values = [event[name] for event in events if event.get(name) is not None]
+    return values[-1] if values else None
+
+
+def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
+    if not any(piece.keys() & {"text", "message", "delta"} for piece in pieces):
+        raise ValueError("it has no text")
+    messages = list(map(_message, pieces))
+    text, reasoning = map("".join, zip(*map(texts_in, messages), strict=True))
+    ids = list(chain.from_iterable(piece.get("token_ids") or () for piece in pieces))
     # Ollama may say nothing of its end, and Gemini more than a word.
-    end = _WORD.match(reply.get("finish_reason") or "")
+    end = _WORD.match(last(pieces, "finish_reason") or "")
     finish_reason = _FINISHED.get(end[0].lower(), end[0]) if end else "unknown"
     if finish_reason.lower() in _BROKEN_OFF:
         raise Unreachable("it broke a text off")
     tokens = logprobs = tops = None
-    (text, reasoning), ids, why_unsound = texts_in(message), reply.get("token_ids"), ""
+    why_unsound = ""
     try:
-        tokens, logprobs, tops = _tokens(_LOGPROBS.validate_python(reply.get("logprobs") or {}))
+        tokens, logprobs, tops = _tokens([piece.get("logprobs") or {} for piece in pieces])
     except (LookupError, TypeError, ValueError):
         why_unsound = NO_SENSE
-    if calls := message.get("tool_calls"):
-        text, texts = _with_calls(text, calls, tokens or ())
+    if calls := [[call] for message in messages for call in message.get("tool_calls") or ()]:
+        if len(pieces) > 1:
+            calls = _joined(chain.from_iterable(calls))
+        text, texts = _with_calls(text, list(map(_named, calls)), tokens or ())
         tokens, why_unsound = texts, why_unsound if texts else _CALLS_APART
-    if ids is not None and logprobs is not None and len(logprobs) != len(ids):
+    if ids and logprobs is not None and len(logprobs) != len(ids):
         why_unsound = UNCOVERED
     # Some servers take no stop strings. Calls that came apart from text have none.
     if (cut := None if calls else cut_at_stop(text, stop)) is not None:
@@ -282,8 +340,12 @@ def _choice(reply: _Choice, stop: tuple[str, ...]) -> Choice:
         if tokens is not None and logprobs is not None:
             kept, before, _ = ended(list(tokens), SamplingParams(stop=stop))
             here = slice(len(kept))
-            tokens, logprobs, tops = tokens[here], logprobs[here], tops and tops[here]
-            ids = ids and ids[here]
+            tokens, logprobs, tops, ids = (
+                tokens[here],
+                logprobs[here],
+                tops and tops[here],
+                ids[here],
+            )
             if before.strip() != cut.strip():
                 why_unsound = UNCOVERED
     if why_unsound:
@@ -296,23 +358,28 @@ def _choice(reply: _Choice, stop: tuple[str, ...]) -> Choice:
         tokens,
         logprobs,
         tops,
-        tuple(ids or ()) or None,
-        ended_by_eos=finish_reason == "stop" and cut is None and reply.get("stop_reason") is None,
+        tuple(ids) or None,
+        ended_by_eos=finish_reason == "stop"
+        and cut is None
+        and last(pieces, "stop_reason") is None,
         reasoning=reasoning or None,
-        refusal=message.get("refusal") or None,
+        refusal="".join(message.get("refusal") or "" for message in messages) or None,
         unsound=why_unsound,
-        prompt_tokens=reply.get("prompt_logprobs") or (),
+        prompt_tokens=last(pieces, "prompt_logprobs") or (),
     )
 
 
-def _tokens(reply: _Logprobs) -> _Tokens:
-    tokens, logprobs = reply.get("tokens") or [], reply.get("token_logprobs")
-    named: list[Any] = [top and list(top.items()) for top in reply.get("top_logprobs") or ()]
-    if content := reply.get("content"):
-        tokens = [one["token"] for one in content]
-        logprobs = [one["logprob"] for one in content]
+def _tokens(told: Sequence[Any]) -> _Tokens:
+    tokens: list[str] = []
+    logprobs: list[float | None] = []
+    named: list[Any] = []
+    for piece in map(_LOGPROBS.validate_python, told):
+        content = piece.get("content") or []
+        tokens += [one["token"] for one in content] or piece.get("tokens") or []
+        logprobs += [one["logprob"] for one in content] or piece.get("token_logprobs") or []
         for one in content:
             named.append([(top["token"], top["logprob"]) for top in one.get("top_logprobs") or ()])
+        named += [top and list(top.items()) for top in piece.get("top_logprobs") or ()]
     if not logprobs:
         return None, None, None
     has_tops = bool(named and named[0])
@@ -344,7 +411,7 @@ def _parts(parts: Sequence[Mapping[str, Any]], kind: str) -> str:
 
 
 def _with_calls(
-    content: str, calls: Sequence[Any], tokens: tuple[str, ...]
+    content: str, calls: Sequence[tuple[str, str]], tokens: tuple[str, ...]
 ) -> tuple[str, tuple[str, ...] | None]:
     """An answer with calls as one text, and the texts of its tokens where these join to it.
 
@@ -352,22 +419,47 @@ def _with_calls(
     those of a model in this process (`models.units.tool_calls`). Where the same calls can be read
     in the texts of the tokens, these are the answer's.
     """
-    named = list(map(_named, calls))
-    names, wanted = [name for name, _ in named], list(starmap(_plain, named))
+    names, wanted = [name for name, _ in calls], list(starmap(_plain, calls))
     for written in (tokens, tokens[:-1]):  # the last token may be what ended the answer
         parsed = [one for one in calls_in("".join(written), names) if isinstance(one, Call)]
         if parsed and [_plain(call.name, call.arguments) for call in parsed] == wanted:
             return "".join(written), (*written, *[""] * (len(tokens) - len(written)))
     blocks = [content.strip()] if content.strip() else []
-    for name, arguments in named:  # as they were written: those that were cut off are no call
+    for name, arguments in calls:  # as they were written: those that were cut off are no call
         written_call = f'{{"name": {json.dumps(name)}, "arguments": {arguments or "{}"}}}'
         blocks.append(f"<tool_call>\n{written_call}\n</tool_call>")
     return "\n".join(blocks), None
 
 
-def _named(call: Any) -> tuple[str, str]:
-    name, arguments = call["function"]["name"], call["function"].get("arguments") or ""
-    return name, arguments if isinstance(arguments, str) else json.dumps(arguments)
+def _joined(pieces: Iterable[Any]) -> list[list[Any]]:
+    """The pieces of each call in a stream.
+
+    A piece goes on with the call of its number; another id, or where none are numbered another
+    name, begins a call.
+    """
+    calls: list[list[Any]] = []
+    last: dict[Any, tuple[list[Any], Any]] = {}
+    for piece in pieces:
+        number, call_id, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
+        call, known_id = last.get(number, ([], None))
+        is_other = call_id and known_id and call_id != known_id
+        if not call or is_other or (number is None and not call_id and function.get("name")):
+            call = []
+            calls.append(call)
+        last[number] = call, call_id or known_id
+        call.append(piece)
+    return calls
+
+
+def _named(call: Sequence[Any]) -> tuple[str, str]:
+    """The name and the arguments of a call, by its pieces."""
+    told = {"name": "", "arguments": ""}
+    for name, piece in product(told, call):
+        more = (piece.get("function") or {}).get(name) or ""
+        told[name] += more if isinstance(more, str) else json.dumps(more)
+    if not told["name"]:
+        raise ValueError("a call of nothing")
+    return told["name"], told["arguments"]
 
 
 def _plain(name: str, arguments: str) -> tuple[str, Any]:

@@ -3,7 +3,6 @@
 A server returns a reasoning in its text, apart from it in a message, or not at all.
 """
 
-import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,12 +15,10 @@ from models.statistics import fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.replies import TOO_MANY, Choice, read_choices, texts_in, to_sequence
+from workers.openai.replies import TOO_MANY, Choice, to_sequence, told_by
 
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
 _LONGEST_END = max(map(len, _ENDS))
-_ENDINGS = ("finish_reason", "stop_reason")
-_NO_SENSE = "its answer makes no sense"
 
 
 def behind_reasoning(
@@ -75,80 +72,6 @@ def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | 
     return part(texts, tags_in("".join(texts), opened=opened), opened=opened)
 
 
-def merged(events: Sequence[Any], *, has_ended: bool = True) -> dict[str, Any]:
-    """One reply of all events of a stream, as if it had come at once.
-
-    Not all servers say that a stream `has_ended`: a text with its finish is whole.
-
-    Raises:
-        Unreachable: it broke off, or makes no sense.
-    """
-    choices: dict[int, dict[str, Any]] = {}
-    usage: Any = None
-    try:
-        for event in events:
-            usage = event.get("usage") or usage
-            for piece in event.get("choices") or ():
-                index = piece.get("index") or 0
-                _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
-        for choice in choices.values():
-            if calls := choice.get("message", {}).get("tool_calls"):
-                choice["message"]["tool_calls"] = _joined(calls)
-    except (AttributeError, TypeError, ValueError):
-        raise Unreachable(_NO_SENSE) from None
-    ends = [choice.get("finish_reason") for choice in choices.values()]
-    if not (has_ended or (ends and all(ends))):
-        raise Unreachable("its stream broke off")
-    return {"choices": list(choices.values()), "usage": usage}
-
-
-def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Add the piece of a choice in one event to the choice."""
-    if delta := _delta_of(piece):
-        message = choice.setdefault("message", {"content": ""})
-        text, reasoning = texts_in(delta)
-        texts = {"content": text, "reasoning": reasoning, "refusal": delta.get("refusal")}
-        for name, more in texts.items():
-            if more:
-                message[name] = message.get(name, "") + more
-        message.setdefault("tool_calls", []).extend(delta.get("tool_calls") or ())
-    choice["text"] = choice.get("text", "") + (piece.get("text") or "")
-    if piece.get("token_ids") is not None:
-        choice["token_ids"] = [*choice.get("token_ids", ()), *piece["token_ids"]]
-    for name, values in (piece.get("logprobs") or {}).items():
-        if values:
-            known = choice["logprobs"] or {}
-            choice["logprobs"] = known | {name: [*known.get(name, ()), *values]}
-    choice |= {name: piece[name] for name in _ENDINGS if piece.get(name) is not None}
-
-
-def _delta_of(piece: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The delta of a piece of a chat; some have a whole message in its place, some nothing."""
-    return piece.get("delta") or piece.get("message") or {}
-
-
-def _joined(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The calls of these pieces.
-
-    A piece goes on with the call of its number; another id, or where none are numbered another
-    name, begins a call.
-    """
-    calls: list[dict[str, Any]] = []
-    last: dict[Any, tuple[dict[str, Any], Any]] = {}
-    for piece in pieces:
-        number, call_id, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
-        call, known_id = last.get(number, ({}, None))
-        is_other = call_id and known_id and call_id != known_id
-        if not call or is_other or (number is None and not call_id and function.get("name")):
-            call = {"name": "", "arguments": ""}
-            calls.append({"function": call})
-        last[number] = call, call_id or known_id
-        for name in call:
-            more = function.get(name) or ""
-            call[name] += more if isinstance(more, str) else json.dumps(more)
-    return calls
-
-
 class Teller:
     """Hears the events of a stream, and tells a listener the tokens of one of its choices.
 
@@ -184,21 +107,12 @@ class Teller:
         Raises:
             Unreachable: it makes no sense, or brings more tokens than were requested.
         """
-        try:
-            for piece in event.get("choices") or ():
-                if (piece.get("index") or 0) == self._index:
-                    self._hear_piece(piece)
-        except (AttributeError, TypeError):
-            raise Unreachable(_NO_SENSE) from None
+        for choice in told_by(event, self._index):
+            self._hear_choice(choice)
         if not (self._has_begun or self._is_silent):
             self._look_for_answer()
 
-    def _hear_piece(self, piece: Mapping[str, Any]) -> None:
-        # Calls are told when they are whole.
-        whole = {"text": "", **piece, "finish_reason": piece.get("finish_reason") or "length"}
-        if delta := _delta_of(piece):
-            whole["message"] = {**delta, "tool_calls": None}
-        [choice] = read_choices({"choices": [whole]}, 1)
+    def _hear_choice(self, choice: Choice) -> None:
         if choice.reasoning:
             self._is_apart = True
             self._listener.tell(Token("", reasoning=choice.reasoning))

@@ -110,7 +110,7 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(folders, statist
     probes = {name: server.probes[name] for name in statistics}
     mode, top = server.columns.mode(reads_probes=bool(probes))
     assert written.complaint({written.ARGUMENT: mode}, top) is None
-    (choice,) = read_choices(worker.reply(mode, top), 1)
+    (choice,) = read_choices([worker.reply(mode, top)], 1)
     server.columns.check_mark(choice.tops)
     with pytest.raises(ChangedModel):
         replace(server.columns, mark=1).check_mark(choice.tops)

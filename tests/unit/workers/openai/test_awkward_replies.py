@@ -278,7 +278,7 @@ async def test_a_value_that_the_server_refuses_is_refused_by_its_field(error, fi
 async def test_a_stop_string_cuts_no_call_that_came_apart_from_text():
     call = {"function": {"name": "weather", "arguments": '{"city": "Lima"}'}}
     choice = {"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
-    [read_choice] = read_choices({"choices": [choice]}, 1, ("\n", "}"))
+    [read_choice] = read_choices([{"choices": [choice]}], 1, ("\n", "}"))
     assert calls_in(read_choice.text) == [{"city": "Lima"}]
 
 
@@ -301,7 +301,7 @@ def completion(pieces, **further):
     ids=["goes on", "within a token", "shows its end", "has none", "own spellings"],
 )
 def test_behind_a_stop_string_neither_text_nor_log_probs_are_read(pieces, stop, text, num_tokens):
-    [choice] = read_choices(completion(pieces), 1, stop)
+    [choice] = read_choices([completion(pieces)], 1, stop)
     assert choice.text == text
     assert choice.num_tokens == num_tokens
     assert choice.finish_reason == ("length" if stop == ("x",) and num_tokens else "stop")

@@ -1,9 +1,12 @@
-"""Events of a stream become one reply, or make no sense."""
+"""Events of a stream become choices, or make no sense."""
+
+import json
 
 import pytest
 
+from models.units.tool_calls import read
 from workers.client import Unreachable
-from workers.openai.streaming import merged
+from workers.openai.replies import read_choices
 
 
 def called(index, name="", arguments=""):
@@ -13,14 +16,14 @@ def called(index, name="", arguments=""):
 
 def test_calls_are_joined_by_their_numbers():
     events = [called(0, "weather", '{"city":'), called(1, "time"), called(0, "", ' "Lima"}')]
-    [choice] = merged(events)["choices"]
-    assert [one["function"] for one in choice["message"]["tool_calls"]] == [
-        {"name": "weather", "arguments": '{"city": "Lima"}'},
-        {"name": "time", "arguments": ""},
+    [choice] = read_choices(events, 1)
+    calls = [
+        (call.name, json.loads(call.arguments)) for call in read(choice.text, ["weather", "time"])
     ]
+    assert calls == [("weather", {"city": "Lima"}), ("time", {})]
 
 
 @pytest.mark.parametrize("calls", [7, [7], [{"index": [0]}], [{"function": "weather"}]])
 def test_pieces_that_are_no_calls_make_no_sense(calls):
-    with pytest.raises(Unreachable, match="makes no sense"):
-        merged([{"choices": [{"delta": {"tool_calls": calls}}]}])
+    with pytest.raises(Unreachable, match=r"makes no sense|cannot be understood"):
+        read_choices([{"choices": [{"delta": {"tool_calls": calls}}]}], 1)

@@ -17,7 +17,7 @@ LOGPROBS = [-6.0, -5.0, -4.0, -3.0, -2.0, -1.0]
 def completion(pieces=PIECES, **fields):
     logprobs = {"tokens": pieces, "token_logprobs": LOGPROBS[: len(pieces)]}
     told = {"text": "".join(pieces), "finish_reason": "stop", "logprobs": logprobs}
-    return read_choices({"choices": [told | fields]}, 1)[0]
+    return read_choices([{"choices": [told | fields]}], 1)[0]
 
 
 def chat(message, pieces=PIECES, finish_reason="stop"):
@@ -25,7 +25,7 @@ def chat(message, pieces=PIECES, finish_reason="stop"):
         {"token": piece, "logprob": one} for piece, one in zip(pieces, LOGPROBS, strict=False)
     ]
     told = {"message": message, "finish_reason": finish_reason, "logprobs": {"content": content}}
-    return read_choices({"choices": [told]}, 1)[0]
+    return read_choices([{"choices": [told]}], 1)[0]
 
 
 def sequence(choice, *, texts=None, opened=False):
