@@ -13,9 +13,9 @@ from workers.config import EscalationConfig, Servers
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import GENERIC, PROFILES, by_host
 from workers.openai.prompts import ModelCalls
-from workers.openai.replies import read_choices, to_sequence
+from workers.openai.replies import read_choices
 from workers.openai.requests import CHAT, most_bytes
-from workers.openai.streaming import behind_reasoning
+from workers.openai.sequences import behind_reasoning, to_sequence
 from workers.refusals import Failed, Rejected
 
 

@@ -23,7 +23,14 @@ from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt
-from workers.openai.streaming import Teller, behind_reasoning, first_of_answer
+from workers.openai.sequences import (
+    TOO_MANY,
+    Teller,
+    behind_reasoning,
+    first_of_answer,
+    to_sequence,
+    token_texts,
+)
 from workers.refusals import Rejected
 
 # Tokens of a reasoning's tags, at most.
@@ -266,12 +273,12 @@ class OpenAIRequest:
         wanted, request = self._wanted(index), self._request
         opened = self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
-            raise Unreachable(replies.TOO_MANY)
+            raise Unreachable(TOO_MANY)
         is_short = choice.token_ids is not None and len(choice.token_ids) < self._most
         if choice.finish_reason == "length" and is_short:
             raise EngineError("the server ended a text before its time")
         num_tops = request.num_tops_of(index)
-        sequence = replies.to_sequence(choice, wanted, num_tops)
+        sequence = to_sequence(choice, wanted, num_tops)
         unsound = self._other_law(index) or choice.unsound
         if sequence.is_withheld:
             sequence = replace(sequence, token_tops=None)
@@ -279,7 +286,7 @@ class OpenAIRequest:
             raise EngineError("the server told no likeliest tokens")
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
-        texts = replies.token_texts(choice)
+        texts = token_texts(choice)
         needs = "token_texts" in wanted or first_of_answer([choice.text], opened=opened) is not None
         if texts is None and needs:
             texts = await texts_of(self._calls, self._prompt, choice)

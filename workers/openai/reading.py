@@ -15,8 +15,9 @@ from workers.client import Unreachable
 from workers.openai.found import NOT_READ
 from workers.openai.logprobs import ENTROPY, UNCOVERED, are_of, column, unsound
 from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
-from workers.openai.replies import Choice, token_texts
+from workers.openai.replies import Choice
 from workers.openai.requests import Prompt
+from workers.openai.sequences import token_texts
 from workers.protocol import FirstTokenReply
 
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"

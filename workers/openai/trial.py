@@ -23,9 +23,9 @@ from workers.openai.found import UNKNOWN_CONTEXT, Fingerprint, OpenAIServer, agr
 from workers.openai.logprobs import ALL_ZERO, LEAST_IDENTITY, Columns, identity_in
 from workers.openai.profiles import PROFILES, Profile
 from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
-from workers.openai.replies import Choice, count, to_sequence
+from workers.openai.replies import Choice, count
 from workers.openai.requests import Prompt
-from workers.openai.streaming import behind_reasoning
+from workers.openai.sequences import behind_reasoning, to_sequence
 from workers.protocol import ProbeInfo
 from workers.refusals import Denied, Failed, Rejected, Unreadable
 

@@ -5,8 +5,8 @@ import pytest
 
 from models.records import GenerationRequest, Token
 from workers.calling import Listener
-from workers.openai.replies import read_choices, to_sequence, token_texts
-from workers.openai.streaming import Teller, behind_reasoning
+from workers.openai.replies import read_choices
+from workers.openai.sequences import Teller, behind_reasoning, to_sequence, token_texts
 
 CUT = "reasoning_unfinished"
 WANTED = frozenset({"token_logprobs", "token_texts"})

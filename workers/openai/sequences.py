@@ -1,4 +1,4 @@
-"""Reasonings before answers, in whole replies and in streams, which are passed on as they come.
+"""From choices to sequences, whole or token by token, with the reasoning before an answer apart.
 
 A server returns a reasoning in its text, apart from it in a message, or not at all.
 """
@@ -6,7 +6,10 @@ A server returns a reasoning in its text, apart from it in a message, or not at 
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
+
+import numpy as np
 
 from models import records
 from models.engines.texts import behind, cut_at_stop, num_stable, remaining_tokens, tags_in
@@ -15,10 +18,68 @@ from models.statistics import fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.replies import TOO_MANY, Choice, to_sequence, told_by
+from workers.openai.logprobs import ENTROPY, MISSING, column
+from workers.openai.replies import Choice, told_by
 
+TOO_MANY = "it answers more tokens than were asked for"
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
 _LONGEST_END = max(map(len, _ENDS))
+
+
+def to_sequence(
+    choice: Choice, wanted: frozenset[str] = frozenset(), num_tops: int = 0
+) -> records.Sequence:
+    """The record of a choice, with the `wanted` fields that hold statistics of its tokens.
+
+    It has at most `num_tops` likeliest ones of each, where the server returns sound ones.
+    """
+    logprobs = entropies = tops = None
+    if not choice.unsound:
+        logprobs = choice.logprobs if "token_logprobs" in wanted else None
+        tops = _likeliest(choice, num_tops)
+    if "token_entropies" in wanted and (values := column(choice.tops, ENTROPY)) is not None:
+        entropies = np.maximum(values, 0.0)
+    return records.Sequence(
+        text=choice.text,
+        compared_text=choice.text.strip(),
+        num_tokens=choice.num_written if choice.num_tokens is None else choice.num_tokens,
+        finish_reason=choice.finish_reason,
+        token_ids=choice.token_ids,
+        token_logprobs=logprobs,
+        token_entropies=entropies,
+        token_tops=tops,
+        refusal=choice.refusal,
+    )
+
+
+def token_texts(choice: Choice) -> tuple[str, ...] | None:
+    """(T,) what each token adds to the text; None where the server has no texts that join to it.
+
+    The token that ended it adds nothing, whatever the server calls it.
+    """
+    texts = choice.tokens
+    if texts is None or any(text.startswith("token_id:") for text in texts):
+        return None
+    if choice.finish_reason == "stop" and "".join(texts[:-1]) == choice.text != "".join(texts):
+        return (*texts[:-1], "")
+    return texts if "".join(texts).startswith(choice.text) else None
+
+
+def _likeliest(choice: Choice, num: int) -> records.Tops | None:
+    """(T,) at most `num` of each token's likeliest ones; None for 0, or where there are none.
+
+    Of several with one text the chosen one counts; those without a probability are left out.
+    """
+    if not num or choice.tops is None or choice.tokens is None or choice.logprobs is None:
+        return None
+    likeliest_of_each = []
+    together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
+    for tops, token, logprob in together:
+        possible = {name: one for name, one in tops.items() if one > MISSING}
+        chosen = {token: logprob}  # before one as likely, which may be itself by another name
+        ranked = sorted((chosen | possible | chosen).items(), key=itemgetter(1), reverse=True)
+        likeliest_of_each.append(tuple(ranked[:num]))
+    return tuple(likeliest_of_each)
 
 
 def behind_reasoning(
