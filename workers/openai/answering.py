@@ -15,7 +15,7 @@ from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, 
 from models.waves import num_further
 from workers.calling import Listener, together
 from workers.client import Unreachable
-from workers.openai import logprobs, replies, requests
+from workers.openai import logprobs, replies, requests, sequences
 from workers.openai.found import SCALED
 from workers.openai.grammars import check_followed, check_heeded, for_tokens, under_grammar
 from workers.openai.profiles import FILTERED, TOO_LONG
@@ -23,14 +23,6 @@ from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt
-from workers.openai.sequences import (
-    TOO_MANY,
-    Teller,
-    behind_reasoning,
-    first_of_answer,
-    to_sequence,
-    token_texts,
-)
 from workers.refusals import Rejected
 
 # Tokens of a reasoning's tags, at most.
@@ -256,7 +248,7 @@ class OpenAIRequest:
         path, max_bytes = self._prompt.path, requests.most_bytes(body, num)
         if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
-            teller = Teller(self._request, place, self._listener, opened=opened)
+            teller = sequences.Teller(self._request, place, self._listener, opened=opened)
             streaming = self._calls.post_for_events(path, body, teller.hear, max_bytes)
             events, has_ended = await streaming
         else:
@@ -273,12 +265,12 @@ class OpenAIRequest:
         wanted, request = self._wanted(index), self._request
         opened = self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
-            raise Unreachable(TOO_MANY)
+            raise Unreachable(sequences.TOO_MANY)
         is_short = choice.token_ids is not None and len(choice.token_ids) < self._most
         if choice.finish_reason == "length" and is_short:
             raise EngineError("the server ended a text before its time")
         num_tops = request.num_tops_of(index)
-        sequence = to_sequence(choice, wanted, num_tops)
+        sequence = sequences.to_sequence(choice, wanted, num_tops)
         unsound = self._other_law(index) or choice.unsound
         if sequence.is_withheld:
             sequence = replace(sequence, token_tops=None)
@@ -286,11 +278,14 @@ class OpenAIRequest:
             raise EngineError("the server told no likeliest tokens")
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
-        texts = token_texts(choice)
-        needs = "token_texts" in wanted or first_of_answer([choice.text], opened=opened) is not None
+        texts = sequences.token_texts(choice)
+        needs = (
+            "token_texts" in wanted
+            or sequences.first_of_answer([choice.text], opened=opened) is not None
+        )
         if texts is None and needs:
             texts = await texts_of(self._calls, self._prompt, choice)
-        sequence = behind_reasoning(sequence, choice, texts, opened=opened)
+        sequence = sequences.behind_reasoning(sequence, choice, texts, opened=opened)
         if reasoning := sequence.reasoning:
             most = request.sampling.most_thoughts(index)
             if most is not None and reasoning.num_tokens > most + _TAGS:

@@ -92,7 +92,7 @@ class OpenAIServer:
     @property
     def reads_given(self) -> bool:
         """True where it returns log-probs of a text that exists already."""
-        return self.profile.tokenizes and self.tells_logprobs
+        return self.profile.tokenizes and not self.no_logprobs()
 
     @property
     def calls_tools(self) -> bool:
@@ -119,11 +119,6 @@ class OpenAIServer:
             return self.unsound or _NO_LOGPROBS
         is_raw = self.raw_samples if of_samples else self.raw_greedy
         return "" if is_raw else SCALED
-
-    @property
-    def tells_logprobs(self) -> bool:
-        """True where it returns log-probs of an answer."""
-        return not self.no_logprobs()
 
     @property
     def heeds_seed(self) -> bool | None:
@@ -159,7 +154,7 @@ class OpenAIServer:
         if self.columns is not None:
             revision = self.columns.revision or revision
         max_tops = 0
-        if self.columns is None and self.tells_logprobs:
+        if self.columns is None and not self.no_logprobs():
             max_tops = min(self.profile.logprobs or 0, MAX_TOPS)
         return GeneratorInfo(
             identity=self.identity,
@@ -184,32 +179,27 @@ class OpenAIServer:
     @property
     def absent(self) -> dict[str, str]:
         """The reason for each statistic that it cannot supply."""
-        none, too_few, no_entropies = self.no_logprobs(), "", ""
+        none, columns = self.no_logprobs(), self.columns
+        too_few = no_entropies = no_probes = ""
         if not self.profile.tokenizes and (self.profile.logprobs or 0) < _LEAST_FIRST_TOKENS:
             too_few = "the server tells too few likeliest tokens"
-        if self.columns is None:
+        if columns is None:
             no_entropies = none or _NO_ENTROPIES
+            no_probes = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_BY_IDS_ALONE}"
+        elif columns.no_light:
+            no_probes = f"{_NO_HIDDEN_STATES}: {columns.no_light}"
+        elif columns.probes and not self.probes:
+            no_probes = "the server's probes are not those that this deployment knows"
         # The last reason counts.
         reasons: Sequence[tuple[Iterable[str], str]] = (
             (["p_true_logprob"], too_few),
             (["sample_token_logprobs"], self.no_logprobs(of_samples=True)),
             (_LOGPROBS, none),
             (["answer_token_entropies", "sample_token_entropies"], no_entropies),
-            (PROBE_STATISTICS - self.probes.keys(), self._no_probes),
+            (PROBE_STATISTICS - self.probes.keys(), no_probes),
             (supplied_by("reasoning"), "" if self.reasons else NO_REASONING),
         )
         return {name: reason for names, reason in reasons if reason for name in names}
-
-    @property
-    def _no_probes(self) -> str:
-        """The reason for no reading of any probe; "" where it reads probes, if not all."""
-        if self.columns is None:
-            return f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_BY_IDS_ALONE}"
-        if self.columns.no_light:
-            return f"{_NO_HIDDEN_STATES}: {self.columns.no_light}"
-        if self.columns.probes and not self.probes:
-            return "the server's probes are not those that this deployment knows"
-        return ""
 
     @property
     def capabilities(self) -> dict[str, str | int | bool | None]:

@@ -94,7 +94,7 @@ async def find_out(calls: ModelCalls, request: GenerationRequest, one_by_one: Lo
     async with one_by_one:
         if not _is_unknown(can, request):  # another request has tried it out
             return
-        top = min(can.profile.logprobs or 0, 1) if can.tells_logprobs else None
+        top = None if can.no_logprobs() else min(can.profile.logprobs or 0, 1)
         reason, choice = await _held(calls, top)
         if choice is None and top is not None:  # maybe it takes one of the two alone
             reason, _ = await _held(calls, None)
