@@ -255,7 +255,7 @@ class OpenAIRequest:
             events, has_ended = [await self._calls.post(path, body, max_bytes)], True
         stop = self._request.sampling.stop
         choices = read_choices(events, num, stop, may_be_fewer=True, has_ended=has_ended)
-        usage = replies.last(events, "usage")
+        usage = replies.last([event for event in events if event.get("usage")], "usage")
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
         return replies.counted(usage, choices, self._most)
@@ -279,11 +279,8 @@ class OpenAIRequest:
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
         texts = sequences.token_texts(choice)
-        needs = (
-            "token_texts" in wanted
-            or sequences.first_of_answer([choice.text], opened=opened) is not None
-        )
-        if texts is None and needs:
+        is_reasoned = sequences.first_of_answer([choice.text], opened=opened) is not None
+        if texts is None and (is_reasoned or "token_texts" in wanted):
             texts = await texts_of(self._calls, self._prompt, choice)
         sequence = sequences.behind_reasoning(sequence, choice, texts, opened=opened)
         if reasoning := sequence.reasoning:
