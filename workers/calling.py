@@ -92,12 +92,17 @@ class Listener:
             self.num_thoughts += len(token.reasoning)
         self.on_token(token)
 
+    def tell_thoughts(self, thoughts: str) -> None:
+        """Report the new end of a reasoning, of which these are certain."""
+        if new := thoughts[self.num_thoughts :]:
+            self.tell(Token("", reasoning=new))
+
     def tell_rest(self, sequence: Sequence) -> None:
         """Report the rest of the sequence, which has ended."""
         if self.on_token is None:
             return
-        if sequence.reasoning and (rest := sequence.reasoning.text[self.num_thoughts :]):
-            self.tell(Token("", reasoning=rest))
+        if sequence.reasoning is not None:
+            self.tell_thoughts(sequence.reasoning.text)
         for token in remaining_tokens(sequence, self.num_tokens, self.num_characters):
             self.tell(token)
 

@@ -133,8 +133,8 @@ class Calls:
             raise failure.error from None
 
 
-async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
-    """The entry of `/v1/models` for the named model, or the first one where "" is wanted.
+async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> dict[str, Any]:
+    """The entry of a list of models for the named model, or the first one where "" is wanted.
 
     Where there is no such list, or another answer, the named one is taken as it stands.
 
@@ -143,7 +143,7 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
         Refused: it lists others.
     """
     try:
-        reply = await calls.get("/v1/models")
+        reply = await calls.get(path)
         listed = reply if isinstance(reply, list) else reply["data"]  # a list at Together's
         entries = {entry["id"]: dict(entry) for entry in listed}
         first = next(name for name in entries if isinstance(name, str))

@@ -85,17 +85,16 @@ class ModelCalls(Calls):
             return None
         return choice
 
-    async def get(self, path: str) -> Any:
-        return await super().get(self._at(path))
-
     async def _posted(self, path: str, body: Mapping[str, Any], read: Read[Reply]) -> Reply:
         """The reply to the body as servers take it; raises the first refusal if none is taken."""
         known = at_first = self.can.profile
         first: Exception | None = None
+        if path.startswith("/v1/"):
+            path = known.prefix + path.removeprefix("/v1")
         while True:
             spoken = known.spoken({"model": self.can.model_id, **body})
             try:
-                reply = await super()._posted(self._at(path), spoken, read)
+                reply = await super()._posted(path, spoken, read)
             except (Rejected, Denied) as refusal:
                 first = first or refusal
                 if known.refuses_here(refusal, body):
@@ -108,11 +107,6 @@ class ModelCalls(Calls):
             newest = self.can.profile if known is at_first else known  # others may have learnt, too
             self.can.profile = newest.after(body)
             return reply
-
-    def _at(self, path: str) -> str:
-        if path.startswith("/v1/"):
-            return self.can.profile.prefix + path.removeprefix("/v1")
-        return path
 
 
 async def token_ids(calls: Calls, **body: Any) -> tuple[int, ...]:
@@ -138,16 +132,15 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     check_no_images(images, can.no_images)
     if can.profile.tokenizes and not images:  # images are of chats, never of token ids
         return await _render_ids(calls, request)
+    takes_no, such = "the server of the model takes no", "with such a chat"
     if request.tools and not can.calls_tools:
-        message = "the server of the model takes no tools with such a chat"
-        raise InvalidRequest(message, field="tools")
+        raise InvalidRequest(f"{takes_no} tools {such}", field="tools")
     if request.chat_template_kwargs.keys() - {EFFORT}:
-        message = "the server of the model takes no variables of a chat template with such a chat"
-        raise InvalidRequest(message, field="chat_template_kwargs")
+        words = f"{takes_no} variables of a chat template {such}"
+        raise InvalidRequest(words, field="chat_template_kwargs")
     if request.messages is not None:
         if not can.profile.chats:
-            message = "the server of the model takes no messages: send `prompt`"
-            raise ChatTemplateError(message, field="messages")
+            raise ChatTemplateError(f"{takes_no} messages: send `prompt`", field="messages")
         further = {**request.chat_template_kwargs, **_tools_sent(can, request)}
         return Prompt(messages=tuple(map(as_sent, request.messages)), further=further)
     text = request.prompt or ""

@@ -204,11 +204,11 @@ class Teller:
         elif found is not None and found.is_finished:
             self._is_silent = first is None and bool(self._stop)
             if not self._is_silent:
-                self._tell_thoughts(found.text)
+                self._listener.tell_thoughts(found.text)
                 self._begin(len(self._held) if first is None else first, answer)
         elif found is not None:
             if not any(tags.inner):
-                self._tell_thoughts(_certain(found.text))
+                self._listener.tell_thoughts(_certain(found.text))
         elif text.strip() and not any(one.start.startswith(text.lstrip()) for one in KNOWN_TAGS):
             self._begin(0, text)  # with which no start tag begins
 
@@ -233,11 +233,6 @@ class Teller:
             token = self._uncertain.popleft()
             num_certain -= len(token.text)
             self._listener.tell(token)
-
-    def _tell_thoughts(self, thoughts: str) -> None:
-        """Tell the new end of a reasoning, of which `thoughts` are certain."""
-        if new := thoughts[self._listener.num_thoughts :]:
-            self._listener.tell(Token("", reasoning=new))
 
 
 def _certain(thoughts: str) -> str:

@@ -77,8 +77,7 @@ class GeneratorTrial:
             if not self._model:
                 raise Refused(f"{variable('generation.model')} must name its deployment")
             return {"id": self._model}
-        calls = ModelCalls(client, OpenAIServer("", self.profile))
-        entry = await listed_model(calls, self._model)
+        entry = await listed_model(Calls(client), self._model, f"{self.profile.prefix}/models")
         return {name: entry.get(name) for name in _TELLING}
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
