@@ -73,7 +73,7 @@ class OpenAIRequest:
         if any(request.tops_of) and request.num_tops and not can.raw_samples:
             raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
         self._prompt = await render(self._calls, request)
-        if self._prompt.as_message:
+        if request.prompt is not None and self._prompt.messages is not None:
             self._warn("prompt_as_message")
         if request.grammar is not None:
             request = replace(request, grammar=await for_tokens(self._calls, request.grammar))

@@ -148,7 +148,7 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         raise InvalidRequest("the prompt has no tokens", field="prompt")
     if can.profile.completes:
         return Prompt(text=text, opened=_opens(text))
-    return Prompt(messages=({"role": "user", "content": text},), as_message=True)
+    return Prompt(messages=({"role": "user", "content": text},))
 
 
 def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]:

@@ -281,15 +281,11 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
         text, finish_reason = cut, "stop"
         if tokens is not None and logprobs is not None:
             kept, before, _ = ended(list(tokens), SamplingParams(stop=stop))
-            here = slice(len(kept))
-            tokens, logprobs, tops, ids = (
-                tokens[here],
-                logprobs[here],
-                tops and tops[here],
-                ids[here],
-            )
+            num, ids = len(kept), ids[: len(kept)]
+            tokens, logprobs, tops = tokens[:num], logprobs[:num], tops and tops[:num]
             if before.strip() != cut.strip():
                 why_unsound = UNCOVERED
+    is_cut = cut is not None or last(pieces, "stop_reason") is not None
     if why_unsound:
         tokens = logprobs = tops = None
     elif logprobs is not None:
@@ -301,9 +297,7 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
         logprobs,
         tops,
         tuple(ids) or None,
-        ended_by_eos=finish_reason == "stop"
-        and cut is None
-        and last(pieces, "stop_reason") is None,
+        ended_by_eos=finish_reason == "stop" and not is_cut,
         reasoning=reasoning or None,
         refusal="".join(message.get("refusal") or "" for message in messages) or None,
         unsound=why_unsound,

@@ -29,7 +29,6 @@ class Prompt:
     Attributes:
         opened: it ends in `<think>`.
         further: fields of a chat beside the messages, such as tools.
-        as_message: raw text became a message, as the server completes no text.
     """
 
     ids: tuple[int, ...] | None = None
@@ -37,7 +36,6 @@ class Prompt:
     messages: tuple[Mapping[str, Any], ...] | None = None
     opened: bool = False
     further: Mapping[str, Any] = field(default_factory=dict)
-    as_message: bool = False
 
     @property
     def path(self) -> str:
