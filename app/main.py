@@ -23,7 +23,7 @@ from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of, make_tracing
 from app.http.middleware import JsonCalls, add_middleware
 from app.http.repeats import Repeats
-from app.http.routes import feedback, generate, openai, ops, page, score
+from app.http.routes import answers, openai, ops, page
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.revision import git_revision
@@ -106,7 +106,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     app.state.is_draining, app.state.repeats = False, Repeats(service)
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
     endpoints: list[BaseRoute] = []
-    for module in (generate, score, openai, feedback, ops, page):
+    for module in (answers, openai, ops, page):
         app.include_router(module.router)
         endpoints += module.router.routes
     app.add_middleware(JsonCalls, routes=endpoints)  # the innermost

@@ -11,13 +11,16 @@ asks it for the next one (`GenerationRequest.num_drawn`).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from models import records
+from models.errors import EngineError
 from models.estimators.cocoa import found_mass
 from models.estimators.information import Undefined
-from models.records import Array, Generation, GenerationRequest
+from models.records import Array, Generation, GenerationRequest, GivenAnswer
+from models.statistics import SAMPLE_STATISTICS
 
 # True where the first samples, so many, all mean the same as the answer.
 Agree = Callable[[int], bool]
@@ -132,3 +135,36 @@ def _mass(answer: records.Sequence | None, samples: Sequence[records.Sequence]) 
         return found_mass(of_answer, logprobs, texts, matches)
     except Undefined:  # an empty answer that was given has no tokens, and no probability
         return 0.0
+
+
+def next_wave(
+    request: GenerationRequest, generation: Generation, timeout_s: float | None
+) -> GenerationRequest:
+    """The request for the wave after those of a generation, by the same seed."""
+    return replace(
+        request,
+        sampling=replace(request.sampling, seed=generation.seed),
+        statistics=request.statistics & SAMPLE_STATISTICS,
+        answer=GivenAnswer("", append_eos=False),
+        num_drawn=len(generation.samples),
+        streamed=0,
+        num_tops=0,
+        timeout_s=timeout_s,
+    )
+
+
+def with_wave(generation: Generation, wave: Generation) -> Generation:
+    """The generation with one more wave of samples.
+
+    Raises:
+        EngineError: samples of two models are not mixed.
+    """
+    if wave.identity != generation.identity:
+        raise EngineError("the language model was replaced; repeat the request")
+    return replace(
+        generation,
+        samples=generation.samples + wave.samples,
+        generate_s=generation.generate_s + wave.queue_s + wave.generate_s,
+        warnings=tuple(dict.fromkeys(generation.warnings + wave.warnings)),
+        absent={**wave.absent, **generation.absent},
+    )

@@ -6,10 +6,8 @@ import torch
 from cocoa_lab.distances import fit_distance
 from cocoa_lab.probes.from_collection import save
 from cocoa_lab.probes.layer_training import standardise
-from models.probes.card import Card, pooling_of
-from models.probes.features import TOKEN_FEATURES
-from models.probes.network import ProbeNetwork
-from models.probes.probe import TrainedProbe
+from models.probes.card import TOKEN_FEATURES, Card, pooling_of
+from models.probes.probe import ProbeNetwork, TrainedProbe
 
 FAKE = {"model_id": "fake", "revision": "1", "dimension": 8}
 

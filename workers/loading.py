@@ -20,9 +20,8 @@ from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
 from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
-from models.probes.card import STATISTIC, ProbeMismatch, check_card
+from models.probes.card import STATISTIC, STATISTICS_READ, ProbeMismatch, check_card
 from models.probes.domain import PromptDomain, beside
-from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import (
     ALWAYS_LOADED,

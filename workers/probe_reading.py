@@ -10,9 +10,8 @@ import numpy as np
 from models.embedded import PROBES_DIR
 from models.errors import ModelNotLoaded
 from models.estimators.information import mte, sp
-from models.probes.card import STATISTIC, ProbeMismatch, read_card
+from models.probes.card import STATISTIC, STATISTICS_READ, ProbeMismatch, joined, read_card
 from models.probes.domain import PromptDomain
-from models.probes.features import STATISTICS_READ, joined
 from models.probes.protocol import Probe, ProbeConfig
 from models.ranges import PERCENTILES, PROBABILITIES
 from models.records import (

@@ -11,7 +11,6 @@ from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
 from app.scoring.derive import Evidence, TrueFalse, derive, of_nli, of_similarity
-from app.scoring.drawing import next_wave, with_wave
 from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
 from app.scoring.memory import Memory
@@ -35,7 +34,7 @@ from models.records import Array, Generation, GenerationRequest, OnToken, Pair, 
 from models.similarity import BY_MODEL
 from models.similarity.pairs import PairTable, answer_relation, similarity_matrix
 from models.threads import ModelThread
-from models.waves import ends_by_agreement
+from models.waves import ends_by_agreement, next_wave, with_wave
 from workers.admission import Turn
 from workers.protocol import PairScorer, Workers
 

@@ -5,8 +5,7 @@ from io import BytesIO
 
 import numpy as np
 
-from models.probes.distance import Distance
-from models.probes.domain import FORMAT, PromptDomain
+from models.probes.domain import FORMAT, Distance, PromptDomain
 from models.records import Array
 
 MAX_COMPONENTS = 64

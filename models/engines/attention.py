@@ -23,6 +23,18 @@ class SharedPrompts:
     lengths: Tensor
     longest: int
 
+    def within(self, window: int | None, positions: Tensor, longest: int) -> Tensor | None:
+        """The number (rows,) of its prompt's last tokens that each row reads; None for all of it.
+
+        Args:
+            window: positions that one reads, itself included; None for any number.
+            positions: (rows, 1) of the rows' tokens behind their prompts.
+            longest: tokens of a row, its prompt included.
+        """
+        if window is None or longest <= window:
+            return None
+        return (window - 1 - positions[:, 0]).clamp(min=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Whole:
@@ -52,6 +64,7 @@ class Beside:
 
     shared: SharedPrompts
     mask: Tensor | None
+    within: Tensor | None  # of `SharedPrompts`
 
     def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
         rows, num_heads, _, size = queries.shape
@@ -59,13 +72,17 @@ class Beside:
         scores = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, width)
         if self.mask is not None:
             scores = scores.masked_fill(~self.mask, -torch.inf)
+        within = self.within
         if len(self.shared.groups) == 1:
-            attended = _with_prompt(self.shared.groups[0][0], layer, queries, scores, values)
+            attended = _with_prompt(
+                self.shared.groups[0][0], layer, queries, scores, values, within
+            )
         else:
             attended = torch.empty_like(queries)
             for prompt, members in self.shared.groups:
+                near = None if within is None else within[members]
                 attended[members] = _with_prompt(
-                    prompt, layer, queries[members], scores[members], values[members]
+                    prompt, layer, queries[members], scores[members], values[members], near
                 )
         return attended.reshape(rows, num_heads, 1, size)
 
@@ -74,12 +91,18 @@ Attend = Whole | Beside
 
 
 def _with_prompt(
-    prompt: Any | None, layer: int, queries: Tensor, scores: Tensor, values: Tensor
+    prompt: Any | None,
+    layer: int,
+    queries: Tensor,
+    scores: Tensor,
+    values: Tensor,
+    within: Tensor | None,
 ) -> Tensor:
     """The output of attention, (rows, key-value heads, queries of each, head size).
 
     prompt: cache of one row; None where the rows read none.
     scores: (rows, key-value heads, queries of each, width) of `values`.
+    within: as in `Beside`.
     """
     if prompt is None:
         return torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype) @ values
@@ -87,27 +110,35 @@ def _with_prompt(
     keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
     together = queries.transpose(0, 1).reshape(heads, rows * count, size)
     before = (together @ keys_before.transpose(1, 2)).view(heads, rows, count, -1).transpose(0, 1)
+    length = keys_before.shape[1]
+    if within is not None:
+        is_far = torch.arange(length, device=before.device) < length - within[:, None]
+        before = before.masked_fill(is_far[:, None, None], -torch.inf)
     all_scores = torch.cat([before, scores], dim=-1)
     weights = torch.softmax(all_scores, dim=-1, dtype=torch.float32).to(scores.dtype)
-    length = keys_before.shape[1]
     of_prompt = weights[..., :length].transpose(0, 1).reshape(heads, rows * count, length)
     read = (of_prompt @ values_before).view(heads, rows, count, size).transpose(0, 1)
     attended: Tensor = read + weights[..., length:] @ values
     return attended
 
 
-def mask_of(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
+def mask_of(columns: Tensor, width: int, first: Tensor | None, window: int | None) -> Tensor | None:
     """Mask of what each new position reads, (rows or 1, 1, S, width); None where a rule says it.
 
     One token may read all that there is, and several with nothing before them are causal.
 
     columns: (S,) of the new positions.
+    window: columns that one reads, its own included; None for all before it.
     """
     num_new = len(columns)
-    if first is None and num_new in (1, width):
+    window = width if window is None else window
+    if first is None and num_new in (1, width) and width <= window:
         return None
     every = torch.arange(width, device=columns.device)
-    mask = (every <= columns[:, None])[None, None]  # (1, 1, S, width)
+    mask = every <= columns[:, None]
+    if width > window:
+        mask &= every > columns[:, None] - window
+    mask = mask[None, None]  # (1, 1, S, width)
     if first is None:
         return mask
     # Padding reads itself: a row that may read nothing at all would be NaN.

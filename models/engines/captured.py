@@ -49,7 +49,7 @@ class _Size:
     graph: Any = None
     last: Tensor | None = None
     states: dict[int, Tensor] = field(default_factory=dict)
-    rotations: tuple[Tensor, Tensor] | None = None
+    rotations: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 
 class CapturedSteps:
@@ -62,7 +62,7 @@ class CapturedSteps:
         # By rows, columns and watched layers; the latest used is the last one.
         self._sizes: dict[tuple[int, int, tuple[int, ...]], _Size] = {}
         self._most_bytes = math.inf
-        self._device = lean.rotations[0].device
+        self._device = lean.device
         if self._device.type == "cuda":
             self._most_bytes = _MOST_SHARE * torch.cuda.mem_get_info(self._device)[0]
         # The place of the running rows, and their keys of the first layer as the cache has them.
@@ -153,7 +153,7 @@ class CapturedSteps:
         how: Any = {"pool": pool, "stream": stream, "capture_error_mode": "thread_local"}
         with torch.cuda.device(self._device), torch.cuda.graph(graph, **how):
             size.last = self._step(size)
-        size.graph, size.rotations = graph, self._lean.rotations
+        size.graph, size.rotations = graph, dict(self._lean.rotations)
         size.states = dict(self._lean.watched)
 
 

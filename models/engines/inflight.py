@@ -18,9 +18,8 @@ from operator import attrgetter
 
 import torch
 
-from models.engines.admitting import admitted, next_pass
 from models.engines.hidden import MAX_KEPT, HiddenMean
-from models.engines.jobs import Prefix, Row, RowJob, Scored
+from models.engines.jobs import Prefix, Row, RowJob, Scored, admitted, next_pass
 from models.engines.masks import follow, mask
 from models.engines.protocol import StepReport
 from models.engines.rows import RowCache

@@ -6,61 +6,20 @@ value are one product, gate and up another one, and rotations are looked up. Mod
 know, and those that somebody has put a hook on, go through transformers.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.engines.attention import Attend, Beside, SharedPrompts, Whole, mask_of
-from models.engines.products import Product, keeps_both, may_pack, product_of
-from models.pretrained import PreTrainedModel, is_one_of
+from models.engines.layers import SLIDING, Block, block_of, kinds_of, norm_of, parts_of
+from models.engines.products import keeps_both, may_pack, product_of
+from models.pretrained import PreTrainedModel
 
-_KNOWN = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
-# Those whose rotations depend on the position alone.
-_FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Norm:
-    """Root mean square norm: w x / sqrt(mean(x^2) + eps).
-
-    Attributes:
-        scaled: w sqrt(d).
-        floor: sqrt(eps d).
-    """
-
-    weight: Tensor
-    eps: float
-    scaled: Tensor
-    floor: Tensor
-
-    def __call__(self, states: Tensor) -> Tensor:
-        if states.is_cpu and states.dtype == torch.float32:
-            # On a processor torch's own is a dozen operations.
-            norms = torch.linalg.vector_norm(states, 2, -1, True)
-            return (states * self.scaled).div_(norms.hypot_(self.floor))
-        # As transformers does: normalised in float32, scaled in the model's own precision.
-        wide = states if states.is_cuda else states.float()  # there it is read as float32 anyway
-        normal = F.rms_norm(wide, states.shape[-1:], None, self.eps)
-        return self.weight * normal.to(states.dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """One layer; `queries_keys_values` and `gate_up` are several of its products in one."""
-
-    attention_norm: _Norm
-    queries_keys_values: Product
-    heads_norm: _Norm | None  # of queries and keys, each head by itself
-    output: Product
-    mlp_norm: _Norm
-    gate_up: Product
-    down: Product
-    activation: Any
+# Of positions: cosines and signed sines (rows, 1, S, head size), and what they attend to.
+_View = tuple[Tensor, Tensor, Attend]
 
 
 class LeanForward:
@@ -70,8 +29,8 @@ class LeanForward:
         is_alone: the model has lost its weights to this pass, and computes nothing by itself.
         watched: by layer, whose states (rows, d) at the last position are put there by each pass.
         head: logits of the last layer's states, which are normalised.
-        rotations: cosines and signed sines (positions, head size) by position, as far as they were
-            needed.
+        rotations: of each kind of layer, cosines and signed sines (positions, head size) by
+            position, as far as they were needed.
 
     Args:
         model: one that `is_llama_like`; its weights move into larger tensors, of which its own
@@ -80,22 +39,24 @@ class LeanForward:
     """
 
     def __init__(self, model: PreTrainedModel, watched: dict[int, Tensor]) -> None:
-        decoder: Any = model.model
-        config = model.config
+        decoder, head = parts_of(model)
+        config = decoder.config
         self.watched = watched
-        self._embedding = decoder.embed_tokens.weight
+        self._embed = decoder.embed_tokens
         packs = may_pack(model)
         self.is_alone = packs and not keeps_both(model)
         made = partial(product_of, packs=packs, keeps=not self.is_alone)
-        self._blocks = [_block_of(layer, made) for layer in decoder.layers]
-        self._norm = _norm_of(decoder.norm)
-        self.head = made(model.lm_head)
+        kinds = kinds_of(config)
+        self._blocks = list(map(partial(block_of, made), decoder.layers, kinds))
+        self._windows = {kind: config.sliding_window if kind == SLIDING else None for kind in kinds}
+        self._norm = norm_of(decoder.norm)
+        self.head = made(head)
         self._rotary = decoder.rotary_emb
         self._heads = int(config.num_attention_heads), int(config.num_key_value_heads)
         self._head_size = int(decoder.layers[0].self_attn.head_dim)
-        nothing = self._embedding.new_empty(0, self._head_size)
-        self.rotations = nothing, nothing
-        self.num_layers = len(self._blocks)
+        nothing = self._embed.weight.new_empty(0, self._head_size)
+        self.rotations = dict.fromkeys(self._windows, (nothing, nothing))
+        self.num_layers, self.device = len(self._blocks), nothing.device
 
     def __call__(
         self,
@@ -119,24 +80,30 @@ class LeanForward:
         num_past, num_new = cache.get_seq_length(), ids.shape[1]
         width = num_past + num_new
         columns = torch.arange(num_past, width, device=ids.device)
-        mask = mask_of(columns, width, first)
         positions = columns.expand(len(ids), -1)
         if first is not None:
             positions = (columns - first[:, None]).clamp(min=0)
-        if shared is not None:
-            positions = positions + shared.lengths[:, None]
-        cos, sin = self._rotated(positions, width + (shared.longest if shared else 0))
-        if shared is not None:
-            attend: Attend = Beside(shared, mask)
-        else:
-            attend = Whole(mask, is_causal=mask is None and num_new > 1)
+        longest = width + (shared.longest if shared else 0)
+        views: dict[str, _View] = {}
+        for kind, window in self._windows.items():
+            mask = mask_of(columns, width, first, window)
+            if shared is not None:
+                attend: Attend = Beside(shared, mask, shared.within(window, positions, longest))
+                rotated = self._rotated(kind, positions + shared.lengths[:, None], longest)
+            else:
+                attend = Whole(mask, is_causal=mask is None and num_new > 1)
+                rotated = self._rotated(kind, positions, longest)
+            views[kind] = *rotated, attend
         wanted = num_new
-        states = F.embedding(ids, self._embedding)
+        states = self._embed(ids)
         for number, block in enumerate(self._blocks, start=1):
+            cos, sin, attend = views[block.kind]
             if number == len(self._blocks) and num_logits < num_new:  # of the last layer's states
-                attend = Whole(mask_of(columns[-num_logits:], width, first), is_causal=False)
+                mask = mask_of(columns[-num_logits:], width, first, self._windows[block.kind])
+                attend = Whole(mask, is_causal=False)
                 wanted = num_logits
-            states = self._layer(block, states, cache, number - 1, cos, sin, attend, wanted)
+            view = cos, sin, attend
+            states = self._layer(block, states, cache, number - 1, view, wanted)
             if number in self.watched:
                 # a view would keep a whole prefill alive
                 self.watched[number] = states[:, -1].clone()
@@ -159,33 +126,35 @@ class LeanForward:
         columns = torch.arange(size, device=ids.device)
         is_read = (columns >= first[:, None]) & (columns <= column)  # (rows, columns)
         without_prompts = SharedPrompts([(None, first)], first, 0)
-        attend = Beside(without_prompts, is_read[:, None, None])
-        cos, sin = self._rotated((column - first)[:, None], size)
-        states = F.embedding(ids, self._embedding)
+        views: dict[str, _View] = {}
+        for kind, window in self._windows.items():
+            is_near = is_read if window is None else is_read & (columns > column - window)
+            rotated = self._rotated(kind, (column - first)[:, None], size)
+            views[kind] = *rotated, Beside(without_prompts, is_near[:, None, None], None)
+        states = self._embed(ids)
         for number, (block, (keys, values)) in enumerate(zip(self._blocks, layers, strict=True), 1):
+            cos, sin, attend = views[block.kind]
             queries, *new = _to_attend(block, states, cos, sin, self._heads)
             keys.index_copy_(2, column, new[0])
             values.index_copy_(2, column, new[1])
             attended = attend(queries, keys, values, number - 1).reshape(len(ids), 1, -1)
             states = _after_attention(block, states, attended)
             if number in self.watched:
-                # a view would keep a whole prefill alive
                 self.watched[number] = states[:, -1].clone()
         return self._norm(states)
 
     def _layer(
         self,
-        block: _Block,
+        block: Block,
         states: Tensor,
         cache: Any,
         index: int,
-        cos: Tensor,
-        sin: Tensor,
-        attend: Attend,
+        view: _View,
         wanted: int,
     ) -> Tensor:
         """States (rows, wanted, d) after a layer, of the last positions among (rows, S, d)."""
         rows, num_new, _ = states.shape
+        cos, sin, attend = view
         queries, keys, values = _to_attend(block, states, cos, sin, self._heads)
         if index < len(cache.layers):  # quicker than the cache's own `update`
             layer = cache.layers[index]
@@ -198,24 +167,26 @@ class LeanForward:
         attended = attend(queries, keys, values, index)
         return _after_attention(block, states, attended.transpose(1, 2).reshape(rows, wanted, -1))
 
-    def _rotated(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Cosines and signed sines (rows, 1, S, head size) of positions (rows, S).
+    def _rotated(self, kind: str, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Cosines and signed sines (rows, 1, S, head size) of positions (rows, S) in such layers.
 
         length: they are below it.
         """
-        if length > len(self.rotations[0]):
+        if length > len(self.rotations[kind][0]):
             size = 1 << (length - 1).bit_length()
             columns = torch.arange(size, device=positions.device)[None]
-            cos, sin = self._rotary(self._embedding, columns)
+            of_kind = [kind] if hasattr(self._rotary, "layer_types") else []
+            cos, sin = self._rotary(self._embed.weight, columns, *of_kind)
             half = self._head_size // 2
             signed = torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
-            self.rotations = cos[0].clone(), signed
+            self.rotations[kind] = cos[0].clone(), signed
+        cos, sin = self.rotations[kind]
         positions = positions[:, None]
-        return self.rotations[0][positions], self.rotations[1][positions]
+        return cos[positions], sin[positions]
 
 
 def _to_attend(
-    block: _Block, states: Tensor, cos: Tensor, sin: Tensor, heads: tuple[int, int]
+    block: Block, states: Tensor, cos: Tensor, sin: Tensor, heads: tuple[int, int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values (rows, heads of each, S, head size) of states (rows, S, d)."""
     rows, num_new, _ = states.shape
@@ -232,61 +203,8 @@ def _to_attend(
     return queries, keys, values
 
 
-def _after_attention(block: _Block, states: Tensor, attended: Tensor) -> Tensor:
+def _after_attention(block: Block, states: Tensor, attended: Tensor) -> Tensor:
     """States (rows, S, d) after a layer, of those before it and what they attended to."""
-    states = states + block.output(attended)
+    states = states + block.output_norm(block.output(attended))
     gate, up = block.gate_up(block.mlp_norm(states)).chunk(2, dim=-1)
-    return states + block.down(block.activation(gate) * up)
-
-
-def is_llama_like(model: PreTrainedModel) -> bool:
-    """True where `LeanForward` knows the model: its layers, its rotations, its attention."""
-    config = model.config
-    if not is_one_of(model, _KNOWN):
-        return False
-    layer_types = getattr(config, "layer_types", None) or ["full_attention"]
-    for module in model.modules():
-        if hasattr(module, "in_features") and type(module) is not nn.Linear:
-            return False
-    return (
-        config._attn_implementation == "sdpa"
-        and set(layer_types) == {"full_attention"}
-        and getattr(config, "sliding_window", None) is None
-        and config.rope_parameters["rope_type"] in _FIXED_ROTATIONS
-        and len({(weight.device, weight.dtype) for weight in model.parameters()}) == 1
-    )
-
-
-def _block_of(layer: Any, made: Callable[..., Product]) -> _Block:
-    attention, mlp = layer.self_attn, layer.mlp
-    return _Block(
-        attention_norm=_norm_of(layer.input_layernorm),
-        queries_keys_values=made(attention.q_proj, attention.k_proj, attention.v_proj),
-        heads_norm=_heads_norm_of(attention) if hasattr(attention, "q_norm") else None,
-        output=made(attention.o_proj),
-        mlp_norm=_norm_of(layer.post_attention_layernorm),
-        gate_up=made(mlp.gate_proj, mlp.up_proj),
-        down=made(mlp.down_proj),
-        activation=mlp.act_fn,
-    )
-
-
-def _norm_of(norm: Any) -> _Norm:
-    return _norm(norm.weight.detach(), float(norm.variance_epsilon))
-
-
-def _heads_norm_of(attention: Any) -> _Norm:
-    """Of all heads of queries, then of keys, at any number of positions."""
-    weights = []
-    for norm, product in (
-        (attention.q_norm, attention.q_proj),
-        (attention.k_norm, attention.k_proj),
-    ):
-        count = product.out_features // attention.head_dim
-        weights.append(norm.weight.detach().expand(count, 1, -1))
-    return _norm(torch.cat(weights), float(attention.q_norm.variance_epsilon))
-
-
-def _norm(weight: Tensor, eps: float) -> _Norm:
-    scale = weight.shape[-1] ** 0.5
-    return _Norm(weight, eps, weight * scale, weight.new_tensor(eps**0.5 * scale))
+    return states + block.down_norm(block.down(block.activation(gate) * up))

@@ -19,7 +19,8 @@ from models.engines.attention import SharedPrompts
 from models.engines.captured import CapturedSteps
 from models.engines.hidden import HiddenTap
 from models.engines.jobs import Prefix, Scored
-from models.engines.lean import LeanForward, is_llama_like
+from models.engines.layers import is_llama_like
+from models.engines.lean import LeanForward
 from models.engines.sampling import entropies
 from models.errors import ModelLost
 from models.pretrained import (

@@ -1,15 +1,40 @@
-"""The description of a probe and of its training: `card.json` beside its weights."""
+"""The features that a probe reads, and its description: `card.json` beside its weights."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from models.codec import reader
 from models.errors import ModelNotLoaded
-from models.probes.features import TOKEN_FEATURES
 from models.ranges import Exact
+from models.records import Array
 from models.statistics import SENTENCES_READ
+
+TokenFeature = Literal["sp", "mte", "log_length"]
+TOKEN_FEATURES: tuple[TokenFeature, ...] = get_args(TokenFeature)
+
+# The statistics that the numbers are computed from.
+STATISTICS_READ = frozenset({"answer_token_logprobs", "answer_token_entropies"})
+
+
+def joined(mean: Array, names: Sequence[str], *, sp: float, mte: float, num_tokens: int) -> Array:
+    """One row (d + k,) of what a network reads: the hidden state, then the named numbers.
+
+    Args:
+        mean: (d,) mean hidden state.
+        names: k of `TOKEN_FEATURES`.
+        sp: the answer's summed negative log-likelihood, nats.
+        mte: its mean token entropy, nats.
+        num_tokens: T, at least 1.
+    """
+    values = {"sp": sp, "mte": mte, "log_length": math.log(num_tokens)}
+    numbers = np.array([values[name] for name in names], dtype=np.float32)
+    return np.concatenate([np.asarray(mean, dtype=np.float32), numbers])
+
 
 FORMAT: Literal[2] = 2
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"

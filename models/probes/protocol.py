@@ -38,7 +38,7 @@ class Probe(Protocol):
     def read(self, features: Array) -> Sequence[ProbeReading]:
         """One reading a row.
 
-        features: (N, d + k) float32, rows of `models.probes.features.joined`.
+        features: (N, d + k) float32, rows of `models.probes.card.joined`.
 
         Raises:
             InvalidLogits: a feature that is not a finite number.

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.http import json_calls
 from app.http.requests.bodies import GenerateRequest
-from app.http.routes.score import SCORE_BODY
+from app.http.routes.answers import SCORE_BODY
 from tests.api.errors_told import JSON, assert_error
 from tests.api.large_bodies import GENERATE, LARGE, SCORE, content_of
 

@@ -39,6 +39,10 @@ SERVED = {
     "Mistral": lambda: hf.MistralConfig(**_WINDOW),
     "Gemma 2": lambda: hf.Gemma2Config(**_GEMMA),
     "Gemma 3": lambda: hf.Gemma3TextConfig(**_GEMMA, layer_types=_HALF),
+    "Gemma 3 that sees": lambda: hf.Gemma3Config(
+        text_config=hf.Gemma3TextConfig(**_GEMMA, layer_types=_HALF).to_dict(),
+        vision_config={"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4},
+    ),
     "Qwen2": lambda: hf.Qwen2Config(**_LLAMA),
     "Qwen3": lambda: hf.Qwen3Config(**_LLAMA),
     "Qwen3-MoE": lambda: hf.Qwen3MoeConfig(**_LLAMA, **_EXPERTS),

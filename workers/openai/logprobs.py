@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.errors import InvalidLogits
-from models.probes.distance import DOMAIN_PERCENTILE
+from models.probes.domain import DOMAIN_PERCENTILE
 from models.ranges import LOGPROBS
 from models.records import Array, ProbeReading
 from workers.probe_reading import is_sound

@@ -10,8 +10,7 @@ from app.scoring.ask import Ask
 from app.scoring.plan import generation_request
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.distances import fit_distance
-from models.probes.distance import Distance
-from models.probes.domain import PromptDomain
+from models.probes.domain import Distance, PromptDomain
 from models.records import Array
 from workers.protocol import Generator, GeneratorInfo
 

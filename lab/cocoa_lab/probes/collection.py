@@ -18,8 +18,7 @@ import numpy as np
 from app.scoring.ask import Units
 from cocoa_lab.lines import complete_lines
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, check_same
-from models.probes.card import CONVENTION, POOLING
-from models.probes.features import joined
+from models.probes.card import CONVENTION, POOLING, joined
 from models.records import Array
 
 FORMAT = 1
@@ -171,7 +170,7 @@ def features_of(
         collection: holds the answers.
         rows: N indices of answers.
         layer: index of the layer among those collected.
-        token_features: k of `models.probes.features.TOKEN_FEATURES`.
+        token_features: k of `models.probes.card.TOKEN_FEATURES`.
 
     Raises:
         ValueError: an answer has no value that these are made of.

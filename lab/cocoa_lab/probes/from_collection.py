@@ -19,8 +19,7 @@ from cocoa_lab.probes.checkpoint import Epoch
 from cocoa_lab.probes.collection import Collection, features_of
 from cocoa_lab.probes.layer_training import HYPERPARAMETERS
 from cocoa_lab.probes.training import Trained, TrainingData, fingerprint, train
-from models.probes.card import Architecture, Card, Target
-from models.probes.features import TOKEN_FEATURES, TokenFeature
+from models.probes.card import TOKEN_FEATURES, Architecture, Card, Target, TokenFeature
 from models.probes.probe import CARD, DISTANCE, NETWORK, WEIGHTS, TrainedProbe, sha256_of
 from models.records import Array
 

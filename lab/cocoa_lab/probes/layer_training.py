@@ -12,7 +12,7 @@ from torch.nn import functional
 from cocoa_lab.probes.checkpoint import Epoch, TrainingProgress
 from cocoa_lab.probes.splits import Indices, Split
 from models.probes.card import Architecture, Target
-from models.probes.network import ProbeNetwork
+from models.probes.probe import ProbeNetwork
 from models.records import Array
 
 

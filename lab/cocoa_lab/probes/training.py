@@ -23,8 +23,8 @@ from cocoa_lab.probes.layer_training import (
 )
 from cocoa_lab.probes.splits import Indices, Split, best_split, rows_by_split
 from models.probes.card import Architecture, Target
-from models.probes.distance import Distance
-from models.probes.network import ProbeNetwork
+from models.probes.domain import Distance
+from models.probes.probe import ProbeNetwork
 from models.records import Array
 
 # Rows of each layer's features that tell one set of data from another.

@@ -13,9 +13,8 @@ from cocoa_vllm.probe import Answers, DeviceProbe, Model, ProbeRefused, interpol
 
 from cocoa_lab.probes.from_collection import save
 from models.probes import card as in_process
-from models.probes.features import TOKEN_FEATURES, joined
-from models.probes.network import ProbeNetwork
-from models.probes.probe import TrainedProbe
+from models.probes.card import TOKEN_FEATURES, joined
+from models.probes.probe import ProbeNetwork, TrainedProbe
 from tests.tiny_probes import random_probe, saved
 
 CPU = torch.device("cpu")

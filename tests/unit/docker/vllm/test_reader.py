@@ -10,7 +10,7 @@ from cocoa_vllm.columns import FIRST_ID, MISSING, MODES, NO_PROBE, NO_SUPPORT
 from cocoa_vllm.reader import Row
 
 from models.engines.sampling import entropies
-from models.probes.features import joined
+from models.probes.card import joined
 from models.probes.probe import TrainedProbe
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import D, V, asking, reader, sampled

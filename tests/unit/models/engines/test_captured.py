@@ -52,7 +52,7 @@ def numbers_of(caches, seed):
 
 
 @pytest.mark.parametrize("first_tokens", [8192, 64], ids=["roomy", "too small at first"])
-@pytest.mark.parametrize("name", ["llama", "qwen2"])
+@pytest.mark.parametrize("name", ["llama", "qwen2", "sliding"])
 def test_steps_in_buffers_are_those_of_a_cache_that_grows(name, first_tokens, monkeypatch):
     monkeypatch.setattr(captured, "_FIRST_TOKENS", first_tokens)
     monkeypatch.setattr(captured, "_MOST_GRAPHS", 4)

@@ -4,12 +4,20 @@ import copy
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
 
 from models.engines import lean as lean_module
 from models.engines import rows
 from models.engines.jobs import Scored
-from models.engines.lean import is_llama_like
+from models.engines.layers import is_llama_like
 from models.engines.rows import RowCache
 from tests import tiny_models
 from tests.tiny_models import CONFIGS, random_model
@@ -34,12 +42,32 @@ LLAMA_3 = LlamaConfig(
 )
 MISTRAL = MistralConfig(**_LIKE, head_dim=16, sliding_window=None)
 QWEN3 = Qwen3Config(**_LIKE, head_dim=16)
+HALF_SLIDING = {
+    "use_sliding_window": True,
+    "sliding_window": 8,
+    "max_window_layers": 1,
+    "layer_types": None,
+}
+# Scaled by another number than the size of a head, and rotated by layer.
+_GEMMA = {**_LIKE, "head_dim": 16, "sliding_window": 8, "query_pre_attn_scalar": 40}
+_BY_LAYER = {
+    "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1_000_000.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+}
+GEMMA_3 = Gemma3TextConfig(
+    **_GEMMA,
+    rope_parameters=_BY_LAYER,
+    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+)
 MODELS = {
     "llama": CONFIGS["llama"],
     "qwen2": CONFIGS["qwen2"],
     "llama 3": LLAMA_3,
     "mistral": MISTRAL,
     "qwen3": QWEN3,
+    "all layers sliding": CONFIGS["sliding"],
+    "half of the layers sliding": Qwen2Config(**CONFIGS["qwen2"].to_dict() | HALF_SLIDING),
+    "gemma 3": GEMMA_3,
 }
 PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13] * 40]
 
@@ -179,20 +207,13 @@ def test_a_hooked_model_is_called_as_a_module():
     "config",
     [
         CONFIGS["gpt2"],
-        CONFIGS["sliding"],
         CONFIGS["hybrid"],
         LlamaConfig(**_LLAMA | {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}),
-        Qwen2Config(
-            **CONFIGS["qwen2"].to_dict()
-            | {
-                "use_sliding_window": True,
-                "sliding_window": 8,
-                "max_window_layers": 1,
-                "layer_types": None,
-            }
-        ),
+        Gemma2Config(**_GEMMA),
+        Gemma3TextConfig(**_GEMMA, final_logit_softcapping=30.0),
+        Gemma3TextConfig(**_GEMMA, use_bidirectional_attention=True),
     ],
-    ids=["gpt2", "sliding", "hybrid", "dynamic rotations", "half of the layers sliding"],
+    ids=["gpt2", "hybrid", "dynamic rotations", "gemma 2", "capped logits", "both directions"],
 )
 def test_what_it_does_not_know_goes_through_transformers(config):
     assert not is_llama_like(AutoModelForCausalLM.from_config(config))

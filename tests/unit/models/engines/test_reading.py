@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.engines.admitting import next_pass
+from models.engines.jobs import next_pass
 from models.records import GivenAnswer
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (

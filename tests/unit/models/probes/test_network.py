@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.probes.network import ProbeNetwork
+from models.probes.probe import ProbeNetwork
 
 
 @pytest.fixture(autouse=True)

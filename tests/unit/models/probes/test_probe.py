@@ -11,10 +11,8 @@ from cocoa_lab.distances import fit_distance
 from cocoa_lab.probes.from_collection import save
 from cocoa_lab.probes.layer_training import standardise
 from models.errors import InvalidLogits
-from models.probes.card import Card, ProbeMismatch, check_card, read_card
-from models.probes.features import joined
-from models.probes.network import ProbeNetwork
-from models.probes.probe import TrainedProbe
+from models.probes.card import Card, ProbeMismatch, check_card, joined, read_card
+from models.probes.probe import ProbeNetwork, TrainedProbe
 
 DIMENSION = 6
 MODEL = {

@@ -1,8 +1,9 @@
-"""`POST /score`: answers that exist already, one or several."""
+"""Our own doors: prompts to answer, answers to score, and labels of answers that were served."""
 
 import asyncio
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
@@ -18,15 +19,20 @@ from app.http.json_calls import (
     unless_gone,
 )
 from app.http.logs import current_request_id
-from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
-from app.http.responses import to_response
-from app.http.schemas import GenerateResponse, ScoreResults
+from app.http.repeats import Repeats
+from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest, ask_of
+from app.http.requests.feedback import FeedbackRequest
+from app.http.responses import renew, to_response
+from app.http.schemas import FeedbackKept, GenerateResponse, ScoreResults
 from app.http.service import Service
+from app.http.streams import EventStream, NamedEvents
 from app.scoring.ask import current_caller
 from workers.calling import in_time
 
 logger = logging.getLogger(__name__)
-router = APIRouter(tags=["generation"])
+router = APIRouter()
+_GENERATE_BODY = TypeAdapter(GenerateRequest)
+_FEEDBACK_BODY = TypeAdapter(FeedbackRequest)
 
 
 def _score_kind(body: object) -> str:
@@ -42,9 +48,35 @@ SCORE_BODY: TypeAdapter[ScoreRequest | ScoreBatch] = TypeAdapter(
 
 
 @router.post(
+    "/generate-with-uncertainty",
+    response_model=GenerateResponse,
+    openapi_extra=takes("GenerateRequest"),
+    tags=["generation"],
+)
+async def generate_with_uncertainty(request: Request) -> Response:
+    """Answer a prompt and say how sure the model is of it."""
+    repeats: Repeats = request.app.state.repeats
+    seen = await repeats.seen(request)
+    if seen.response is not None:
+        return seen.response
+    body = await read_body(request, _GENERATE_BODY)
+    service: Service = request.app.state.service
+    request_id = request.state.request_id
+    ask = replace(ask_of(body), in_background=is_in_background(request))
+    request.state.names = {"grammar": body.held_by}
+    run = partial(service.run, ask, request_id)
+    if body.stream:
+        return EventStream(run, NamedEvents(request_id), service.telemetry)
+    async with unless_gone(request):
+        result = await run()
+    return json_response(repeats.keep(seen, result, to_response(result, request_id), renew))
+
+
+@router.post(
     "/score",
     response_model=GenerateResponse | ScoreResults,
     openapi_extra=takes("ScoreRequest", "ScoreBatch"),
+    tags=["generation"],
 )
 async def score(request: Request) -> Response:
     """Score a given answer against samples drawn here or brought along.
@@ -94,3 +126,16 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
 
     outcomes = [outcome(item, number) for number, item in enumerate(items)]
     return {"results": await asyncio.gather(*outcomes)}
+
+
+@router.post(
+    "/feedback",
+    response_model=FeedbackKept,
+    openapi_extra=takes("FeedbackRequest"),
+    tags=["feedback"],
+)
+async def feedback(request: Request) -> Response:
+    """Label an answer that was served, or parts of it; answered when the label is durable."""
+    body = await read_body(request, _FEEDBACK_BODY)
+    service: Service = request.app.state.service
+    return json_response(await service.keep_label(body))

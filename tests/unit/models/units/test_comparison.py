@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from models.units.assignment import assign
+from models.units.comparison import assign
 
 
 @given(
