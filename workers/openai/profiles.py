@@ -176,8 +176,9 @@ class Profile:
         return self._with_logprobs(self._fewer(body), body) if new.intersection(LOGPROBS) else None
 
     def _with_logprobs(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
-        """The profile with so many likeliest tokens; None where the body requests none."""
-        return replace(self, logprobs=logprobs) if "logprobs" in self.spoken(body) else None
+        """The profile with so many likeliest tokens; None where the body stays as it is."""
+        fewer = replace(self, logprobs=logprobs)
+        return fewer if fewer.spoken(body) != self.spoken(body) else None
 
     def _fewer(self, body: Mapping[str, Any]) -> int | None:
         """The next smaller number of likeliest tokens than a body requests; None for none."""

@@ -43,3 +43,10 @@ def test_what_was_taken_once_is_refused_for_its_value():
 def test_fewer_likeliest_tokens_are_requested_where_so_many_are_refused(num, fewer):
     taught = NEW.taught(refused("logprobs"), {"logprobs": True, "top_logprobs": num})
     assert taught.logprobs == fewer
+
+
+@pytest.mark.parametrize("num", [2, 20])
+def test_a_refusal_teaches_nothing_that_would_send_the_same_again(num):
+    body = {"logprobs": True, "top_logprobs": num, "vllm_xargs": {"cocoa": "entropy"}}
+    for refusal in (refused("top_logprobs"), Rejected(400, "")):
+        assert NEW.taught(refusal, body) is None
