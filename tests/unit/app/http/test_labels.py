@@ -2,17 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-
 from app.http.labels import to_answer
-from app.scoring.ask import Ask, GivenSample
+from app.scoring.ask import Ask
 from app.scoring.judging import DecisionInfo, Judgement
 from app.scoring.result import Escalation
 from app.scoring.units import Parts, ScoredUnits
-from models.records import GivenAnswer
-from tests.results import PROBES, a_result, comparer_info, generation, sequence
-
-NLI = comparer_info(identity="nli pairs")
+from tests.results import PROBES, a_result, generation, sequence
 
 
 def made(result, **options):
@@ -41,23 +36,6 @@ def test_the_probes_that_were_read_are_bound_that_of_sentences_to_these():
     assert answer.parts_binding.probes == {"sentence_dissimilarity": "defabc"}
 
 
-BROUGHT = [
-    {"samples": (GivenSample("b"),)},
-    {"answer_token_logprobs": (-0.5,)},
-    {"answer": GivenAnswer("b", append_eos=False)},
-]
-
-
-@pytest.mark.parametrize("brought", BROUGHT, ids=str)
-def test_scores_on_what_the_client_brought_are_bound_to_nothing(brought):
-    assert made(a_result(ask=Ask(prompt="a", **brought))).binding is None
-
-
-def test_a_chat_is_bound_to_chats():
-    chat = Ask(messages=({"role": "user", "content": "a"},))
-    assert made(a_result(ask=chat)).binding.input == "messages"
-
-
 REFUSED = Judgement(decision=DecisionInfo(False, 0.1, 0.05, "none", "escalate", "none"))
 
 
@@ -72,10 +50,3 @@ def test_an_answer_that_its_client_did_not_read_cannot_be_labelled():
         True,
         False,
     ]
-
-
-def test_a_label_of_an_answer_behind_a_reasoning_is_of_no_calibration():
-    result = a_result()
-    reasoned = replace(result, plan=replace(result.plan, is_reasoned=True))
-    assert made(result).binding is not None
-    assert made(reasoned).binding is None

@@ -1,60 +1,8 @@
-"""Every field of a body reaches the ask; nothing is lost on the way and nothing invented."""
+"""Null is the default of a field of a body, for those who send it and in the document."""
 
 import pytest
-from pydantic import ValidationError
 
-from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
-from app.scoring.ask import Ask
-from models.records import GivenAnswer, SamplingParams
-
-SHARED = {
-    "estimators": ["sp", "cocoa_sp"],
-    "estimator": "mte",
-    "similarity": "rouge_l",
-    "num_samples": 3,
-    "max_new_tokens": 5,
-    "temperature": 0.5,
-    "top_k": 7,
-    "top_p": 0.9,
-    "stop": ["\n", "Q:"],
-    "seed": 11,
-    "return_samples": True,
-    "return_tokens": True,
-    "timeout_s": 2.5,
-    "cache": False,
-}
-EXPECTED = {
-    "sampling": SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11),
-    "estimators": ("sp", "cocoa_sp"),
-    "primary": "mte",
-    "similarity": "rouge_l",
-    "return_samples": True,
-    "return_tokens": True,
-    "timeout_s": 2.5,
-    "cache": False,
-}
-
-
-def test_a_prompt_becomes_an_ask_with_every_field():
-    request = GenerateRequest(prompt="Where?", strategy="mbr", **SHARED)
-    assert ask_of(request) == Ask(prompt="Where?", strategy="mbr", **EXPECTED)
-
-
-def test_a_chat_becomes_an_ask_with_its_template_variables():
-    messages = [{"role": "user", "content": "Hi"}]
-    request = GenerateRequest(messages=messages, chat_template_kwargs={"a": 1}, mode="light")
-    ask = ask_of(request)
-
-    assert (ask.prompt, ask.messages, ask.chat_template_kwargs) == (None, (messages[0],), {"a": 1})
-    assert ask.light
-    assert ask.timeout_s == 60.0
-
-
-def test_the_defaults_of_both_bodies_are_those_of_an_ask():
-    default = Ask(prompt="Where?", timeout_s=60.0)
-    assert ask_of(GenerateRequest(prompt="Where?")) == default
-    scored = ask_of(ScoreRequest(prompt="Where?", answer="Paris"))
-    assert scored == Ask(prompt="Where?", answer=GivenAnswer("Paris"), timeout_s=60.0)
+from app.http.requests.bodies import GenerateRequest, ScoreRequest
 
 
 @pytest.mark.parametrize(
@@ -74,9 +22,3 @@ def test_null_is_the_default_of_every_field_that_has_one_and_the_document_says_s
         assert {"type": "null"} in properties[name]["anyOf"], name
         assert properties[name]["default"] == model.model_fields[name].default
     assert properties["num_samples"]["anyOf"][0]["maximum"] == 64
-
-
-@pytest.mark.parametrize("change", [{"answer": None}, {"n": None}])
-def test_null_is_no_value_of_a_required_field_or_an_unknown_one(change):
-    with pytest.raises(ValidationError):
-        ScoreRequest.model_validate({"prompt": "Where?", "answer": "Paris"} | change)
