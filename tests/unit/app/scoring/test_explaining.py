@@ -1,7 +1,5 @@
 """Samples in groups by meaning, and the sentence about them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -28,17 +26,6 @@ def told(groups):
     return [(group.text, group.is_answer, group.count) for group in groups]
 
 
-def test_samples_group_by_meaning_the_answers_group_first_then_the_largest():
-    found = groups_of(
-        evidence(["It is Paris.", "Rome", "Lyon", "Lyon."], [0.9, 0.1, 0.2, 0.1], blocks(1, 1, 2))
-    )
-    assert told(found) == [("Paris", True, 1), ("Lyon", False, 2), ("Rome", False, 1)]
-    assert [group.share for group in found] == [0.25, 0.5, 0.25]
-    assert sum(group.count for group in found) == 4
-    assert found[0].similarity == 0.9
-    assert found[1].similarity == pytest.approx(0.15)
-
-
 def test_the_mass_of_a_group_is_that_of_its_distinct_texts_and_of_the_answer():
     found = groups_of(evidence(["Paris", "Paris", "Rome"], [1, 1, 0.1], blocks(2, 1)))
     each = np.exp(-0.5)
@@ -47,24 +34,12 @@ def test_the_mass_of_a_group_is_that_of_its_distinct_texts_and_of_the_answer():
     assert [group.mass for group in two] == [1.0], "two of .61 are no more than 1"
 
 
-def test_without_log_probs_no_mass_is_known():
-    found = groups_of(evidence(["Rome"], [0.1], blocks(1), token_logprobs=None))
-    assert [group.mass for group in found] == [None, None]
-
-
 def test_an_answer_that_nobody_repeats_has_a_group_without_samples():
     found = groups_of(evidence(["Rome", "Rome"], [0.1, 0.1], blocks(2)))
     assert told(found) == [("Paris", True, 0), ("Rome", False, 2)]
     assert sentence(found) == (
         'No sample means the same as the answer; the samples say "Rome" (2).'
     )
-
-
-def test_an_answer_that_is_a_sample_is_in_its_own_group():
-    found = groups_of(
-        evidence(["Rome", "Paris", "Paris."], [0.1, 0.9], blocks(1, 2), answer_sample=1)
-    )
-    assert told(found) == [("Paris", True, 2), ("Rome", False, 1)]
 
 
 def test_the_sentence_names_three_others_and_counts_the_rest():
@@ -81,13 +56,6 @@ def test_the_sentence_names_three_others_and_counts_the_rest():
     assert "…" in sentence(groups_of(evidence(["Bonn " * 30], [0.0], blocks(1))))
 
 
-def test_without_samples_or_similarities_there_are_no_groups():
-    assert groups_of(evidence([], [], np.empty((0, 0)))) is None
-    unknown = evidence(["Rome"], [0.1], blocks(1))
-    del unknown.statistics["similarity_matrix"]
-    assert groups_of(unknown) is None
-
-
 @pytest.mark.parametrize(
     ("to_answer", "changes", "expected"),
     [
@@ -102,10 +70,3 @@ def test_support_is_the_share_of_the_other_samples_that_mean_the_same(to_answer,
     texts = ["Paris", "It is Paris.", "Rome", "Lyon"]
     found = support_of(evidence(texts, to_answer, np.eye(4), **changes))
     assert found == pytest.approx(expected)
-
-
-def test_without_samples_that_were_compared_there_is_no_support():
-    assert support_of(evidence([], [], np.eye(0))) is None
-    alone = evidence(["Paris"], [0.9], np.eye(1), answer_sample=0)
-    assert support_of(replace(alone, statistics={"similarity": np.array([])})) is None
-    assert support_of(replace(alone, statistics={})) is None
