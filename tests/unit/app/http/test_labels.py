@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+import pytest
+
 from app.http.labels import to_answer
-from app.scoring.ask import Ask
+from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import DecisionInfo, Judgement
 from app.scoring.result import Escalation
 from app.scoring.units import Parts, ScoredUnits
-from tests.results import PROBES, a_result, generation, sequence
+from models.records import GivenAnswer
+from tests.results import PROBES, a_result, comparer_info, generation, sequence
+
+NLI = comparer_info(identity="nli pairs")
 
 
 def made(result, **options):
@@ -34,6 +39,18 @@ def test_the_probes_that_were_read_are_bound_that_of_sentences_to_these():
     answer = made(replace(result, plan=plan))
     assert answer.binding.probes == {"predicted_dissimilarity": "abcdef"}
     assert answer.parts_binding.probes == {"sentence_dissimilarity": "defabc"}
+
+
+BROUGHT = [
+    {"samples": (GivenSample("b"),)},
+    {"answer_token_logprobs": (-0.5,)},
+    {"answer": GivenAnswer("b", append_eos=False)},
+]
+
+
+@pytest.mark.parametrize("brought", BROUGHT, ids=str)
+def test_scores_on_what_the_client_brought_are_bound_to_nothing(brought):
+    assert made(a_result(ask=Ask(prompt="a", **brought))).binding is None
 
 
 REFUSED = Judgement(decision=DecisionInfo(False, 0.1, 0.05, "none", "escalate", "none"))

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from app.http.json_calls import json_of
-from app.http.responses import to_response
+from app.http.responses import HELD_BACK, to_response
 from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask
+from app.scoring.judging import DecisionInfo, Judgement
+from models.records import Reasoning
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 
 
@@ -20,6 +22,24 @@ def body_of(result, request_id):
 
 
 SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
+
+
+JUDGED = Judgement(
+    decision=DecisionInfo(False, 0.1, 0.05, "…", "escalate", "…"), reason="none is loaded"
+)
+
+
+def test_an_answer_that_is_held_back_says_why_of_all_that_would_tell_it():
+    ask = replace(SHOWN, explain=True, target_error=0.05, on_reject="abstain")
+    reasoned = sequence(" Rome", reasoning=Reasoning("hm", 3, is_finished=True))
+    result = a_result(generation(reasoned), ask=ask, judgement=JUDGED)
+    told = json.loads(json_of(to_response(result, "id")))
+
+    telling = {"text", "reasoning", "explanation", "groups", "samples", "tokens"}
+    assert {told[name] for name in telling} == {None}
+    assert {told["reasons"].pop(name) for name in telling} == {HELD_BACK}
+    assert told["reasons"] == {"confidence": "none is loaded"}
+    assert told["decision"]["accept"] is False
 
 
 def test_samples_that_nothing_compared_are_in_no_groups_and_it_says_why():
@@ -62,6 +82,15 @@ def test_tokens_carry_what_is_known_of_them():
     assert [(one.text, one.logprob, one.entropy) for one in unknown.tokens] == 2 * [
         ("", None, None)
     ]
+
+
+def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
+    reasoned = sequence(" Rome", reasoning=Reasoning("hm", 3, is_finished=True))
+    body = body_of(a_result(generation(reasoned)), "id")
+    assert (body.warnings, body.reasoning) == (["reasoning_excluded"], "hm")
+    assert (body.usage.completion_tokens, body.usage.reasoning_tokens) == (5, 3)
+    written = generation(samples=(" Paris", reasoned))
+    assert body_of(a_result(written), "id").warnings == ["reasoning_excluded"]
 
 
 FOREIGN = comparer_info(is_out_of_domain=True)

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
@@ -67,6 +68,13 @@ def test_p_true_that_cannot_be_had_is_absent_with_its_reason(true_false, reason)
 
     assert "p_true_logprob" not in found.statistics
     assert reason in found.absent["p_true_logprob"]
+
+
+def test_p_true_is_normalised_over_both():
+    said = (table(), None, (np.log(0.3), np.log(0.1)))
+    found = derived({"p_true_logprob"}, subject(), said)
+
+    assert found.statistics["p_true_logprob"] == pytest.approx(np.log(0.75))
 
 
 def test_a_planned_statistic_that_nobody_supplied_is_loud():

@@ -136,6 +136,17 @@ async def test_a_similarity_that_decides_is_not_asked_for_again():
         assert num_pairs == sum(batches), "neither more pairs than for ten at once"
 
 
+async def test_waves_by_agreement_score_what_as_many_samples_at_once_score():
+    async with scoring(PARIS, PARIS, "It is Paris", ROME) as (scorer, _engine, _):
+        in_waves = await scorer.run(replace(ASK, cache=False))
+        num_samples, _ = of(in_waves)
+        sampling = replace(ASK.sampling, num_samples=num_samples, stop_mass=None)
+        at_once = await scorer.run(replace(ASK, cache=False, sampling=sampling))
+
+        assert in_waves.scores == at_once.scores
+        assert in_waves.evidence.subject.texts == at_once.evidence.subject.texts
+
+
 @pytest.mark.parametrize("strategy", ["greedy", "sample", "mbr"])
 @pytest.mark.parametrize(
     "samples", [[PARIS, PARIS], [PARIS, ROME, PARIS], [ROME, ROME, PARIS]], ids=" ".join

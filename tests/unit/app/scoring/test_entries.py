@@ -18,6 +18,7 @@ from app.scoring.entries import decode, encode
 from app.scoring.questions import Subject, subject_of
 from models.estimators import ESTIMATORS, score
 from models.records import GivenAnswer, ProbeReading, SamplingParams
+from models.statistics import STATISTICS
 from tests.corrupt_entries import KINDS, at
 from tests.results import a_plan, a_result, generation, sequence
 from tests.same import assert_same
@@ -102,6 +103,20 @@ def drawing(sampling):
 
 
 SHORTER = drawing(SamplingParams(num_samples=1))
+
+
+def test_a_longer_draw_serves_a_shorter_one_in_every_statistic():
+    entry = encode(replace(COMPUTED, truncated=False))
+    back = decode(entry, SHORTER)
+
+    first = replace(GENERATION, samples=GENERATION.samples[:1], queue_s=0.0, generate_s=0.0)
+    subject = Subject(GENERATION.answer, None, first.samples)
+    statistics = token_statistics(subject)
+    for name, value in DERIVED.items():
+        sliced = {("M",): np.s_[:1], ("M", "M"): np.s_[:1, :1], ("M", "T_m"): np.s_[:1]}
+        cut = sliced.get(STATISTICS[name].shape)
+        statistics[name] = value if cut is None else value[cut]
+    assert_same(back, Evidence(subject, statistics, {}, False, first, payload=entry))
 
 
 def test_too_few_samples_and_cut_pairs_serve_no_other_number():

@@ -26,12 +26,28 @@ def told(groups):
     return [(group.text, group.is_answer, group.count) for group in groups]
 
 
+def test_samples_group_by_meaning_the_answers_group_first_then_the_largest():
+    found = groups_of(
+        evidence(["It is Paris.", "Rome", "Lyon", "Lyon."], [0.9, 0.1, 0.2, 0.1], blocks(1, 1, 2))
+    )
+    assert told(found) == [("Paris", True, 1), ("Lyon", False, 2), ("Rome", False, 1)]
+    assert [group.share for group in found] == [0.25, 0.5, 0.25]
+    assert sum(group.count for group in found) == 4
+    assert found[0].similarity == 0.9
+    assert found[1].similarity == pytest.approx(0.15)
+
+
 def test_the_mass_of_a_group_is_that_of_its_distinct_texts_and_of_the_answer():
     found = groups_of(evidence(["Paris", "Paris", "Rome"], [1, 1, 0.1], blocks(2, 1)))
     each = np.exp(-0.5)
     assert [group.mass for group in found] == pytest.approx([each, each])
     two = groups_of(evidence(["It is Paris."], [0.9], blocks(1)))
     assert [group.mass for group in two] == [1.0], "two of .61 are no more than 1"
+
+
+def test_without_log_probs_no_mass_is_known():
+    found = groups_of(evidence(["Rome"], [0.1], blocks(1), token_logprobs=None))
+    assert [group.mass for group in found] == [None, None]
 
 
 def test_an_answer_that_nobody_repeats_has_a_group_without_samples():
@@ -54,6 +70,13 @@ def test_the_sentence_names_three_others_and_counts_the_rest():
     )
     assert '"(nothing)" (1)' in sentence(groups_of(evidence([""], [0.0], blocks(1))))
     assert "…" in sentence(groups_of(evidence(["Bonn " * 30], [0.0], blocks(1))))
+
+
+def test_without_samples_or_similarities_there_are_no_groups():
+    assert groups_of(evidence([], [], np.empty((0, 0)))) is None
+    unknown = evidence(["Rome"], [0.1], blocks(1))
+    del unknown.statistics["similarity_matrix"]
+    assert groups_of(unknown) is None
 
 
 @pytest.mark.parametrize(

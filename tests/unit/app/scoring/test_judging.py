@@ -11,7 +11,7 @@ from app.scoring.check import check
 from app.scoring.units import Scored
 from models.calibration import ALL
 from models.errors import NotCalibrated
-from models.records import Grammar, ProbeReading, Reasoning, SamplingParams
+from models.records import GivenAnswer, Grammar, ProbeReading, Reasoning, SamplingParams
 from models.statistics import STATISTICS
 from tests.made_calibrators import calibration, calibrator
 from tests.results import ABLE, a_deployment, a_plan, comparer_info, sequence
@@ -114,6 +114,21 @@ def several(*parts):
 STRICT, LOOSE = ({ALL: {"rb_cocoa_root_sp": calibration(threshold=u)}} for u in (0.1, 3.0))
 
 
+def test_a_part_without_the_estimator_or_of_parts_of_answers_does_not_speak():
+    known = several(({ALL: {"sp": calibration()}}, {}), (STRICT, {"unit": "field"}), (LOOSE, {}))
+    assert judge(TARGET, PLAN, known, 0.5).decision.threshold == 3.0
+    known = replace(known, parts=known.parts[:2])
+    assert judge(ASK, PLAN, known, 0.5).reason.startswith("rb_cocoa_root_sp is not calibrated")
+
+
+def test_a_given_answer_that_does_not_end_is_another_thing_than_one_that_does():
+    known, plan = calibrator(strategy="given"), replace(PLAN, strategy="given")
+    ended, begun = (GivenAnswer("Rome", append_eos=ends) for ends in (True, False))
+    assert judge(replace(ASK, answer=ended), plan, known, 0.5).confidence is not None
+    said = judge(replace(ASK, answer=begun), plan, known, 0.5)
+    assert "for append_eos False: ask with append_eos True" in said.reason
+
+
 def test_the_reason_names_what_the_nearest_part_would_have_to_be_asked():
     known = several((STRICT, {"input": "messages", "temperature": 0.5}), (LOOSE, {"top_k": 7}))
     said = judge(ASK, PLAN, known, 0.5)
@@ -136,6 +151,20 @@ def test_sentences_compared_by_words_are_not_those_that_an_nli_model_compared(nl
         assert found.binding == known.parts[0].binding
     else:
         assert found == said
+
+
+def test_what_no_sample_is_read_for_heeds_no_sampling():
+    plan = replace(PLAN, estimators=("sp",), primary="sp")
+    known = calibrator({ALL: {"sp": calibration()}})
+    other = sampled(num_samples=3, temperature=0.5, top_k=0)
+    assert judge(other, replace(plan, similarity="rouge_l"), known, 0.5).confidence is not None
+
+
+@pytest.mark.parametrize("limit", [64, 65, 8192, None])
+def test_a_larger_limit_is_the_same_where_hardly_a_text_was_cut(limit):
+    assert judge(sampled(max_new_tokens=limit), PLAN, calibrator(), 0.5).confidence is not None
+    often_cut = judge(sampled(max_new_tokens=limit), PLAN, calibrator(share_cut=0.2), 0.5)
+    assert (often_cut.confidence is not None) == (limit == 64)
 
 
 @pytest.mark.parametrize(("uncertainty", "accept"), [(0.5, True), (1.0, True), (1.01, False)])

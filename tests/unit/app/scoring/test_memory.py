@@ -54,6 +54,20 @@ async def test_content_that_has_too_little_for_a_caller_is_a_miss_and_no_corrupt
     assert (told.num_corrupt, told.lookups) == (0, [False, True])
 
 
+async def test_content_that_fits_no_such_caller_is_corrupt():
+    memory, _, told = made()
+
+    def refuse(payload):
+        raise ValueError("of another shape")
+
+    async def compute():
+        return 2, None
+
+    memory.put({"a": b"1"})
+    assert await found(memory, refuse, compute) == (2, "computed")
+    assert told.num_corrupt == 1
+
+
 async def test_what_another_process_computes_is_waited_for():
     stored, told = MemoryCache(CacheConfig()), Told()
     claims = {"a"}

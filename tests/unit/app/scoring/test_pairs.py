@@ -80,6 +80,15 @@ async def test_no_pairs_ask_nobody():
     assert comparer.asked == kept.told.pairs == []
 
 
+async def test_what_an_earlier_request_asked_for_is_looked_up():
+    comparer, kept = Comparer(), Kept()
+    await scores_of(comparer, kept).table(PAIRS)
+    await scores_of(comparer, kept).table([*PAIRS, ("c", "d")])
+
+    assert comparer.asked == [PAIRS, [("c", "d")]]
+    assert kept.told.pairs == [(2, 0), (3, 2)]
+
+
 async def test_a_function_without_weights_is_asked_and_not_looked_up():
     comparer, kept = Comparer(revision=None), Kept()
     await scores_of(comparer, kept).table(PAIRS)

@@ -5,10 +5,10 @@ import pytest
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
 from app.scoring.defaults import DEFAULT_ESTIMATORS
-from app.scoring.plan import generation_request, make_plan
+from app.scoring.plan import available_statistics, generation_request, make_plan
 from models.errors import ProbeMissing
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS
+from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from tests.results import a_deployment
 
 ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
@@ -21,6 +21,38 @@ def plan(supplied=ALL, **ask):
     made = make_plan(Ask(**{"prompt": "a"} | ask), deployment)
     check(made, deployment)
     return made
+
+
+# id: (body, statistics asked of the engine, whether similarity is wanted)
+WORK = {
+    "sp": ({"estimators": ("sp",)}, {LOGPROBS}, False),
+    "ppl": ({"estimators": ("ppl",)}, {LOGPROBS}, False),
+    "mte": ({"estimators": ("mte",)}, {ENTROPIES}, False),
+    "mcse": ({"estimators": ("mcse",)}, {"sample_token_logprobs"}, False),
+    "mcnse": ({"estimators": ("mcnse",)}, {"sample_token_logprobs"}, False),
+    "consistency": ({"estimators": ("consistency",)}, {"sample_texts"}, True),
+    "cocoa_sp": ({"estimators": ("cocoa_sp",)}, {LOGPROBS, "sample_texts"}, True),
+    "cocoa_ppl": ({"estimators": ("cocoa_ppl",)}, {LOGPROBS, "sample_texts"}, True),
+    "cocoa_mte": ({"estimators": ("cocoa_mte",)}, {ENTROPIES, "sample_texts"}, True),
+    "the default": ({}, {LOGPROBS, ENTROPIES, "sample_texts", "sample_token_logprobs"}, True),
+    "the primary beside the named": (
+        {"estimators": ("sp",), "primary": "mte"},
+        {LOGPROBS, ENTROPIES},
+        False,
+    ),
+    "samples to return": (
+        {"estimators": ("sp",), "return_samples": True},
+        {LOGPROBS, "sample_texts", "sample_token_logprobs"},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "statistics", "wants_similarity"), WORK.values(), ids=list(WORK))
+def test_only_the_statistics_that_are_read_are_asked_for(body, statistics, wants_similarity):
+    planned = plan(**body)
+    assert planned.generated == statistics
+    assert ("similarity" in planned.statistics) == wants_similarity
 
 
 def test_what_a_deployment_cannot_supply_is_not_asked_for():
@@ -46,6 +78,33 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
         answer=ask.answer,
     )
     assert generation_request(Ask(prompt="a"), wanted).prompt == "a"
+
+
+# id: (ask, what is available of a generator that supplies everything)
+EVERYTHING = supplied_by("answer", "samples", "probe", "question")
+TEXTUAL = {"sample_texts", "similarity", "similarity_matrix", "exact_match"}
+AVAILABLE = {
+    "a prompt": (Ask(prompt="a"), EVERYTHING | supplied_by("similarity", "texts")),
+    "messages": (Ask(messages=()), EVERYTHING | supplied_by("similarity", "texts")),
+    "a given answer has no light score": (
+        Ask(prompt="a", answer=GivenAnswer("b")),
+        (EVERYTHING | supplied_by("similarity", "texts")) - PROBE_STATISTICS,
+    ),
+    "texts alone": (Ask(answer=GivenAnswer("b"), samples=(GivenSample("c"),)), TEXTUAL),
+    "texts with log-probs": (
+        Ask(answer=GivenAnswer("b"), samples=(GivenSample("c", (-1.0,)),)),
+        TEXTUAL | {"sample_token_logprobs"},
+    ),
+    "log-probs of some": (
+        Ask(answer=GivenAnswer("b"), samples=(GivenSample("c", (-1.0,)), GivenSample("d"))),
+        TEXTUAL,
+    ),
+}
+
+
+@pytest.mark.parametrize(("ask", "expected"), AVAILABLE.values(), ids=list(AVAILABLE))
+def test_what_can_be_known_follows_from_what_is_asked_and_brought(ask, expected):
+    assert available_statistics(ask, a_deployment(EVERYTHING)) == expected
 
 
 def test_without_any_probe_sentences_have_the_probability_of_their_tokens():
@@ -83,3 +142,23 @@ ROWS = {
 @pytest.mark.parametrize(("body", "rows"), ROWS.values(), ids=ROWS)
 def test_what_an_ask_takes_is_its_answer_and_its_samples(body, rows):
     assert plan(**body).num_rows == rows
+
+
+NAMED = ("cocoa_sp", "rb_cocoa_sp", "sp", "consistency", "mte")
+
+
+@pytest.mark.parametrize(
+    ("ask", "available", "primary"),
+    [
+        ({}, ALL, "cocoa_sp"),
+        ({"primary": "mte"}, ALL, "mte"),
+        ({"primary": "rb_cocoa_sp"}, ALL, "cocoa_sp"),
+        ({"answer": GivenAnswer("1")}, frozenset({"sample_texts", "similarity"}), "consistency"),
+    ],
+    ids=["cocoa_sp", "the named one", "a named one of the answer alone", "without log-probs"],
+)
+def test_parts_are_scored_by_what_is_defined_for_them(ask, available, primary):
+    made = plan(available, estimators=NAMED, units="fields", **ask)
+
+    assert made.unit_estimators == ("cocoa_sp", "sp", "consistency", "mte")
+    assert made.unit_primary == primary

@@ -166,6 +166,22 @@ def test_long_samples_are_read_in_chunks_and_long_sentences_to_their_limit():
     assert parts.units[0].text == long
 
 
+@pytest.mark.parametrize("text", ["", " \n", "```\nx = 1\n```", "..."])
+def test_a_text_without_sentences_has_no_parts_and_says_so(text):
+    sentences = made(sequence(text), ["Lima."])
+
+    assert pairs_of(sentences) == []
+    assert sentences.parts(table({})).warnings == ("no_sentences",)
+
+
+def test_no_more_sentences_are_told_than_may_be():
+    sentences = made(sequence("It is so. " * 1000), ["No."], max_units=3)
+
+    parts = sentences.parts(table({("No.", "It is so."): (0.0, 0.0, 1.0)}))
+    assert (len(parts.units), parts.is_whole, parts.num_pairs) == (3, False, 3)
+    assert parts.warnings == ("units_cut",)
+
+
 @given(st.lists(st.sampled_from(["Lima is old.", "It rains.", "He left in 1990."]), min_size=1))
 def test_by_words_too_a_sentence_that_a_sample_has_is_supported(sentences):
     answer = " ".join(dict.fromkeys(sentences))

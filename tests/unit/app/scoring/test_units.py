@@ -9,17 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.scoring.ask import Ask, GivenSample
+from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.questions import Subject
+from app.scoring.scorer import Policy, Scorer
 from app.scoring.units import TOKENS_UNKNOWN, fields_beside
 from app.scoring.units import scored as scored_by
+from models.errors import InvalidRequest
 from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairRules, PairTable
 from models.units.characters import token_spans
 from models.units.steps import Steps
 from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, generation, sequence
-from tests.unit.app.scoring.test_scorer import scoring
+from tests.unit.app.scoring.test_scorer import num_calls, scoring
 
 TEXTS = ('{"city":', ' "Li', 'ma", "km', '": 7}', "")
 ANSWER = sequence(
@@ -82,6 +85,13 @@ def test_no_more_is_told_of_what_the_answer_lacks():
     parts = parts_of(subject(samples=(many,)), max_units=10)
 
     assert (len(parts.missing), parts.warnings) == (10, ("units_cut",))
+
+
+def test_no_more_units_are_told_than_may_be():
+    parts = parts_of(subject(), max_units=1)
+
+    assert [unit.path for unit in parts.units] == ["/city"]
+    assert parts.warnings == ("units_cut",)
 
 
 def test_tokens_behind_a_reasoning_lie_behind_what_its_last_token_left_over():
@@ -157,3 +167,20 @@ async def test_an_unfinished_reasoning_has_no_parts():
     [answer] = result.units.units
     assert set(answer.scores.values()) == {None}
     assert "answer_not_json" not in result.warnings
+
+
+async def refused(ask, limits=UNBOUNDED):
+    async with scoring() as scorer:
+        bounded = Scorer(scorer.workers, scorer.admission, policy=Policy(limits))
+        calls = num_calls(scorer)
+        with pytest.raises(InvalidRequest) as caught:
+            await bounded.run(ask)
+        assert num_calls(scorer) == calls
+    return caught.value
+
+
+@pytest.mark.anyio
+async def test_too_many_pairs_of_fields_are_refused_before_any_work():
+    error = await refused(FIELDS, AskLimits(max_pairs=1))
+
+    assert error.field == "samples"
