@@ -10,14 +10,12 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from cocoa_lab.calibration.calibrating import to_json
 from cocoa_lab.distances import domain_to_bytes
 from cocoa_lab.replaying import RecordedGenerator
 from models.errors import ModelNotLoaded
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import ProbeConfig
 from models.similarity import PAIR_MODELS
-from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
@@ -52,14 +50,6 @@ def warmed_up(generation, similarity, nli=NO_NLI):
     asyncio.run(run())
 
 
-def test_names_become_models_and_rules():
-    workers = load(FAKE[0], ComparerConfig(name="fake", strip=False, exact_match=False))
-    assert workers.generator.info.model_id == "fake"
-    comparer = workers.comparers[workers.default_similarity]
-    assert comparer.info.model_id == "fake"
-    assert comparer.info.rules == PairRules(strip=False, exact_match=False)
-
-
 def test_functions_without_weights_are_always_there_and_those_over_nli_share_its_model(
     monkeypatch,
 ):
@@ -76,17 +66,6 @@ def test_functions_without_weights_are_always_there_and_those_over_nli_share_its
     loaded.assert_called_once()
     named = {f"similarity-{name}" for name in workers.comparers}
     assert workers.by_name().keys() == {"generation", "nli", *named}
-
-
-def test_the_default_similarity_may_be_one_over_nli():
-    workers = load(FAKE[0], ComparerConfig(name="align"), FAKE_NLI)
-    assert workers.comparers[workers.default_similarity].info.labels == ("similarity",)
-
-
-def test_every_function_has_an_identity_of_its_own():
-    workers = load(*FAKE, FAKE_NLI)
-    comparers = [*workers.comparers.values(), workers.nli]
-    assert len({comparer.info.identity for comparer in comparers}) == len(comparers)
 
 
 def test_what_an_nli_models_similarity_is_belongs_to_its_identity():
@@ -430,12 +409,6 @@ def test_the_prompts_of_a_calibrator_are_loaded_with_it(tmp_path):
     made = with_prompts(calibrator(), path)
     assert with_calibrator(path) == made.prompts
     assert with_calibrator("") == with_calibrator("auto") == ""
-
-
-def test_a_calibrator_without_prompts_has_none(tmp_path):
-    path = tmp_path / "made.json"
-    path.write_text(to_json(calibrator()))
-    assert with_calibrator(path) == ""
 
 
 def test_prompts_that_are_not_the_calibrators_or_of_another_model_are_refused(tmp_path):
