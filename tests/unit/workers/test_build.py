@@ -16,6 +16,7 @@ from models.errors import ModelNotLoaded
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import ProbeConfig
 from models.similarity import PAIR_MODELS
+from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
@@ -50,6 +51,14 @@ def warmed_up(generation, similarity, nli=NO_NLI):
     asyncio.run(run())
 
 
+def test_names_become_models_and_rules():
+    workers = load(FAKE[0], ComparerConfig(name="fake", strip=False, exact_match=False))
+    assert workers.generator.info.model_id == "fake"
+    comparer = workers.comparers[workers.default_similarity]
+    assert comparer.info.model_id == "fake"
+    assert comparer.info.rules == PairRules(strip=False, exact_match=False)
+
+
 def test_functions_without_weights_are_always_there_and_those_over_nli_share_its_model(
     monkeypatch,
 ):
@@ -66,6 +75,17 @@ def test_functions_without_weights_are_always_there_and_those_over_nli_share_its
     loaded.assert_called_once()
     named = {f"similarity-{name}" for name in workers.comparers}
     assert workers.by_name().keys() == {"generation", "nli", *named}
+
+
+def test_the_default_similarity_may_be_one_over_nli():
+    workers = load(FAKE[0], ComparerConfig(name="align"), FAKE_NLI)
+    assert workers.comparers[workers.default_similarity].info.labels == ("similarity",)
+
+
+def test_every_function_has_an_identity_of_its_own():
+    workers = load(*FAKE, FAKE_NLI)
+    comparers = [*workers.comparers.values(), workers.nli]
+    assert len({comparer.info.identity for comparer in comparers}) == len(comparers)
 
 
 def test_what_an_nli_models_similarity_is_belongs_to_its_identity():
