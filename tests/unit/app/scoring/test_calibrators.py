@@ -72,3 +72,10 @@ def test_a_model_that_does_not_compare_prompts_with_the_calibrators_is_logged(
     assert found.prompts == "abc"
     assert compares_prompts(found, deployment(prompts=served)) == is_compared
     assert ("prompts are not compared" in caplog.text) != is_compared
+
+
+def test_a_calibrator_without_prompts_compares_none(tmp_path, caplog):
+    path = tmp_path / "made.json"
+    path.write_text(to_json(calibrator(nli="fake nli")))
+    assert not compares_prompts(load_calibrator(str(path), deployment()), deployment())
+    assert "prompts" not in caplog.text

@@ -105,6 +105,12 @@ def test_a_score_of_something_else_has_no_confidence_and_no_decision(ask, plan, 
     assert refused.value.field == "target_error"
 
 
+def test_a_calibrator_of_chats_speaks_of_chats_and_not_of_prompts():
+    chat = replace(ASK, prompt=None, messages=({},))
+    assert judge(chat, PLAN, calibrator(input="messages"), 0.5).confidence is not None
+    assert judge(ASK, PLAN, calibrator(input="messages"), 0.5).confidence is None
+
+
 def several(*parts):
     """A calibrator of parts with these groups and changes of the binding."""
     made = [calibrator(groups, **changes).parts[0] for groups, changes in parts]

@@ -37,6 +37,14 @@ def test_a_variable_that_the_template_reads_passes():
     check_variables(byte_tokenizer(chat_template=THINKING), ["enable_thinking"])
 
 
+def test_an_effort_that_the_template_does_not_read_is_refused_by_its_name():
+    with pytest.raises(InvalidRequest) as error:
+        check_variables(byte_tokenizer(chat_template=THINKING), ["reasoning_effort"])
+
+    assert error.value.field == "reasoning_effort"
+    assert error.value.message == "the chat template of this model does not read reasoning_effort"
+
+
 @pytest.mark.parametrize(
     ("template", "read"), [(THINKING, "enable_thinking"), ("{{ messages }}", "none")]
 )

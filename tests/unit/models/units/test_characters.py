@@ -15,6 +15,12 @@ def test_the_spans_of_token_texts_join_to_the_text(texts):
     assert spans.indices.tolist() == [i for i, one in enumerate(texts) if one]
 
 
+def test_a_special_token_inside_a_span_is_not_of_it():
+    spans = spans_of_texts(["One", "", " more", ".", ""])
+
+    assert overlapping(spans, [(0, 9)]).tolist() == [0, 2, 3]
+
+
 def test_an_empty_span_has_no_tokens():
     spans = spans_of_texts(["ab", "cd"])
 

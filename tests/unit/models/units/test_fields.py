@@ -153,6 +153,26 @@ def test_alternatives_stand_by_their_share_of_the_samples():
     assert list(units["/km"].alternatives)[:2] == ["6", None]
 
 
+def test_what_the_answer_lacks_is_told_with_its_share():
+    answer = {"tags": ["a"], "rows": [{"n": 1}]}
+    sample = {"tags": ["b", "a", "c"], "rows": [{"n": 1}, {"n": 2}], "a/b": {"x": [1]}, "e": {}}
+
+    _, extra = beside(answer, sample, answer)
+
+    assert extra == {"/tags/-": 0.5, "/rows/-/n": 0.5, "/a~1b/x/0": 0.5, "/e": 0.5}
+
+
+def test_a_field_has_its_text_its_span_and_its_tokens():
+    tokens = spans_of_texts(['{"a": ["', "Li", 'ma", 1', "2]}", ""])
+    text = '{"a": ["Lima", 12]}'
+
+    name, number = fields(parse(text), text, tokens)
+
+    assert (name.kind, name.path, name.text, name.spans) == ("field", "/a/0", '"Lima"', ((7, 13),))
+    assert name.tokens.tolist() == [0, 1, 2]
+    assert (number.text, number.tokens.tolist()) == ("12", [2, 3])
+
+
 def test_ten_thousand_fields_are_compared_with_themselves_and_with_others():
     answer = [{"n": i, "s": "x"} for i in range(5_000)]
     shifted = [*answer[1:], {"n": -1, "s": "x"}]

@@ -1,7 +1,8 @@
 import numpy as np
+import pytest
 
 from models.estimators import score
-from models.units.unit import Unit, contradiction, cut, support
+from models.units.unit import Unit, contradiction, cut, summary, support
 
 
 def test_what_the_answer_lacks_its_units_lack():
@@ -18,3 +19,11 @@ def test_support_is_unknown_without_samples():
     unsampled = Unit("sentence", "b.", np.array([0]), supports=np.array([]))
 
     assert (support(unit), contradiction(unit), support(unsampled)) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [([], (None, None)), ([None], (None, None)), ([0.0, None, 1.0], (0.5, 1.0))],
+)
+def test_units_without_a_score_are_not_summed_up(scores, expected):
+    assert summary(scores) == expected
