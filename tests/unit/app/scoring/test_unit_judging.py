@@ -60,6 +60,17 @@ def test_a_part_passes_up_to_the_threshold_and_has_the_confidence_of_its_curve()
     assert judged(scored(0.5, 1.0)).decision.accept is True
 
 
+@pytest.mark.parametrize(("floor", "action"), [(0.74, "verify"), (0.76, "escalate")])
+def test_parts_are_verified_or_escalated_by_the_least_confidence_of_those_that_do_not_pass(
+    floor, action
+):
+    known = judged(scored(0.5, 2.0), replace(ASK, escalate_below=floor))
+    unknown = judged(scored(2.0, None), replace(ASK, escalate_below=floor))
+
+    assert known.units[1].confidence == pytest.approx(0.75)
+    assert (known.decision.action, unknown.decision.action) == (action, "escalate")
+
+
 @pytest.mark.parametrize(("estimator", "accept"), [("cocoa_sp_light", False), ("sp", True)])
 def test_a_part_that_a_probe_cannot_read_does_not_pass_by_that_probe(estimator, accept):
     unit = Unit("sentence", "Far.", np.arange(0), reading=ProbeReading(0.1, 99.9, True))
