@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from app.scoring.plan import NO_CALIBRATOR
 from cocoa_lab.calibration.calibrating import to_json
@@ -184,29 +184,15 @@ async def test_a_second_model_answers_what_does_not_pass_and_nothing_else(calibr
     assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("large", 64, 0)
 
 
-BROKEN = {
-    "an error": (Response(status_code=500), "status 500"),
-    "no JSON": (Response("<html>"), "it answers no JSON"),
-    "another object": (JSONResponse({"choices": []}), "it answers 0 choices in place of 1"),
-    "no text": (
-        JSONResponse({"choices": [{"message": {"content": None}}]}),
-        "no text in its reply",
-    ),
-}
-
-
-@pytest.mark.parametrize(("reply", "why"), BROKEN.values(), ids=list(BROKEN))
-async def test_a_second_model_that_fails_leaves_the_first_answer_and_says_so(
-    calibrated, reply, why
-):
+async def test_a_second_model_that_fails_leaves_the_first_answer_and_says_so(calibrated):
     async with second_server() as second:
-        second.reply = reply
+        second.reply = Response(status_code=500)
         made = await bound_to_fakes(NOTHING_PASSES)
         async with calibrated(made, escalation=EscalationConfig(second.url, "large")) as service:
             body = (await service.generate(**TARGET, on_reject="escalate")).json()
 
     assert body["text"] == body["escalation"]["first_text"]
-    assert body["escalation"]["error"] == why
+    assert body["escalation"]["error"] == "status 500"
     assert "escalation_failed" in body["warnings"]
     assert body["scores"]["rb_cocoa_root_sp"] is not None
 
@@ -220,18 +206,6 @@ async def test_a_dead_second_model_leaves_the_first_answer_and_says_so(calibrate
 
     assert body["text"] == body["escalation"]["first_text"]
     assert body["escalation"]["error"] == "ConnectError"
-
-
-async def test_a_second_model_that_hangs_costs_no_more_than_the_deadline(calibrated):
-    async with second_server() as second:
-        second.delay_s = 30
-        made = await bound_to_fakes(NOTHING_PASSES)
-        async with calibrated(made, escalation=EscalationConfig(second.url, "large")) as service:
-            async with asyncio.timeout(15):
-                response = await service.generate(**TARGET, on_reject="escalate", timeout_s=2)
-
-    assert response.status_code == 200
-    assert response.json()["escalation"]["error"] == "TimeoutError"
 
 
 async def test_a_second_model_that_trickles_costs_no_more_than_the_deadline(calibrated):

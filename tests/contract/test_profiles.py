@@ -302,14 +302,15 @@ QUOTA = {"error": {"code": "insufficient_quota", "type": "insufficient_quota", "
     ],
 )
 async def test_what_only_its_operator_can_change_is_said_and_asked_again_once_a_minute(
-    reply, reason, caplog
+    reply, reason, caplog, monkeypatch
 ):
+    monkeypatch.setattr("workers.upstream._WATCH_S", 0.05)
     async with openai_server(**SERVERS["openai"]) as server:
         config = {"url": server.url, "api": "openai", "server": "openai", "model": "tiny"}
         generator = OpenAIGenerator(GeneratorConfig(**config).checked())
         server.replies += [reply] * 20
         connecting = asyncio.create_task(generator.upstream.connect())
-        await asyncio.sleep(3.5)
+        await asyncio.sleep(0.5)
         connecting.cancel()
         await generator.close()
         assert len(server.bodies) == 1

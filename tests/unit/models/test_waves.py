@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.records import GenerationRequest, Reasoning, SamplingParams, Sequence
-from models.waves import ends_by_agreement, num_further, num_taken, wave_end
+from models.waves import ends_by_agreement, num_taken
 from tests.drawing import draw_samples
 from tests.results import generation
 
@@ -33,30 +33,6 @@ def drawn(request, answer, texts):
     return [one.text for one in draw_samples(request, answer, lambda i: texts[i])]
 
 
-def test_waves_have_two_three_and_then_five_samples():
-    ends, end = [], 0
-    while end < 64:
-        end = wave_end(end, most=64)
-        ends.append(end)
-    assert ends[:6] == [2, 5, 10, 15, 20, 25]
-    assert ends[-2:] == [60, 64]
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 4])
-def test_no_wave_goes_beyond_the_most(most):
-    texts = [sequence(f"text {i}", 1e-6) for i in range(most)]
-    assert len(draw_samples(asked(most), sequence("other", 1e-6), lambda i: texts[i])) == most
-
-
-def test_all_come_at_once_without_a_mass_to_stop_at():
-    assert num_further(asked(10, stop_mass=None), None, ()) == 10
-
-
-def test_no_samples_are_drawn_where_none_are_wanted():
-    request = asked(statistics=frozenset({"answer_token_logprobs"}))
-    assert draw_samples(request, sequence("Paris", 0.1), lambda i: pytest.fail("drawn")) == ()
-
-
 @pytest.mark.parametrize(
     ("answer", "num_samples"), [(0.7, 2), (0.6, 5), (0.45, 10)], ids=["at once", "later", "never"]
 )
@@ -66,11 +42,6 @@ def test_the_mass_of_the_answer_and_the_distinct_samples_counts(answer, num_samp
     whole = generation(answer=sequence("Paris", answer), samples=tuple(samples))
 
     assert num_taken(asked(), whole) == num_samples
-
-
-def test_samples_that_agree_on_an_improbable_text_are_no_reason_to_stop():
-    samples = [sequence("Rome", 0.05)] * 10
-    assert len(drawn(asked(), sequence("Rome", 0.05), samples)) == 10
 
 
 def test_without_the_answers_log_probs_the_samples_alone_count():
@@ -95,14 +66,6 @@ def test_a_draw_that_is_too_short_serves_nobody_who_wants_more():
     assert num_taken(asked(most=2), short) == 2
     assert num_taken(asked(most=1, stop_mass=None), short) == 1
     assert num_taken(asked(stop_mass=0.4), short) == 2
-
-
-def test_behind_a_reasoning_a_generator_draws_one_wave_and_leaves_the_rest_to_others():
-    samples = [reasoned(f"text {i}") for i in range(10)]
-    assert len(drawn(asked(), reasoned("Paris"), samples)) == 2
-    assert len(drawn(asked(stop_mass=None), reasoned("Paris"), samples)) == 10
-    mixed = [sequence("a", 0.01), sequence("b", 0.01), *samples]
-    assert len(drawn(asked(), sequence("Paris", 0.01), mixed)) == 5, "once one is reasoned"
 
 
 @pytest.mark.parametrize(("num_drawn", "texts"), [(2, "cde"), (5, "fghij"), (10, "kl"), (12, "")])

@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from cocoa_lab.calibration.calibrating import to_json
 from cocoa_lab.distances import domain_to_bytes
 from cocoa_lab.replaying import RecordedGenerator
 from models.errors import ModelNotLoaded
@@ -430,12 +429,6 @@ def test_the_prompts_of_a_calibrator_are_loaded_with_it(tmp_path):
     made = with_prompts(calibrator(), path)
     assert with_calibrator(path) == made.prompts
     assert with_calibrator("") == with_calibrator("auto") == ""
-
-
-def test_a_calibrator_without_prompts_has_none(tmp_path):
-    path = tmp_path / "made.json"
-    path.write_text(to_json(calibrator()))
-    assert with_calibrator(path) == ""
 
 
 def test_prompts_that_are_not_the_calibrators_or_of_another_model_are_refused(tmp_path):

@@ -36,13 +36,6 @@ async def asked(reply, status=200, refused=frozenset()):
             await model.close()
 
 
-async def test_a_prompt_is_sent_as_one_message_with_the_key():
-    answer, [(key, body)] = await asked(ANSWER)
-    assert (answer, key) == ("Paris", "Bearer key")
-    assert body["messages"] == [{"role": "user", "content": "Where?"}]
-    assert (body["model"], body["max_tokens"], body["temperature"]) == ("large", 8, 0)
-
-
 async def test_it_is_spoken_to_as_it_wants():
     answer, [_, (_, body)] = await asked(ANSWER, refused=frozenset({"max_tokens"}))
     assert (answer, body["max_completion_tokens"]) == ("Paris", 8)
@@ -81,6 +74,7 @@ async def test_an_azure_server_is_shown_the_key_in_its_own_header(monkeypatch):
     [
         ({}, 500, "status 500"),
         ({}, 200, "cannot be understood"),
+        ({"choices": []}, 200, "it answers 0 choices in place of 1"),
         ({"choices": [{"message": {"content": None}}]}, 200, "no text"),
         (
             Response(rb'{"choices": [{"message": {"content": "\ud800"}}]}'),
@@ -90,7 +84,15 @@ async def test_an_azure_server_is_shown_the_key_in_its_own_header(monkeypatch):
         (Response(b"[" * 5_000), 200, "it answers no JSON"),
         ({"choices": [{"message": {"content": "x" * 80_000}}]}, 200, "longer than 74752 bytes"),
     ],
-    ids=["an error", "no answer", "no text", "a lone surrogate", "deep JSON", "endless text"],
+    ids=[
+        "an error",
+        "no answer",
+        "no choice",
+        "no text",
+        "a lone surrogate",
+        "deep JSON",
+        "endless text",
+    ],
 )
 async def test_a_reply_without_an_answer_is_a_typed_error(reply, status, reason):
     with pytest.raises(EscalationFailed, match=reason):

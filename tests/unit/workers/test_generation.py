@@ -38,10 +38,6 @@ pytestmark = pytest.mark.anyio
 REQUEST = GenerationRequest(prompt="Hi", sampling=SamplingParams(max_new_tokens=8))
 PROBED = replace(REQUEST, statistics=frozenset({"predicted_dissimilarity"}))
 GROUPS = [["True"], ["False"]]
-PREDICTED = {
-    "predicted_dissimilarity": "consistency",
-    "predicted_high_semantic_entropy": "semantic_entropy",
-}
 
 
 def new_probes():
@@ -459,20 +455,6 @@ async def test_tokens_that_no_step_reported_are_told_when_the_job_is_finished():
             assert [token.logprob for token in tokens] == answer.token_logprobs.tolist()
 
 
-async def test_the_info_is_the_engines_with_what_the_probes_add():
-    probes = new_probes()
-    engine, info = FakeEngine().info, GenerationWorker(FakeEngine(), probes).info
-
-    for name in ("model_id", "revision", "dtype", "max_context_tokens", "num_layers"):
-        assert getattr(info, name) == getattr(engine, name)
-    assert info.hidden_size == engine.hidden_size
-    assert info.statistics == engine.statistics | PREDICTED.keys()
-    for name, told in info.probes.items():
-        card = probes[name].card
-        assert (told.id, told.layer, told.sha256) == (card.sha256[:12], card.layer, card.sha256)
-        assert told.training_set == "prompts.jsonl"
-
-
 class Changed(FakeEngine):
     """What it generates is changed by `change`."""
 
@@ -492,14 +474,6 @@ async def test_hidden_states_that_are_no_numbers_are_an_error_of_the_request():
     async with running(Changed(broken), new_probes()) as worker:
         with pytest.raises(InvalidLogits):
             await worker.generate(PROBED)
-
-
-@pytest.mark.parametrize(("shift", "is_flagged"), [(50.0, True), (0.0, False)])
-async def test_an_answer_far_from_the_training_set_is_flagged(shift, is_flagged):
-    async with running(probes={"predicted_dissimilarity": random_probe(shift=shift)}) as worker:
-        generation = await worker.generate(PROBED)
-    assert ("out_of_domain" in generation.warnings) == is_flagged
-    assert generation.probe_readings["predicted_dissimilarity"].out_of_domain == is_flagged
 
 
 def load(probes):

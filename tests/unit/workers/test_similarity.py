@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from models.errors import NotReady, SimilarityUnavailable
+from models.errors import SimilarityUnavailable
 from models.records import PairScores
 from models.similarity import NLI_MODELS, PAIR_MODELS
 from models.similarity.pairs import PairRules, PairTable, answer_relation
@@ -100,13 +100,6 @@ async def test_with_the_rules_off_the_model_is_asked_for_equal_and_unstripped_te
     assert model.batches == [5]
 
 
-@pytest.mark.parametrize(("num_words", "truncated"), [(507, False), (508, True)])
-async def test_a_pair_beyond_the_models_length_is_flagged(num_words, truncated):
-    async with working() as worker:
-        result = await similarity(worker, "a b", ["x " * num_words])
-    assert result.truncated is truncated
-
-
 async def test_the_flag_is_that_of_the_callers_own_pairs():
     model = FakePairModel()
     async with working(model) as worker:
@@ -151,12 +144,6 @@ async def test_nan_in_one_callers_pair_fails_no_other():
         )
     assert isinstance(bad, SimilarityUnavailable)
     assert good.values.tolist() == [0.5]
-
-
-async def test_every_label_of_a_model_is_in_the_table():
-    async with working(FakeNliModel()) as worker:
-        table = table_of(worker.info, await worker.compare([("a b", "a c")]))
-    assert [table.value("a b", "a c", label) for label in table.labels] == [0.5, 0.25, 0.25]
 
 
 async def test_a_context_is_cut_to_what_the_model_holds():
@@ -218,14 +205,6 @@ async def test_it_is_busy_since_its_call_began(name, of_model):
         await until(lambda: worker.busy_since is None)
 
 
-@pytest.mark.parametrize("name", CALLS)
-async def test_after_close_every_call_is_refused(name):
-    async with working() as worker:
-        await worker.close()
-        with pytest.raises(NotReady):
-            await getattr(worker, name)([("a", "b")])
-
-
 async def test_the_warm_up_asks_the_model_once():
     model = FakePairModel()
     async with working(model) as worker:
@@ -241,24 +220,11 @@ async def test_a_function_without_weights_is_not_warmed_up():
     assert model.batches == []
 
 
-async def test_the_info_says_what_the_model_is():
-    rules = PairRules(strip=False)
-    info = new_worker(rules=rules).info
-
-    assert (info.model_id, info.revision, info.labels) == ("fake", "1", ("similarity",))
-    assert (info.max_pair_tokens, info.rules) == (512, rules)
-
-
 def model_with(**attributes):
     model = FakePairModel()
     for name, value in attributes.items():
         setattr(model, name, value)
     return model
-
-
-def test_workers_over_the_same_model_have_the_same_identity():
-    other = new_worker(max_batch_pairs=3, thread=ModelThread("another"))
-    assert new_worker().info == other.info
 
 
 # id: what makes a worker that is not the plain one

@@ -53,11 +53,6 @@ def test_scores_on_what_the_client_brought_are_bound_to_nothing(brought):
     assert made(a_result(ask=Ask(prompt="a", **brought))).binding is None
 
 
-def test_a_chat_is_bound_to_chats():
-    chat = Ask(messages=({"role": "user", "content": "a"},))
-    assert made(a_result(ask=chat)).binding.input == "messages"
-
-
 REFUSED = Judgement(decision=DecisionInfo(False, 0.1, 0.05, "none", "escalate", "none"))
 
 
@@ -72,10 +67,3 @@ def test_an_answer_that_its_client_did_not_read_cannot_be_labelled():
         True,
         False,
     ]
-
-
-def test_a_label_of_an_answer_behind_a_reasoning_is_of_no_calibration():
-    result = a_result()
-    reasoned = replace(result, plan=replace(result.plan, is_reasoned=True))
-    assert made(result).binding is not None
-    assert made(reasoned).binding is None

@@ -1,7 +1,6 @@
 """Where the scores of a result come from: what is known, and nothing that is not."""
 
 import numpy as np
-import pytest
 from pydantic import MISSING
 
 from app.http.responses import provenance_of, to_response
@@ -30,17 +29,6 @@ def test_texts_alone_name_no_model_and_cost_no_tokens():
     assert (about.strategy, about.retokenized) == ("given", False)
     assert not about.model_fields_set & {"model", "seed", "answer_form"}
     assert body.usage.model_dump() == dict.fromkeys(body.usage.model_dump(), 0)
-
-
-def test_the_mass_found_is_that_of_the_answer_and_its_distinct_samples_or_absent():
-    statistics = {"exact_match": np.array([1.0, 0.0])}
-    logprobs = {"token_logprobs": np.log([0.5, 0.5])}
-    samples = (sequence(" Paris", **logprobs), sequence(" Rome", **logprobs))
-    written = generation(sequence(" Paris", **logprobs), samples)
-    about = about_of(a_result(written, statistics=statistics))
-
-    assert about.found_mass == pytest.approx(0.5)
-    assert about_of(a_result(written)).found_mass is MISSING
 
 
 def test_an_answer_without_tokens_has_found_no_mass_that_could_be_told():

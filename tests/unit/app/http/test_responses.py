@@ -93,11 +93,6 @@ def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
     assert body_of(a_result(written), "id").warnings == ["reasoning_excluded"]
 
 
-def test_an_answer_that_says_nothing_is_warned_of():
-    silent = generation(replace(sequence(" "), compared_text=""))
-    assert body_of(a_result(silent), "id").warnings == ["empty_answer"]
-
-
 FOREIGN = comparer_info(is_out_of_domain=True)
 
 

@@ -38,14 +38,6 @@ def test_another_deployments_calibrator_is_refused_with_what_differs(message, ch
     check_deployment(calibrator(nli="fake nli"), deployment())
 
 
-def test_every_part_is_of_this_deployment():
-    [fitting] = calibrator(nli="fake nli").parts
-    [foreign] = calibrator(nli="fake nli", comparer="x").parts
-    two = replace(calibrator(), parts=(fitting, foreign))
-    with pytest.raises(ValueError, match="the similarity function fake was x"):
-        check_deployment(two, deployment())
-
-
 def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):
     path = tmp_path / "long.json"
     path.write_text(to_json(calibrator(nli="fake nli", model_id="embedded-long")))
@@ -54,11 +46,6 @@ def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):
     [part] = load_calibrator("auto", deployment(model_id="embedded-long")).parts
     assert part.binding.model_id == "embedded-long"
     assert load_calibrator("auto", deployment(model_id="embedded")) is None
-
-
-def test_an_nli_model_or_a_probe_does_not_matter_where_there_is_none():
-    without = deployment(nli=None, probes={})
-    check_deployment(calibrator(nli="x", probes={"predicted_dissimilarity": "x"}), without)
 
 
 def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_path, caplog):

@@ -1,11 +1,8 @@
 """What can be had, and what settings ask for in vain."""
 
-import pytest
-
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.capabilities import capabilities, unmet
 from app.scoring.observer import Observer
-from models.probes.protocol import ProbeConfig
 from tests.made_calibrators import calibrator
 from tests.results import a_deployment
 from workers.config import WorkerConfig
@@ -26,20 +23,6 @@ def test_what_a_model_does_not_say_has_a_reason():
     assert {name for name, one in can.items() if not one.lacks} == {"images"}
     assert can[LIGHT].lacks == "no plugin"
     assert can["nli"].lacks == "there is no NLI model"
-
-
-@pytest.mark.parametrize("folder", ["", "auto"])
-def test_what_nobody_asked_for_by_name_is_not_unmet(folder):
-    config = WorkerConfig(probes=ProbeConfig(consistency=folder), calibrator=folder)
-    assert unmet(found(config, deployment())) == {}
-
-
-def test_a_probe_that_is_set_and_not_read_is_unmet():
-    config = WorkerConfig(probes=ProbeConfig(consistency="/a/probe"))
-    assert unmet(found(config, deployment(absent={LIGHT: "no plugin"}))) == {
-        "COCOA_PROBES__CONSISTENCY": "no plugin"
-    }
-    assert unmet(found(config, deployment(probes={LIGHT: object()}))) == {}
 
 
 def test_a_calibrator_is_unmet_while_another_model_is_served():

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.derive import derive, of_nli, of_similarity
+from app.scoring.derive import derive, of_similarity
 from app.scoring.questions import Subject
-from models.records import ProbeReading
 from models.similarity.pairs import PairRules, PairTable
-from models.similarity.protocol import NLI_LABELS
 from models.statistics import PROBE_STATISTICS
 from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, generation, sequence
@@ -34,26 +32,6 @@ def derived(statistics, found, said, *, written=None, **plan):
     return derive(planned, found, written, (), *said)
 
 
-@pytest.mark.parametrize(
-    ("statistics", "samples", "similarity", "nli"),
-    [
-        ({"answer_token_logprobs"}, ["Rome"], [], []),
-        ({"similarity"}, ["Rome", "Rome", "Paris"], [("Paris", "Rome"), ("Rome", "Paris")], []),
-        ({"similarity_matrix"}, ["a", "b", "a"], [("a", "b"), ("b", "a")], []),
-        ({"entailment", "contradiction"}, ["a", "b"], [], [("a", "b"), ("b", "a")]),
-        ({"answer_contradiction"}, ["a", "a"], [], [("Paris", "a"), ("a", "Paris")]),
-    ],
-)
-def test_the_pairs_that_are_asked_are_those_that_the_statistics_read(
-    statistics, samples, similarity, nli
-):
-    plan, found = a_plan(statistics, ask=ASK), subject(*samples)
-
-    read = pairs_read(partial(of_similarity, plan, found, ()), ("similarity",), RULES)
-    assert read == similarity
-    assert pairs_read(partial(of_nli, plan, found), NLI_LABELS, RULES) == nli
-
-
 def test_relevance_reads_the_whole_with_the_whole_without_each_token_of_the_answer_and_samples():
     plan = a_plan({"token_relevance", "sample_token_relevance"}, ask=ASK)
     answer, sample = (sequence(f" so {city}", token_texts=(" so", f" {city}")) for city in "LM")
@@ -72,26 +50,6 @@ def test_similarity_has_one_value_for_each_other_sample_with_multiplicity():
 
     assert found.statistics["similarity"].tolist() == [0.5, 1.0, 0.5]
     assert found.truncated
-
-
-def test_every_nli_statistic_is_of_its_own_label():
-    labels = ("entailment", "neutral", "contradiction")
-    scores = {("Paris", "a"): (0.7, 0.2, 0.1), ("a", "Paris"): (0.5, 0.2, 0.3)}
-    nli = PairTable(labels, scores, RULES)
-    wanted = {"answer_entailment", "answer_contradiction"}
-    found = derived(wanted, subject("a"), (table(), nli))
-
-    assert found.statistics["answer_entailment"].tolist() == [0.6]
-    assert found.statistics["answer_contradiction"].tolist() == [0.2]
-
-
-def test_readings_of_probes_are_statistics():
-    readings = {"predicted_dissimilarity": ProbeReading(0.25, 99.0, False)}
-    written = generation(probe_readings=readings)
-    said = (table(),)
-    found = derived(readings.keys(), subject("a"), said, written=written)
-
-    assert found.statistics["predicted_dissimilarity"] == 0.25
 
 
 def test_a_given_answer_says_why_it_has_no_light_score():

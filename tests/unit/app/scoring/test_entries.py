@@ -66,15 +66,6 @@ def test_every_field_comes_back_but_times():
     assert_same(back, replace(EVIDENCE, generation=timeless, payload=encode(COMPUTED)))
 
 
-def test_what_is_absent_comes_back_with_its_reason():
-    known = {name: one for name, one in EVIDENCE.statistics.items() if name != "p_true_logprob"}
-    evidence = replace(COMPUTED, statistics=known, absent={"p_true_logprob": "too long"})
-    back = decode(encode(evidence), PLAN)
-
-    assert_same(back.statistics, known)
-    assert back.absent == evidence.absent
-
-
 def test_what_an_ask_brings_is_not_stored_and_comes_back_with_the_ask():
     brought = (GivenSample("zanzibar", (-0.5,)), GivenSample("Rome"))
     ask = Ask(answer=GivenAnswer("Paris"), samples=brought)
@@ -126,31 +117,6 @@ def test_a_longer_draw_serves_a_shorter_one_in_every_statistic():
         cut = sliced.get(STATISTICS[name].shape)
         statistics[name] = value if cut is None else value[cut]
     assert_same(back, Evidence(subject, statistics, {}, False, first, payload=entry))
-
-
-def test_waves_are_served_as_far_as_they_would_have_gone():
-    entry = encode(replace(COMPUTED, truncated=False))
-    # Each text here has the probability exp(-1).
-    assert served(entry, SamplingParams(1, stop_mass=0.9)) == 1
-    assert served(entry, SamplingParams(10, stop_mass=0.9)) == 2
-    assert served(entry, SamplingParams(10, stop_mass=1.0)) == 2
-    assert served(encode(poor()), SamplingParams(10, stop_mass=0.9)) is None
-
-
-def served(entry, sampling):
-    """With how many samples an entry serves this sampling."""
-    found = decode(entry, drawing(sampling))
-    return None if found is None else len(found.generation.samples)
-
-
-def poor():
-    """Computed from texts of small probability."""
-    rare = np.array([-5.0, -5.0])
-    answer = replace(GENERATION.answer, token_logprobs=rare)
-    samples = tuple(replace(one, token_logprobs=rare) for one in GENERATION.samples)
-    subject = Subject(answer, None, samples)
-    generation = replace(GENERATION, answer=answer, samples=samples)
-    return Evidence(subject, token_statistics(subject) | DERIVED, {}, False, generation)
 
 
 def test_too_few_samples_and_cut_pairs_serve_no_other_number():

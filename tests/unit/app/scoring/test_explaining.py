@@ -1,7 +1,5 @@
 """Samples in groups by meaning, and the sentence about them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -60,13 +58,6 @@ def test_an_answer_that_nobody_repeats_has_a_group_without_samples():
     )
 
 
-def test_an_answer_that_is_a_sample_is_in_its_own_group():
-    found = groups_of(
-        evidence(["Rome", "Paris", "Paris."], [0.1, 0.9], blocks(1, 2), answer_sample=1)
-    )
-    assert told(found) == [("Paris", True, 2), ("Rome", False, 1)]
-
-
 def test_the_sentence_names_three_others_and_counts_the_rest():
     texts = ["Rome", "Lyon", "Oslo", "Bonn " * 30, ""]
     found = groups_of(evidence(["Paris", *texts], [1.0] + [0.0] * 5, np.eye(6)))
@@ -102,10 +93,3 @@ def test_support_is_the_share_of_the_other_samples_that_mean_the_same(to_answer,
     texts = ["Paris", "It is Paris.", "Rome", "Lyon"]
     found = support_of(evidence(texts, to_answer, np.eye(4), **changes))
     assert found == pytest.approx(expected)
-
-
-def test_without_samples_that_were_compared_there_is_no_support():
-    assert support_of(evidence([], [], np.eye(0))) is None
-    alone = evidence(["Paris"], [0.9], np.eye(1), answer_sample=0)
-    assert support_of(replace(alone, statistics={"similarity": np.array([])})) is None
-    assert support_of(replace(alone, statistics={})) is None

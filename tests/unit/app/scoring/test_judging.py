@@ -8,9 +8,8 @@ import pytest
 from app.scoring import judging
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
-from app.scoring.plan import NO_CALIBRATOR
 from app.scoring.units import Scored
-from models.calibration import ALL, Threshold
+from models.calibration import ALL
 from models.errors import NotCalibrated
 from models.records import GivenAnswer, Grammar, ProbeReading, Reasoning, SamplingParams
 from models.statistics import STATISTICS
@@ -106,26 +105,6 @@ def test_a_score_of_something_else_has_no_confidence_and_no_decision(ask, plan, 
     assert refused.value.field == "target_error"
 
 
-def test_a_bound_of_reasonings_is_the_one_that_was_calibrated():
-    bound = calibrator(reasoning={"max_reasoning_tokens": 8})
-    said = judge(sampled(max_reasoning_tokens=8), PLAN, bound, 0.5)
-    assert said.confidence is not None
-    assert (
-        "for max_reasoning_tokens not set: ask with max_reasoning_tokens 8,"
-        in judge(ASK, PLAN, bound, 0.5).reason
-    )
-
-
-def test_without_a_limit_of_ones_own_the_default_limit_is_compared():
-    default = sampled(max_new_tokens=None)
-    same, larger = ({"max_new_tokens": limit, "share_cut": 0.2} for limit in (256, 512))
-    assert judge(default, PLAN, calibrator(**same), 0.5).confidence is not None
-    assert (
-        "for max_new_tokens 256: ask with max_new_tokens 512"
-        in judge(default, PLAN, calibrator(**larger), 0.5).reason
-    )
-
-
 def test_a_calibrator_of_chats_speaks_of_chats_and_not_of_prompts():
     chat = replace(ASK, prompt=None, messages=({},))
     assert judge(chat, PLAN, calibrator(input="messages"), 0.5).confidence is not None
@@ -139,16 +118,6 @@ def several(*parts):
 
 
 STRICT, LOOSE = ({ALL: {"rb_cocoa_root_sp": calibration(threshold=u)}} for u in (0.1, 3.0))
-
-
-def test_the_first_part_that_is_good_for_an_ask_speaks_of_it():
-    known = several(
-        (STRICT, {"input": "messages"}), (LOOSE, {"stop_mass": 0.7}), (STRICT, {}), (LOOSE, {})
-    )
-    auto = replace(sampled(stop_mass=0.7), target_error=0.05)
-    assert judge(TARGET, PLAN, known, 0.5).decision.threshold == 0.1
-    assert judge(auto, PLAN, known, 0.5).decision.threshold == 3.0
-    assert known.groups == [ALL]
 
 
 def test_a_part_without_the_estimator_or_of_parts_of_answers_does_not_speak():
@@ -214,48 +183,6 @@ def test_an_answer_passes_up_to_the_threshold(uncertainty, accept):
     )
     assert "made, 500 labels" in said.decision.guarantee
     assert said.confidence == pytest.approx(1 - uncertainty / 8)
-
-
-def test_where_no_threshold_keeps_the_target_nothing_passes_and_it_says_so():
-    never = calibrator(
-        {ALL: {"rb_cocoa_root_sp": calibration(thresholds=(Threshold(0.01, None),))}}
-    )
-    said = judge(replace(ASK, target_error=0.01), PLAN, never, 0.0)
-    assert (said.decision.accept, said.decision.threshold) == (False, None)
-    assert "no threshold is sure to keep at most 1 % wrong" in said.decision.guarantee
-    assert "more labels" not in said.decision.guarantee
-
-
-def test_how_many_labels_are_missing_is_told_where_that_is_known():
-    few = calibration(thresholds=(Threshold(0.01, None, labels_missing=800),))
-    known = calibrator({ALL: {"rb_cocoa_root_sp": few}})
-
-    said = judge(replace(ASK, target_error=0.01), PLAN, known, 0.0)
-
-    assert said.decision.guarantee.endswith("about 800 more labels are needed")
-
-
-def test_an_answer_without_a_score_does_not_pass():
-    said = judge(TARGET, PLAN, calibrator(), None)
-    assert (said.confidence, said.decision.accept) == (None, False)
-    assert said.reason == "rb_cocoa_root_sp has no value"
-
-
-@pytest.mark.parametrize("ask", [TARGET, replace(ASK, calibration="facts")])
-def test_without_a_calibrator_a_decision_is_refused_and_an_answer_is_not(ask):
-    with pytest.raises(NotCalibrated, match="no calibrator is loaded: see COCOA_CALIBRATOR"):
-        check_asked(ask, PLAN, None)
-    check_asked(ASK, PLAN, None)
-    assert judge(ASK, PLAN, None, 0.5).reason == NO_CALIBRATOR
-
-
-def test_an_answer_behind_a_reasoning_has_no_confidence_and_never_passes():
-    reasoned = replace(PLAN, is_reasoned=True)
-    said = judge(TARGET, reasoned, calibrator(), 0.0)
-    assert judge(TARGET, PLAN, calibrator(), 0.0).decision.accept
-    assert (said.confidence, said.decision.accept, said.decision.threshold) == (None, False, None)
-    assert "behind a reasoning" in said.reason
-    assert "nothing is accepted" in said.decision.guarantee
 
 
 UNLIKE = {
@@ -326,8 +253,3 @@ def test_what_nothing_is_calibrated_for_is_escalated():
     decision = judge(TARGET, PLAN, None, 0.0).decision
     assert (decision.accept, decision.action) == (False, "escalate")
     assert decision.guarantee.endswith("one of labelled answers; nothing is accepted")
-
-
-def test_a_target_error_that_was_not_fitted_accepts_nothing():
-    said = judge(replace(ASK, target_error=0.07), PLAN, calibrator(), 0.0)
-    assert (said.decision.accept, said.decision.threshold) == (False, None)

@@ -6,7 +6,7 @@ import pytest
 
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
-from app.scoring.memory import Memory
+from app.scoring.memory import Memory, seal, unseal
 from tests.conftest import until
 from tests.observers import Told
 
@@ -18,45 +18,9 @@ def made():
     return Memory(stored, told), stored, told
 
 
-async def test_payloads_come_back_decoded_in_the_order_of_their_names():
-    memory, _, told = made()
-    memory.put({"a": b"1", "b": b"2"})
-
-    assert await memory.get_many(["b", "x", "a", "b"], int) == [2, None, 1, 2]
-    assert told.num_corrupt == 0
-
-
-async def test_what_was_not_put_under_its_name_is_a_miss_that_is_told_and_harms_no_other():
-    memory, stored, told = made()
-    memory.put({"a": b"1", "b": b"2", "c": b"3"})
-    [moved] = await stored.get_many(["a"])
-    stored.put({"b": moved, "c": b"3"})
-
-    assert await memory.get_many(["a", "b", "c"], int) == [1, None, None]
-    assert told.num_corrupt == 2
-
-
-@pytest.mark.parametrize("error", [ValueError, TypeError, KeyError, IndexError, AttributeError])
-async def test_what_cannot_be_decoded_is_a_miss_that_is_told_until_it_is_overwritten(error):
-    def decode(payload):
-        if payload == b"bad":
-            raise error
-        return payload
-
-    memory, _, told = made()
-    memory.put({"a": b"bad"})
-    assert await memory.get_many(["a"], decode) == [None]
-    memory.put({"a": b"good"})
-    assert await memory.get_many(["a"], decode) == [b"good"]
-    assert told.num_corrupt == 1
-
-
-async def test_a_payload_that_stands_for_nothing_is_no_corruption():
-    memory, _, told = made()
-    memory.put({"a": b"1"})
-
-    assert await memory.get_many(["a"], lambda payload: None) == [None]
-    assert told.num_corrupt == 0
+def test_the_end_of_a_name_is_not_the_beginning_of_a_payload():
+    with pytest.raises(ValueError, match="this name"):
+        unseal("a", seal("ab", b"c")[:16] + b"bc")
 
 
 async def compute_nothing():
@@ -120,64 +84,9 @@ async def test_what_another_process_computes_is_waited_for():
     assert told.num_joined == 1
 
 
-class Flights:
-    """A memory as the tests of shared work use it: nothing is kept."""
-
-    def __init__(self):
-        self.memory, _, self.told = made()
-
-    async def run(self, key, work):
-        async def compute():
-            return await work(), None
-
-        value, _ = await self.memory.get_or_compute(key, None, int, compute)
-        return value
-
-
-class Work:
-    """Counts its runs, waits for a gate, and says whether it was cancelled."""
-
-    def __init__(self, error=None):
-        self.num_runs = self.num_cancelled = 0
-        self.gate = asyncio.Event()
-        self.error = error
-
-    async def __call__(self):
-        self.num_runs += 1
-        try:
-            await self.gate.wait()
-        except asyncio.CancelledError:
-            self.num_cancelled += 1
-            raise
-        if self.error is not None:
-            raise self.error
-        return self.num_runs
-
-
-async def waiting(flights, work, count, key="key"):
-    tasks = [asyncio.create_task(flights.run(key, work)) for _ in range(count)]
-    await asyncio.sleep(0.01)
-    return tasks
-
-
-async def test_what_has_ended_is_done_again():
-    flights, work = Flights(), Work()
-    work.gate.set()
-
-    assert [await flights.run("key", work), await flights.run("key", work)] == [1, 2]
-
-
-async def test_other_keys_fly_alone():
-    flights, work = Flights(), Work()
-    tasks = [*await waiting(flights, work, 2, "a"), *await waiting(flights, work, 2, "b")]
-    work.gate.set()
-    await asyncio.gather(*tasks)
-
-    assert work.num_runs == 2
-
-
 async def test_whoever_comes_while_the_abandoned_work_is_cancelled_starts_anew():
-    flights, released = Flights(), asyncio.Event()
+    memory, _, _ = made()
+    released = asyncio.Event()
     num_runs = 0
 
     async def slow_to_end():
@@ -188,12 +97,13 @@ async def test_whoever_comes_while_the_abandoned_work_is_cancelled_starts_anew()
                 await asyncio.sleep(60)
             finally:
                 await released.wait()
-        return num_runs
+        return num_runs, None
 
-    (abandoned,) = await waiting(flights, slow_to_end, 1)
+    abandoned = asyncio.create_task(found(memory, int, slow_to_end))
+    await asyncio.sleep(0.01)
     abandoned.cancel()
     await asyncio.gather(abandoned, return_exceptions=True)
 
-    assert await flights.run("key", slow_to_end) == 2
+    assert await found(memory, int, slow_to_end) == (2, "computed")
     released.set()
     await asyncio.sleep(0.01)

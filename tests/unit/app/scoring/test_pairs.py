@@ -55,16 +55,6 @@ def scores_of(comparer, kept=None):
     return PairScores(comparer, ASK, kept.memory, kept.told)
 
 
-async def test_each_distinct_pair_is_asked_once_for_all_of_a_request():
-    comparer = Comparer()
-    pairs = scores_of(comparer)
-    await pairs.table([*PAIRS, *PAIRS])
-    table = await pairs.table([*PAIRS, ("c", "d")])
-
-    assert comparer.asked == [PAIRS, [("c", "d")]]
-    assert table.scores == dict.fromkeys([*PAIRS, ("c", "d")], (0.5,))
-
-
 async def test_what_is_read_is_charged_by_its_tokens_as_far_as_they_are_read():
     charged, counted = [], []
 
@@ -97,14 +87,6 @@ async def test_what_an_earlier_request_asked_for_is_looked_up():
 
     assert comparer.asked == [PAIRS, [("c", "d")]]
     assert kept.told.pairs == [(2, 0), (3, 2)]
-
-
-async def test_scores_of_other_weights_are_not_shared():
-    comparer, kept = Comparer(), Kept()
-    comparer.speaks_as = "other weights"
-    await scores_of(comparer, kept).table(PAIRS)
-
-    assert kept.cache.num_bytes == 0
 
 
 async def test_a_function_without_weights_is_asked_and_not_looked_up():
@@ -170,16 +152,6 @@ async def test_scores_of_two_models_are_never_mixed(known_by):
     comparer.speaks_as = "other weights"
     with pytest.raises(SimilarityUnavailable, match="replaced"):
         await pairs.table([*PAIRS, ("c", "d")])
-
-
-async def test_after_a_restart_with_other_weights_the_old_entries_serve_nobody():
-    comparer, kept = Comparer(), Kept()
-    await scores_of(comparer, kept).table(PAIRS)
-    comparer.info = replace(comparer.info, identity="other weights")
-    comparer.value = 0.25
-    table = await scores_of(comparer, kept).table(PAIRS)
-
-    assert table.scores == dict.fromkeys(PAIRS, (0.25,))
 
 
 async def test_a_request_that_is_cancelled_leaves_the_memory_as_it_was():

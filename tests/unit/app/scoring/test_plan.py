@@ -6,7 +6,7 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.plan import available_statistics, generation_request, make_plan
-from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
+from models.errors import ProbeMissing
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from tests.results import a_deployment
@@ -55,49 +55,11 @@ def test_only_the_statistics_that_are_read_are_asked_for(body, statistics, wants
     assert ("similarity" in planned.statistics) == wants_similarity
 
 
-def test_tokens_to_return_ask_for_everything_that_is_known_of_the_answer():
-    assert plan(estimators=("sp",), return_tokens=True).generated == ANSWER_STATISTICS
-
-
 def test_what_a_deployment_cannot_supply_is_not_asked_for():
     planned = plan(ALL - {ENTROPIES}, return_tokens=True, return_samples=True)
     assert ENTROPIES not in planned.generated
     assert planned.generated >= {LOGPROBS, "sample_texts", "sample_token_logprobs"}
     assert planned.estimators == tuple(DEFAULT_ESTIMATORS)
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"estimators": ("sp", "mte")}, "estimators"),
-        ({"primary": "cocoa_mte"}, "primary"),
-        ({"estimators": ("sp",), "primary": "mte"}, "primary"),
-        ({"estimators": ("mte",), "primary": "mte"}, "estimators"),
-    ],
-    ids=["named", "primary", "primary beside the named", "both"],
-)
-def test_a_named_estimator_without_its_statistic_is_refused_with_its_name(body, field):
-    with pytest.raises(StatisticUnavailable, match=f"reads {ENTROPIES}") as caught:
-        plan(ALL - {ENTROPIES}, **body)
-    assert caught.value.field == field
-
-
-@pytest.mark.parametrize(
-    ("field", "refused", "accepted"),
-    [("temperature", 0.049, 0.05), ("top_k", 1, 2), ("top_p", 0.049, 0.05)],
-)
-def test_sampling_that_repeats_the_answer_is_refused_only_where_samples_are_drawn(
-    field, refused, accepted
-):
-    repeating = SamplingParams(**{field: refused})
-    with pytest.raises(InvalidRequest, match="at least") as caught:
-        plan(sampling=repeating)
-    assert caught.value.field == field
-    assert plan(sampling=SamplingParams(**{field: accepted}))
-    with pytest.raises(InvalidRequest, match="at least"):
-        plan(sampling=repeating, estimators=("sp",), return_samples=True)
-    assert plan(sampling=repeating, estimators=("sp",))
-    assert plan(sampling=repeating, samples=(GivenSample("Paris"),)), "nothing is drawn"
 
 
 def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
@@ -116,11 +78,6 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
         answer=ask.answer,
     )
     assert generation_request(Ask(prompt="a"), wanted).prompt == "a"
-
-
-def test_samples_that_an_ask_brings_are_not_drawn():
-    ask = Ask(prompt="a", samples=(GivenSample("Paris"),))
-    assert generation_request(ask, ALL & supplied_by("answer", "samples")).num_samples == 0
 
 
 # id: (ask, what is available of a generator that supplies everything)
@@ -160,36 +117,9 @@ def test_without_any_probe_sentences_have_the_probability_of_their_tokens():
             plan(supplied, light=True, units="sentences", **named)
 
 
-def test_a_probe_of_answers_leaves_their_sentences_to_their_own_probability():
-    probed = ALL | {"predicted_dissimilarity", "answer_token_texts"}
-    planned = plan(probed, light=True, units="sentences")
-    assert (planned.primary, planned.unit_primary) == ("cocoa_sp_light", "sp")
-    assert planned.unit_estimators == ("sp", "ppl", "mte")
-
-
-def test_a_light_score_of_a_sampled_answer_is_refused():
-    with pytest.raises(InvalidRequest, match="reads the greedy answer"):
-        plan(ALL | PROBE_STATISTICS, strategy="most_probable", estimators=("cocoa_sp_light",))
-
-
 def test_a_sampled_answer_takes_its_statistics_from_the_samples():
     planned = plan(strategy="most_probable", estimators=("sp", "mte"))
     assert planned.generated == {"sample_texts", "sample_token_logprobs", "sample_token_entropies"}
-
-
-def test_a_drawn_answer_takes_its_statistics_from_the_samples_and_is_the_first_of_them():
-    drawn = plan(strategy="sample", estimators=("cocoa_mte",))
-    assert drawn.generated == {"sample_token_entropies", "sample_texts"}
-    assert drawn.is_sampled
-
-
-def test_a_drawn_answer_draws_samples_where_no_estimator_reads_any():
-    drawn = plan(strategy="sample", estimators=("ppl",))
-    ask = Ask(prompt="a", strategy="sample")
-    assert generation_request(ask, drawn.generated).num_samples == 10
-    with pytest.raises(InvalidRequest) as refused:
-        plan(strategy="sample", estimators=("ppl",), sampling=SamplingParams(temperature=0.01))
-    assert refused.value.field == "temperature"
 
 
 # id: (an ask, what it takes of the models)

@@ -174,13 +174,6 @@ def test_a_text_without_sentences_has_no_parts_and_says_so(text):
     assert sentences.parts(table({})).warnings == ("no_sentences",)
 
 
-def test_a_sample_without_sentences_supports_nothing():
-    sentences = made(sequence("Lima."), ["```\nLima.\n```"])
-
-    [unit] = sentences.parts(table({})).units
-    assert (support(unit), contradiction(unit)) == (0.0, 0.0)
-
-
 def test_no_more_sentences_are_told_than_may_be():
     sentences = made(sequence("It is so. " * 1000), ["No."], max_units=3)
 
@@ -189,26 +182,12 @@ def test_no_more_sentences_are_told_than_may_be():
     assert parts.warnings == ("units_cut",)
 
 
-def test_a_call_of_a_tool_has_no_sentences():
-    call = '<tool_call>\n{"name": "weather", "arguments": {"city": "Lima"}}\n</tool_call>'
-    tools = [{"type": "function", "function": {"name": "weather", "parameters": {}}}]
-
-    assert made(sequence(call), ["Lima."], tools=tools).parts(table({})).units == ()
-
-
 @given(st.lists(st.sampled_from(["Lima is old.", "It rains.", "He left in 1990."]), min_size=1))
 def test_by_words_too_a_sentence_that_a_sample_has_is_supported(sentences):
     answer = " ".join(dict.fromkeys(sentences))
     units = by_words(answer, ["Nothing is known.", f"Well, well. {answer}"]).parts(table({})).units
     for unit in units:
         assert unit.supports[1] == 1.0
-
-
-def test_by_words_nobody_says_who_denies():
-    parts = by_words("Lima is big. It lies in Peru.", ["Lima is big. It is in Chile."])
-    units = scored(sequence("Lima is big. It lies in Peru."), parts.parts(table({})))
-
-    assert shaky_units(units) == 'Shaky: 1 of 2 sentences, "It lies in Peru." (support 0.00).'
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,13 @@ from app.scoring.ask import Ask
 from app.scoring.check import check
 from app.scoring.judging import judge
 from app.scoring.units import Parts, Scored, ScoredUnit, ScoredUnits
-from models.calibration import ALL, Part, Threshold
+from models.calibration import ALL, Threshold
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import Grammar, ProbeReading, SamplingParams
 from models.statistics import STATISTICS
 from models.units.characters import spans_of_texts
 from models.units.fields import fields
 from models.units.json_values import parsed
-from models.units.prose import sentences
-from models.units.sentences import sentence_spans
 from models.units.unit import Unit
 from tests.made_calibrators import calibration, calibrator, with_fields
 from tests.results import ABLE, a_deployment, a_plan, sequence
@@ -62,29 +60,15 @@ def test_a_part_passes_up_to_the_threshold_and_has_the_confidence_of_its_curve()
     assert judged(scored(0.5, 1.0)).decision.accept is True
 
 
-def test_a_part_without_an_uncertainty_never_passes():
-    _, part = judged(scored(0.5, None)).units
+@pytest.mark.parametrize(("floor", "action"), [(0.74, "verify"), (0.76, "escalate")])
+def test_parts_are_verified_or_escalated_by_the_least_confidence_of_those_that_do_not_pass(
+    floor, action
+):
+    known = judged(scored(0.5, 2.0), replace(ASK, escalate_below=floor))
+    unknown = judged(scored(2.0, None), replace(ASK, escalate_below=floor))
 
-    assert (part.confidence, part.accept) == (None, False)
-    assert part.reason == "cocoa_sp has no value"
-
-
-def test_a_part_with_the_score_of_another_estimator_never_passes():
-    units = scored(0.5, 0.5)
-    other = ScoredUnit(units.units[2].unit, "consistency", {"consistency": 0.1}, {})
-    _, part = judged(replace(units, units=(*units.units[:2], other))).units
-
-    assert (part.confidence, part.accept) == (None, False)
-    assert part.reason == "cocoa_sp has no value"
-
-
-def test_of_an_answer_unlike_the_calibrated_ones_no_part_passes():
-    found = judged(scored(0.1, 0.1), answer=replace(ANSWER, finish_reason="length"))
-
-    assert found.decision.accept is False
-    for one in found.units:
-        assert (one.confidence, one.accept) == (None, False)
-        assert one.reason.startswith("answer_truncated")
+    assert known.units[1].confidence == pytest.approx(0.75)
+    assert (known.decision.action, unknown.decision.action) == (action, "escalate")
 
 
 @pytest.mark.parametrize(("estimator", "accept"), [("cocoa_sp_light", False), ("sp", True)])
@@ -150,46 +134,3 @@ OTHER = {
 def test_parts_of_another_kind_are_refused_with_the_reason(ask, why):
     with pytest.raises(NotCalibrated, match=why):
         check_units_asked(ask, PLAN, MADE)
-
-
-def test_a_calibration_of_answers_says_nothing_of_their_parts():
-    only_answers = replace(MADE, parts=(Part(MADE.parts[0].binding, MADE.parts[0].groups),))
-
-    with pytest.raises(NotCalibrated, match="cocoa_sp of a field is not calibrated"):
-        check_units_asked(ASK, PLAN, only_answers)
-    check_units_asked(ASK, PLAN, MADE)
-
-
-PROSE = "# Lima\n\nIt is old. It is far.\n\n- It is new.\n"
-OF_PROSE = replace(ASK, units="sentences", on_unit_reject="remove")
-MADE_FOR_PROSE = with_fields(calibrator(), unit="sentence")
-
-
-def of_prose(text, *uncertainties):
-    """The answer, and its sentences with these uncertainties."""
-    units = [ScoredUnit(Unit("answer", text, np.arange(0)), "sp", {"sp": 1.0}, {})]
-    parts = sentences(text, sentence_spans(text), spans_of_texts(()))
-    for part, uncertainty in zip(parts, uncertainties, strict=True):
-        units.append(ScoredUnit(part, "cocoa_sp", {"cocoa_sp": uncertainty}, {}))
-    return ScoredUnits(tuple(units), Parts(), None, None)
-
-
-def test_sentences_that_do_not_pass_are_left_out_of_the_refined_text():
-    units = of_prose(PROSE, 0.1, 3.0, None)
-    found = judged(units, OF_PROSE, sequence(PROSE), MADE_FOR_PROSE)
-
-    assert found.refined_text == "# Lima\n\nIt is old.\n\n"
-    assert [one.is_removed for one in found.units] == [False, True, True]
-    assert found.decision.accept is False
-
-
-def test_of_an_answer_without_sentences_there_is_no_refined_text():
-    code = "```\nx = 1\n```"
-    found = judged(of_prose(code), OF_PROSE, sequence(code), MADE_FOR_PROSE)
-
-    assert (found.refined_text, found.no_refined_text) == (None, "the answer has no parts")
-
-
-def test_fields_are_calibrated_apart_from_sentences():
-    with pytest.raises(NotCalibrated, match="of a sentence is not calibrated"):
-        check_units_asked(OF_PROSE, PLAN, MADE)

@@ -16,7 +16,6 @@ from app.scoring.scorer import Policy, Scorer
 from app.scoring.units import TOKENS_UNKNOWN, fields_beside
 from app.scoring.units import scored as scored_by
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairRules, PairTable
 from models.units.characters import token_spans
@@ -63,16 +62,6 @@ def scored(given_subject, parts, on_failure=failed, **absent):
     return scored_by(plan, evidence, parts, on_failure).units
 
 
-def test_fields_are_told_with_what_the_samples_say_of_them():
-    city, distance = parts_of(subject()).units
-
-    assert (city.path, city.text, city.supports.tolist()) == ("/city", '"Lima"', [1.0, 0.5, 0.0])
-    assert (distance.path, distance.text) == ("/km", "7")
-    assert distance.supports.tolist() == [1.0, 1.0, 0.0]
-    assert city.alternatives == pytest.approx({'"Lima"': 1 / 3, '"Cusco"': 1 / 3, None: 1 / 3})
-    assert parts_of(subject()).missing == {"/zip": pytest.approx(1 / 3)}
-
-
 def test_without_texts_of_tokens_support_is_known_and_the_reason_for_the_rest():
     given_subject = subject(replace(ANSWER, token_texts=None))
 
@@ -80,16 +69,6 @@ def test_without_texts_of_tokens_support_is_known_and_the_reason_for_the_rest():
 
     assert city.scores == {"sp": None, "consistency": pytest.approx(0.5), "cocoa_sp": None}
     assert city.reasons["sp"] == TOKENS_UNKNOWN
-
-
-def test_without_log_probs_the_reason_is_the_one_of_the_answer():
-    given_subject = subject(replace(ANSWER, token_logprobs=None))
-    reason = "this server tells no log-probs"
-
-    _, city, _ = scored(given_subject, parts_of(given_subject), answer_token_logprobs=reason).units
-
-    assert city.reasons["cocoa_sp"] == reason
-    assert TOKENS_UNKNOWN not in city.reasons.values()
 
 
 def test_what_the_answer_lacks_is_left_out_of_its_parts():
@@ -100,36 +79,12 @@ def test_what_the_answer_lacks_is_left_out_of_its_parts():
     assert city.scores.keys() == {"consistency", "cocoa_sp"}
 
 
-def test_an_estimator_that_fails_on_a_part_is_told_and_costs_no_other_its_score(monkeypatch):
-    def broken(answer_token_logprobs):
-        return 1.0 if len(answer_token_logprobs) == len(ANSWER.token_logprobs) else "no number"
-
-    monkeypatch.setitem(ESTIMATORS, "sp", replace(ESTIMATORS["sp"], function=broken))
-    told = []
-
-    _, city, _ = scored(
-        subject(), parts_of(subject()), on_failure=lambda *one: told.append(one)
-    ).units
-
-    assert city.scores["sp"] is None
-    assert city.scores["consistency"] == pytest.approx(0.5)
-    assert {name for name, _ in told} == {"sp"}
-
-
 def test_no_more_is_told_of_what_the_answer_lacks():
     many = json.dumps({f"k{i}": i for i in range(50)})
 
     parts = parts_of(subject(samples=(many,)), max_units=10)
 
     assert (len(parts.missing), parts.warnings) == (10, ("units_cut",))
-
-
-def test_of_a_sampled_answer_the_other_samples_are_asked():
-    given_subject = subject(sequence(SAMPLES[0]), index=0)
-
-    city, _ = parts_of(given_subject).units
-
-    assert city.supports.tolist() == [0.5, 0.0]
 
 
 def test_no_more_units_are_told_than_may_be():

@@ -74,21 +74,6 @@ def read(plain, sequence, content=SUM, ended="\n</think>"):
     return chosen.numpy(), entropies.numpy(), states, first - len(prompt)
 
 
-async def test_the_answers_statistics_are_those_behind_its_own_reasoning(plain):
-    async with reasoning() as worker:
-        generation = await worker.generate(asking())
-
-    for sequence in (generation.answer, *generation.samples):
-        logprobs, entropies, _, num_thoughts = read(plain, sequence)
-        assert sequence.reasoning.is_finished
-        assert sequence.reasoning.num_tokens == num_thoughts
-        assert sequence.num_tokens == len(sequence.token_ids) == len(logprobs)
-        assert sequence.compared_text.isdecimal()
-        assert "".join(sequence.token_texts) == sequence.text
-        np.testing.assert_allclose(sequence.token_logprobs, logprobs, atol=1e-4)
-        np.testing.assert_allclose(sequence.token_entropies, entropies, atol=1e-4)
-
-
 async def test_hidden_states_are_averaged_behind_the_reasoning_alone(plain):
     async with reasoning() as worker:
         generation = await worker.generate(asking(num_samples=1, hidden_layers=(1,)))
@@ -96,20 +81,6 @@ async def test_hidden_states_are_averaged_behind_the_reasoning_alone(plain):
     _, _, states, _ = read(plain, generation.answer)
     expected = states[1].mean(0).numpy()
     np.testing.assert_allclose(generation.answer_hidden_mean[0], expected, atol=1e-4)
-
-
-async def test_a_stream_tells_the_reasoning_and_then_the_answer():
-    told = []
-    async with reasoning() as worker:
-        answer = (await worker.generate(asking(), told.append)).answer
-
-    thoughts = [token for token in told if token.reasoning is not None]
-    tokens = told[len(thoughts) :]
-    assert "".join(token.reasoning for token in thoughts).strip() == answer.reasoning.text
-    assert len(thoughts) > 10
-    assert {token.logprob for token in thoughts} == {None}
-    assert "".join(token.text for token in tokens) == answer.text
-    assert [token.logprob for token in tokens] == answer.token_logprobs.tolist()
 
 
 @pytest.mark.parametrize(("most", "text"), [(1, ""), (5, "I add in steps"), (9, None)])
@@ -131,20 +102,6 @@ async def test_a_reasoning_at_its_bound_is_ended_and_the_answer_follows_it(plain
         np.testing.assert_allclose(sequence.token_entropies, entropies, atol=1e-4)
     assert "".join(token.reasoning or "" for token in told).strip() == answer.reasoning.text
     assert "".join(token.text for token in told) == answer.text
-
-
-async def test_samples_may_have_a_smaller_bound_than_the_answer():
-    async with reasoning() as worker:
-        free = await worker.generate(asking())
-        bounded = await worker.generate(asking(max_sample_reasoning_tokens=4))
-        both = asking(max_reasoning_tokens=6, max_sample_reasoning_tokens=4)
-        both = await worker.generate(both)
-
-    assert bounded.answer.reasoning == free.answer.reasoning
-    np.testing.assert_allclose(bounded.answer.token_logprobs, free.answer.token_logprobs, atol=1e-4)
-    assert {one.reasoning.num_tokens for one in bounded.samples} == {4 + NUM_TAGS}
-    assert both.answer.reasoning.num_tokens == 6 + NUM_TAGS
-    assert texts_of(both.samples) == texts_of(bounded.samples)
 
 
 async def test_a_bound_holds_no_row_beside_it_and_no_reasoning_that_ends_before():

@@ -21,12 +21,6 @@ def test_a_special_token_inside_a_span_is_not_of_it():
     assert overlapping(spans, [(0, 9)]).tolist() == [0, 2, 3]
 
 
-def test_tokens_of_two_spans_count_once_and_in_order():
-    spans = spans_of_texts(["ab", "cd", "ef"])
-
-    assert overlapping(spans, [(3, 5), (0, 3)]).tolist() == [0, 1, 2]
-
-
 def test_an_empty_span_has_no_tokens():
     spans = spans_of_texts(["ab", "cd"])
 

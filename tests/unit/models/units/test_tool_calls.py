@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.units.json_values import leaves, parse
+from models.units.json_values import parse
 from models.units.schemas import rules
 from models.units.tool_calls import (
     Call,
@@ -80,30 +80,6 @@ NO_CALLS = {
 def test_what_is_no_call_is_text(text):
     assert told(text) == [text]
     assert as_value(text, NAMES) is None
-
-
-def test_a_block_that_cannot_be_read_is_text_beside_those_that_can():
-    text = f"<tool_call>{{</tool_call><tool_call>{TWO}</tool_call>"
-    assert told(text) == ["<tool_call>{</tool_call>", NOW]
-
-
-@pytest.mark.parametrize("text", [case[0] for case in FORMATS.values()], ids=FORMATS.keys())
-def test_each_value_of_a_call_knows_where_it_stands(text):
-    value = as_value(text, NAMES)
-    for path, leaf in leaves(value):
-        start, end = leaf.span
-        assert json.loads(text[start:end]) == leaf.plain(), path
-
-
-def test_paths_are_those_of_units():
-    paths = [path for path, _ in leaves(as_value(f"[{ONE}, {TWO}]", NAMES))]
-    assert paths == [
-        "/0/function/name",
-        "/0/function/arguments/city",
-        "/0/function/arguments/days",
-        "/1/function/name",
-        "/1/function/arguments",
-    ]
 
 
 @pytest.mark.parametrize("text", [case[0] for case in FORMATS.values()], ids=FORMATS.keys())

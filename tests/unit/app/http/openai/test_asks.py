@@ -116,10 +116,6 @@ def test_tool_choice_says_which_tools_are_shown_and_which_must_be_called(
     assert [one["properties"]["name"]["const"] for one in branches] == required
 
 
-def test_one_call_at_most_is_what_a_required_one_is():
-    assert ask_of(chat_with("required", parallel_tool_calls=False), light=False).grammar
-
-
 FORMAT = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"enum": ["a", "b"]}}}
 
 
@@ -135,12 +131,6 @@ def test_samples_of_requests_with_tools_are_drawn_where_something_is_said_of_the
     assert {ask.units for ask in asks} == {"fields"}
     alone = ask_of(chat_with("auto", uncertainty={"units": "answer"}), light=False)
     assert alone.units == "answer"
-
-
-def test_a_tool_that_there_is_not_cannot_be_required():
-    with pytest.raises(ValidationError) as refused:
-        chat_with({"type": "function", "function": {"name": "other"}})
-    assert [error["ctx"]["field"] for error in refused.value.errors()] == ["tool_choice"]
 
 
 def test_parameters_that_no_arguments_can_be_held_to_are_those_of_tools():

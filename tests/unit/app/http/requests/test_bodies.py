@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
 from app.scoring.ask import Ask
-from models.records import GivenAnswer, SamplingParams
+from models.records import SamplingParams
 
 SHARED = {
     "estimators": ["sp", "cocoa_sp"],
@@ -38,23 +38,6 @@ EXPECTED = {
 def test_a_prompt_becomes_an_ask_with_every_field():
     request = GenerateRequest(prompt="Where?", strategy="mbr", **SHARED)
     assert ask_of(request) == Ask(prompt="Where?", strategy="mbr", **EXPECTED)
-
-
-def test_a_chat_becomes_an_ask_with_its_template_variables():
-    messages = [{"role": "user", "content": "Hi"}]
-    request = GenerateRequest(messages=messages, chat_template_kwargs={"a": 1}, mode="light")
-    ask = ask_of(request)
-
-    assert (ask.prompt, ask.messages, ask.chat_template_kwargs) == (None, (messages[0],), {"a": 1})
-    assert ask.light
-    assert ask.timeout_s == 60.0
-
-
-def test_the_defaults_of_both_bodies_are_those_of_an_ask():
-    default = Ask(prompt="Where?", timeout_s=60.0)
-    assert ask_of(GenerateRequest(prompt="Where?")) == default
-    scored = ask_of(ScoreRequest(prompt="Where?", answer="Paris"))
-    assert scored == Ask(prompt="Where?", answer=GivenAnswer("Paris"), timeout_s=60.0)
 
 
 @pytest.mark.parametrize(
