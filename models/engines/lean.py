@@ -102,8 +102,7 @@ class LeanForward:
                 mask = mask_of(columns[-num_logits:], width, first, self._windows[block.kind])
                 attend = Whole(mask, is_causal=False)
                 wanted = num_logits
-            view = cos, sin, attend
-            states = self._layer(block, states, cache, number - 1, view, wanted)
+            states = self._layer(block, states, cache, number - 1, (cos, sin, attend), wanted)
             if number in self.watched:
                 # a view would keep a whole prefill alive
                 self.watched[number] = states[:, -1].clone()
