@@ -75,8 +75,8 @@ def _rows(model: PreTrainedModel) -> list[list[int]]:
     rows = []
     for number, length in enumerate(_PROMPTS, start=1):
         ids = (torch.arange(length + _STEPS) * 7919 + number * 104_729) % int(config.vocab_size)
-        if isinstance(config.bos_token_id, int):  # without it some attend to nothing in particular
-            ids[0] = config.bos_token_id
+        if isinstance(first := getattr(config, "bos_token_id", None), int):
+            ids[0] = first  # as texts begin: without it some attend to nothing in particular
         rows.append(ids.tolist())
     return rows
 
