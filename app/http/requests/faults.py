@@ -26,6 +26,8 @@ def faults_of(error: ValidationError) -> list[Any]:
             fault["msg"] += did_you_mean(body.nearest(str(place[-1])))
         elif fault["type"] in _NO_OBJECT:
             fault["msg"] = _no_object(place, fault["input"], error.title)
+        elif fault["type"] == "recursion_depth_exceeded":
+            fault["msg"] = "is nested too deeply"
     return faults
 
 
