@@ -174,8 +174,18 @@ def test_the_self_test_takes_at_most_24_forward_passes_and_leaves_no_rows(family
     assert cache.lengths == []
 
 
+def test_the_self_test_reads_texts_that_begin_as_texts_do():
+    model, begun = tiny(SERVED["Llama"]()), []
+    model.register_forward_pre_hook(
+        lambda _, __, given: begun.append(int(given["input_ids"][0, 0])), with_kwargs=True
+    )
+    self_test.expected_logits(model)
+
+    assert begun == [_TOKENS["bos_token_id"]] * 2
+
+
 def test_half_precision_passes_the_self_test():
-    for family in ("Llama", "Gemma 2", "Qwen3-MoE", "GPT-2"):
+    for family in ("Llama", "Gemma 2", "Gemma 3", "Qwen3-MoE", "GPT-2"):
         self_tested(tiny(SERVED[family]()).to(torch.bfloat16))
 
 
