@@ -90,7 +90,7 @@ def parts_of(model: PreTrainedModel) -> tuple[Any, Any]:
 
 
 def kinds_of(config: Any) -> list[str]:
-    """The kind of each layer by its attention; where no config says it, a window is that of all."""
+    """The kind of attention of each layer; a config without kinds has one for all of them."""
     if (kinds := getattr(config, "layer_types", None)) is not None:
         return list(kinds)
     kind = FULL if getattr(config, "sliding_window", None) is None else SLIDING

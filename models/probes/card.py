@@ -19,23 +19,6 @@ TOKEN_FEATURES: tuple[TokenFeature, ...] = get_args(TokenFeature)
 
 # The statistics that the numbers are computed from.
 STATISTICS_READ = frozenset({"answer_token_logprobs", "answer_token_entropies"})
-
-
-def joined(mean: Array, names: Sequence[str], *, sp: float, mte: float, num_tokens: int) -> Array:
-    """One row (d + k,) of what a network reads: the hidden state, then the named numbers.
-
-    Args:
-        mean: (d,) mean hidden state.
-        names: k of `TOKEN_FEATURES`.
-        sp: the answer's summed negative log-likelihood, nats.
-        mte: its mean token entropy, nats.
-        num_tokens: T, at least 1.
-    """
-    values = {"sp": sp, "mte": mte, "log_length": math.log(num_tokens)}
-    numbers = np.array([values[name] for name in names], dtype=np.float32)
-    return np.concatenate([np.asarray(mean, dtype=np.float32), numbers])
-
-
 FORMAT: Literal[2] = 2
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
@@ -54,6 +37,21 @@ STATISTIC: Mapping[Target, str] = {
 def pooling_of(target: Target) -> str:
     """The name of the states that a probe reads the mean of."""
     return SENTENCE_POOLING if target == "sentence_consistency" else POOLING
+
+
+def joined(mean: Array, names: Sequence[str], *, sp: float, mte: float, num_tokens: int) -> Array:
+    """One row (d + k,) of what a network reads: the hidden state, then the named numbers.
+
+    Args:
+        mean: (d,) mean hidden state.
+        names: k of `TOKEN_FEATURES`.
+        sp: the answer's summed negative log-likelihood, nats.
+        mte: its mean token entropy, nats.
+        num_tokens: T, at least 1.
+    """
+    values = {"sp": sp, "mte": mte, "log_length": math.log(num_tokens)}
+    numbers = np.array([values[name] for name in names], dtype=np.float32)
+    return np.concatenate([np.asarray(mean, dtype=np.float32), numbers])
 
 
 class ProbeMismatch(ModelNotLoaded):

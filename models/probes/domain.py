@@ -15,6 +15,8 @@ from models.records import Array
 
 # Above this percentile of held-out rows an answer counts as out of the probe's domain.
 DOMAIN_PERCENTILE = 99.0
+# Of the file of prompts.
+FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,6 @@ class Distance:
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         """A distance from arrays of its fields, by name, in float32."""
         return cls(*(arrays[field.name].astype(np.float64) for field in fields(cls)))
-
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)

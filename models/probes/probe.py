@@ -15,6 +15,9 @@ from models.probes.domain import DOMAIN_PERCENTILE, Distance
 from models.probes.protocol import Probe
 from models.records import Array, ProbeReading
 
+WEIGHTS, CARD = "probe.safetensors", "card.json"
+# Prefixes of the tensors in that file.
+NETWORK, DISTANCE = "network.", "distance."
 _WIDTHS: dict[Architecture, tuple[int, ...]] = {"small": (2048,), "paper": (8192, 4096, 2048)}
 _DROPOUT = 0.1
 
@@ -67,11 +70,6 @@ class ProbeNetwork(nn.Module):
     def is_plain_regression(self) -> bool:
         """True where the output is the prediction itself, without a sigmoid."""
         return self.architecture == "paper" and self.target != "semantic_entropy"
-
-
-WEIGHTS, CARD = "probe.safetensors", "card.json"
-# Prefixes of the tensors in that file.
-NETWORK, DISTANCE = "network.", "distance."
 
 
 class TrainedProbe:

@@ -115,11 +115,11 @@ class OpenAIRequest:
         law, takes = self._request.sampling, self._can.profile.takes
         has_temperature = law.temperature == 1.0 or takes("temperature")
         has_top_p = law.top_p == 1.0 or takes("top_p")
-        is_random = law.seed is not None and self._can.heeds_seed is False
+        ignores_seed = law.seed is not None and self._can.heeds_seed is False
         warned = {
             "temperature_not_heeded": samples and not (has_temperature and has_top_p),
             "top_k_not_heeded": samples and law.top_k and not takes("top_k"),
-            "seed_not_heeded": samples and is_random,
+            "seed_not_heeded": samples and ignores_seed,
             "one_token_answer": self._readings and answer.num_tokens == 1,
             "out_of_domain": any(one.out_of_domain for one in self._readings.values()),
         }
