@@ -257,11 +257,7 @@ class _Writer:
 
 
 def _bound_names(written: dict[str, Any]) -> None:
-    """Leave out a least number of properties that are there anyway.
-
-    Raises:
-        Unheld: more are wanted than can be counted.
-    """
+    """Leave out `minProperties` where as many are required; `Unheld` where it is more."""
     least, num_required = written.get("minProperties", 0), len(set(written.get("required", ())))
     if least <= num_required:
         written.pop("minProperties", None)

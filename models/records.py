@@ -317,11 +317,7 @@ class ProbeReading(Exact):
 
 
 def _whole(sequence: Sequence) -> Sequence:
-    """The sequence, if it has as many of each statistic as tokens.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """The sequence; `ValueError` where it has not as many of each statistic as tokens."""
     for name in ("ids", "logprobs", "entropies", "texts", "tops"):
         values = getattr(sequence, f"token_{name}")
         if values is not None and len(values) != sequence.num_tokens:

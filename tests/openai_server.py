@@ -261,7 +261,7 @@ def generate(traits, body, prompt, child):
 
 def _thoughts(traits, body, prompt):
     """Token ids of what the model writes before its answer, as far as it may."""
-    if traits.budget is None or decode(prompt, special=True).endswith(END):
+    if traits.budget is None or decode(prompt, special=True).rstrip().endswith(END):
         return []
     num_words = traits.num_thoughts
     if traits.budget == "heeded":

@@ -239,10 +239,7 @@ def _loading(setting: str, model: str) -> Iterator[None]:
 def _is_out_of_domain(
     group: Literal["nli", "similarity"], model: str, language_model: LanguageModel
 ) -> bool:
-    """True where an embedded pair model is to compare answers that it does not know.
-
-    The log says how to change that.
-    """
+    """True where an embedded pair model compares answers that it does not know; it is logged."""
     if not language_model.is_unknown_to(model, is_nli=group == "nli"):
         return False
     logger.warning(

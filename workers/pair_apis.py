@@ -251,12 +251,7 @@ APIS: Mapping[str, Callable[[str], PairApi]] = {
 
 
 def _scores(rows: Sequence[_Score], num: int) -> list[float]:
-    """The scores, one a pair.
-
-    Raises:
-        Unreachable: there are more, or fewer.
-        Refused: one lies outside [0, 1].
-    """
+    """The scores, one a pair and in [0, 1]; a server that gives others is refused."""
     if len(rows) != num:
         raise Unreachable(f"it answers {len(rows)} scores in place of {num}")
     scores = [row["score"] for row in rows]

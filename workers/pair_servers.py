@@ -153,12 +153,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
     async def _ask(
         self, send: Callable[[Server[PairServer], PairServer], Awaitable[Reply]]
     ) -> Reply:
-        """The reply of a server.
-
-        Raises:
-            Rejected: it does not take this body, maybe for one of its pairs.
-            SimilarityUnavailable: anything else went wrong.
-        """
+        """The reply of a server; `Rejected` may be for one of the pairs, any other error is not."""
         try:
             return await self._unchanged(send)
         except Overloaded as error:

@@ -101,10 +101,7 @@ class Supervisor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch(self, watched: Mapping[str, Watched]) -> None:
-        """Once a call hangs, be dead and end the loops that await it.
-
-        That fails all who wait for those loops.
-        """
+        """Once a call hangs, be dead and end the loops that await it, which fails their callers."""
         # The start of each call that ran at the last check, and how long it was seen running.
         running: dict[str, float | None] = dict.fromkeys(watched)
         ran_s = dict.fromkeys(watched, 0.0)

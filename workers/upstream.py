@@ -285,11 +285,7 @@ class RemoteWorker(Generic[Known]):
         key: str | None = None,
         may_repeat: Callable[[], bool] = lambda: True,
     ) -> Reply:
-        """As `Upstream.call`, of one and the same model; see `workers.retries.of_one_model`.
-
-        Raises:
-            GenerationUnavailable, SimilarityUnavailable: its model was replaced meanwhile.
-        """
+        """As `Upstream.call`, of one and the same model; see `workers.retries.of_one_model`."""
         send = partial(of_one_model, ask, may_repeat)
         try:
             return await self.upstream.call(send, key=key, may_repeat=may_repeat)

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject, read_by_token
+from app.scoring.questions import Subject, log_share, read_by_token
 from models.records import SAMPLES_LEFT_OUT, Generation, NoAnswer
 from models.similarity.pairs import (
     PairTable,
@@ -217,4 +215,5 @@ def _p_true_logprob(true_false: TrueFalse) -> float | str:
     true, false = true_false
     if true is None or false is None:
         return "the model does not tell True from False by one token"
-    return float(true - np.logaddexp(true, false))
+    share = log_share(true, false)
+    return "the model replies with neither True nor False" if share is None else share

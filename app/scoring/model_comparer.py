@@ -8,10 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from app.scoring.ask import Ask
-from app.scoring.questions import own_question, question_of
+from app.scoring.questions import log_share, own_question, question_of
 from models.digests import digest_of
 from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
 from models.records import Pair
@@ -83,9 +81,9 @@ class ModelComparer:
         identities.add(reply.identity)
         # A word without a log-prob is none of the likeliest tokens that a server returns.
         yes, no = (-math.inf if logprob is None else logprob for logprob in reply.logprobs)
-        if yes == no == -math.inf:
+        if (share := log_share(yes, no)) is None:
             raise SimilarityUnavailable("the language model says neither yes nor no")
-        return (float(np.exp(yes - np.logaddexp(yes, no))),), False
+        return (math.exp(share),), False
 
 
 _: type[PairScorer] = ModelComparer  # mypy holds the class to its protocol

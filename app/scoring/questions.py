@@ -4,6 +4,7 @@
 that: which pairs of its texts are compared follows from what is made of them (`derive`).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -21,6 +22,8 @@ from models.selection import Strategy, mbr, most_probable, most_probable_normali
 _COMPARED = attrgetter("compared_text")
 TRUE = ("True", " True", "(A)", " (A)", "A", " A")
 FALSE = ("False", " False", "(B)", " (B)", "B", " B")
+# Less probability than this for both replies together tells which one is noise.
+_LEAST_MASS = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,12 @@ def question_about(text: str, ask: Ask) -> GenerationRequest:
         " (A) True\n (B) False\n The possible answer is:"
     )
     return own_question(ask, question, max_tokens=1)
+
+
+def log_share(first: float, second: float) -> float | None:
+    """log(p_1 / (p_1 + p_2)) of two replies' log-probs; None where the model gives neither."""
+    both = np.logaddexp(first, second)
+    return float(first - both) if both > math.log(_LEAST_MASS) else None
 
 
 def own_question(

@@ -105,11 +105,7 @@ def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> None:
-    """Refuse tools where the template shows none, or writes calls so that nobody reads them.
-
-    Raises:
-        InvalidRequest: it does.
-    """
+    """Refuse tools where the template shows none, or writes calls so that nobody reads them."""
     known = variables_of(str(tokenizer.get_chat_template(tools=list(map(dict, request.tools)))))
     if known is not None and "tools" not in known:
         raise InvalidRequest("the model's chat template takes no tools", field="tools")

@@ -1,6 +1,6 @@
 """Tags of models that reason before they answer, and prompts that begin a reasoning."""
 
-from models.engines.chats import plain_messages, rendered_chat
+from models.engines.chats import ids_of, plain_messages, rendered_chat
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
 from models.units.reasoning import Tags, is_opened, recognise
@@ -19,6 +19,22 @@ def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
         start, _, end = setting.partition(",")
         return Tags(start.strip(), end.strip())
     return recognise(str(tokenizer.chat_template or ""), tokenizer.get_added_vocab())
+
+
+def empty_reasoning(
+    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, tags: Tags
+) -> list[int]:
+    """Token ids behind a prompt that let the model answer at once.
+
+    Of a raw prompt, and where the template itself has ended the reasoning, there are none.
+    """
+    opened = opens_reasoning(tokenizer, request, tags)
+    if not opened and request.prompt is not None:
+        return []
+    rendered = "" if opened else rendered_chat(tokenizer, request, plain_messages(request))
+    if rendered.rstrip().endswith(tags.end):
+        return []
+    return ids_of(tokenizer, tags.empty(opened=opened))
 
 
 def opens_reasoning(

@@ -29,7 +29,7 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
-from models.engines.reasoning import opens_reasoning, tags_of
+from models.engines.reasoning import empty_reasoning, opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
 from models.engines.self_test import check_agreement, check_reads_its_past, expected_logits
@@ -169,9 +169,7 @@ class TransformersEngine:
     def prepare(self, request: GenerationRequest, *, streams: bool = False) -> RowJob:
         if request.hidden_layers or request.prompt_layer:
             check_hidden_layers(request, self.info.num_layers)
-        if self._tags is None:
-            request = without_no_effort(self._tokenizer, request)
-        prompt_ids = encode_prompt(self._tokenizer, request)
+        request, prompt_ids = self._encoded(request)
         forms, num_answer = None, 0
         if request.answer is not None:
             eos_id = self._eos_id if request.answer.append_eos else None
@@ -208,7 +206,9 @@ class TransformersEngine:
     def prepare_first_token(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> RowJob:
-        prompt_ids = encode_prompt(self._tokenizer, request)
+        request, prompt_ids = self._encoded(request)
+        if self._tags is not None:
+            prompt_ids += empty_reasoning(self._tokenizer, request, self._tags)
         return RowJob(
             fitted(len(prompt_ids), 0, request, self._limits),
             prompt_ids=prompt_ids,
@@ -217,6 +217,12 @@ class TransformersEngine:
             uniforms=sample_uniforms(0, 0, 1),
             first_token_ids=tuple(first_token_ids(self._tokenizer, groups)),
         )
+
+    def _encoded(self, request: GenerationRequest) -> tuple[GenerationRequest, list[int]]:
+        """The request as the model takes it, and the token ids of its prompt."""
+        if self._tags is None:
+            request = without_no_effort(self._tokenizer, request)
+        return request, encode_prompt(self._tokenizer, request)
 
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
         return self._batch.step(incoming)

@@ -189,11 +189,7 @@ class _Frame:
 
 
 def _frame_of(tokenizer: Any) -> _Frame:
-    """The frame that a tokenizer puts around a pair, read off one pair.
-
-    Raises:
-        ValueError: it changes more than the surroundings of the two texts.
-    """
+    """The frame around one pair; `ValueError` where a tokenizer changes the two texts, too."""
     a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b"))
     encoded = tokenizer("a", "b", return_special_tokens_mask=True)
     mask = encoded["special_tokens_mask"]

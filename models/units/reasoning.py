@@ -25,6 +25,13 @@ class Tags:
     end: str
     inner: tuple[str, str] = ("", "")
 
+    def empty(self, *, opened: bool) -> str:
+        """A reasoning without thoughts, as templates write one; of an opened one its rest."""
+        if self.end.startswith(self.start):
+            return self.end
+        start = "" if opened else f"{self.start}\n"
+        return f"{start}\n{self.end}\n\n"
+
 
 KNOWN_TAGS = (
     Tags("<think>", "</think>"),

@@ -95,9 +95,10 @@ async def test_it_compares_what_the_model_draws_and_what_comes_without_a_questio
     ("reply", "status", "code", "field"),
     [
         (lambda _: (None, None), 503, "similarity_unavailable", None),
+        (lambda _: (-12.3, -13.0), 503, "similarity_unavailable", None),
         (lambda _: too_long(), 422, "invalid_request", "similarity"),
     ],
-    ids=["neither", "too long"],
+    ids=["neither", "another reply", "too long"],
 )
 async def test_what_it_cannot_say_is_an_error(service, reply, status, code, field):
     answering(service, reply)

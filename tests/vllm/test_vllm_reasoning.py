@@ -3,9 +3,11 @@ process: texts, thoughts, and what is known of the tokens behind them.
 """
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 import httpx
+import numpy as np
 import pytest
 import torch
 from starlette.applications import Starlette
@@ -17,13 +19,18 @@ from app.cache.protocol import CacheConfig
 from app.main import create_app
 from app.settings import Settings
 from models.probes.protocol import ProbeConfig
+from models.records import GenerationRequest, SamplingParams
 from tests.conftest import GENERATE
 from tests.events import events_of, named
 from tests.vllm.agreement import at_once
 from tests.vllm.reasoner import FOLDER, held_out_sums, model_of_efforts, padded_model
 from tests.vllm.server import serving
-from tests.worker_servers import listening
-from workers.config import ComparerConfig, GeneratorConfig
+from tests.worker_servers import listening, running
+from workers.build import build_workers
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.hooks import Hooks
+from workers.openai.generator import connect_generator
+from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 
@@ -165,6 +172,28 @@ async def test_what_else_a_reasoning_may_be_is_what_it_is_in_process(over, here,
             apart.see(name, found["scores"][name], value)
     assert max(apart.largest.values(), default=0.0) < WITHIN
     assert found["warnings"] == expected["warnings"]
+
+
+async def test_a_question_of_one_token_is_answered_without_a_reasoning_as_in_process(
+    server, tmp_path
+):
+    law, groups = SamplingParams(num_samples=0, max_new_tokens=1), (("1", "2"), ("<think>",))
+    questions = []
+    for body in held_out_sums(4):
+        asked = GenerationRequest(messages=tuple(body["messages"]), sampling=law)
+        shut = replace(asked, chat_template_kwargs={"enable_thinking": False})
+        questions += [asked, shut]
+    model = str(model_of_efforts(tmp_path))
+    config = WorkerConfig(GeneratorConfig(model=model, dtype="float32", threads=1))
+    async with running_workers(build_workers(config)) as workers:
+        local = workers.generator
+        known = [(await local.first_token_logprobs(one, groups)).logprobs for one in questions]
+    remote = GeneratorConfig(url=str(server.client.base_url), api="openai").checked()
+    async with running(await connect_generator(remote, Hooks(), ProbeConfig("", ""))) as there:
+        told = [(await there.first_token_logprobs(one, groups)).logprobs for one in questions]
+
+    np.testing.assert_allclose(told, known, atol=WITHIN)
+    np.testing.assert_allclose(known[::2], known[1::2], atol=WITHIN)
 
 
 async def test_variables_of_the_template_change_the_prompt_as_in_process(over, here):

@@ -38,6 +38,7 @@ _RESERVED = frozenset(
 )
 # Tokens at a prompt's end that suffice to see how it ends.
 TAIL = 4
+_STARTS = tuple(tags.start for tags in KNOWN_TAGS)
 
 
 class _Tokens(TypedDict):
@@ -147,7 +148,7 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     if not text:
         raise InvalidRequest("the prompt has no tokens", field="prompt")
     if can.profile.completes:
-        return Prompt(text=text, opened=_opens(text))
+        return Prompt(text=text, opened=_ends_in(text, *_STARTS))
     return Prompt(messages=({"role": "user", "content": text},))
 
 
@@ -178,7 +179,7 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         prefix = calls.can.special_prefix
         if ids[len(prefix) : 2 * len(prefix)] == prefix:
             ids = ids[len(prefix) :]
-        opened = _opens(request.prompt)
+        opened = _ends_in(request.prompt, *_STARTS)
     else:
         if request.tools:
             await _check_tools(calls, request)
@@ -186,7 +187,7 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         await _check_shows_all(calls, request)
         if EFFORT in request.chat_template_kwargs:
             await _check_template_reads_effort(calls, request, ids)
-        opened = _opens(await detokenize(calls, ids[-TAIL:]))
+        opened = _ends_in(await detokenize(calls, ids[-TAIL:]), *_STARTS)
         if opened:  # a tag that ends a message is text
             ended = await _render_chat(calls, request, add_generation_prompt=False)
             opened = ended[: len(ids)] != ids
@@ -194,6 +195,17 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         field = "prompt" if request.prompt is not None else "messages"
         raise InvalidRequest("the prompt has no tokens", field=field)
     return Prompt(ids=ids, opened=opened)
+
+
+async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
+    """The prompt with a reasoning that is over, where its model reasons and ids can say so.
+
+    None where the template has ended it already.
+    """
+    tags, ids = calls.can.tags, prompt.ids
+    if tags is None or ids is None or _ends_in(await detokenize(calls, ids[-TAIL:]), tags.end):
+        return []
+    return [replace(prompt, ids=ids + await tokenize(calls, tags.empty(opened=prompt.opened)))]
 
 
 async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
@@ -263,5 +275,5 @@ async def detokenize(calls: Calls, ids: Sequence[int]) -> str:
     return read(_TEXT, reply, "its text of tokens")["prompt"]
 
 
-def _opens(text: str) -> bool:
-    return text.rstrip().endswith(tuple(tags.start for tags in KNOWN_TAGS))
+def _ends_in(text: str, *tags: str) -> bool:
+    return text.rstrip().endswith(tags)

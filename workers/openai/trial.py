@@ -22,7 +22,7 @@ from workers.openai import profiles
 from workers.openai.found import UNKNOWN_CONTEXT, Fingerprint, OpenAIServer, agree
 from workers.openai.logprobs import ALL_ZERO, LEAST_IDENTITY, Columns, identity_in
 from workers.openai.profiles import PROFILES, Profile
-from workers.openai.prompts import ModelCalls, render, token_ids, tokenize
+from workers.openai.prompts import ModelCalls, closed, render, token_ids, tokenize
 from workers.openai.replies import Choice, count
 from workers.openai.requests import Prompt
 from workers.openai.sequences import behind_reasoning, to_sequence
@@ -149,11 +149,7 @@ class GeneratorTrial:
 
 
 async def _try(calls: ModelCalls, end_token: str, known_probes: Mapping[str, ProbeInfo]) -> None:
-    """Try a server out, but a hosted one that returns no log-probs.
-
-    Raises:
-        Refused: its weights have another revision than the deployment sets.
-    """
+    """Try a server out, but a hosted one that returns no log-probs; refuse another revision."""
     can = calls.can
     if can.profile.is_hosted and can.profile.logprobs is None:
         return
@@ -260,11 +256,7 @@ def _first_logprobs(choice: Choice) -> dict[str, float]:
 
 
 async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
-    """Remember whether it reasons before it answers, and the id that ends its answers.
-
-    Raises:
-        Refused: the end token of the settings is no token there.
-    """
+    """Remember whether it reasons before it answers, and the id that ends its answers."""
     can, most = calls.can, _BEGINNING_TOKENS
     prompt = await question(calls, _SUM)
     try:
@@ -297,15 +289,6 @@ async def question(calls: ModelCalls, text: str) -> Prompt:
             return await render(calls, GenerationRequest(messages=messages))
         calls.can.learn(chats=False)
     return await render(calls, GenerationRequest(prompt=text))
-
-
-async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
-    """The prompt with a reasoning that is over, where its model reasons and ids can say so."""
-    tags = calls.can.tags
-    if tags is None or not calls.can.profile.tokenizes:
-        return []
-    closing = tags.end if prompt.opened else tags.start + tags.end
-    return [replace(prompt, ids=(*(prompt.ids or ()), *await tokenize(calls, closing)))]
 
 
 async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:

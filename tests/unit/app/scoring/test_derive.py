@@ -59,8 +59,13 @@ def test_a_given_answer_says_why_it_has_no_light_score():
 
 @pytest.mark.parametrize(
     ("true_false", "reason"),
-    [(None, "context"), ((None, -1.0), "by one token"), ((-1.0, None), "by one token")],
-    ids=["too long", "no true", "no false"],
+    [
+        (None, "context"),
+        ((None, -1.0), "by one token"),
+        ((-1.0, None), "by one token"),
+        ((-12.3, -13.0), "neither True nor False"),
+    ],
+    ids=["too long", "no true", "no false", "another reply"],
 )
 def test_p_true_that_cannot_be_had_is_absent_with_its_reason(true_false, reason):
     said = (table(), None, true_false)

@@ -153,6 +153,19 @@ async def test_an_effort_is_a_variable_of_the_template():
     assert tokenizer.decode(encode_prompt(tokenizer, told)) == "Hi[low]"
 
 
+async def test_a_model_that_does_not_reason_hears_nothing_of_the_effort_none():
+    tokenizer = byte_tokenizer(chat_template="{{ messages[0].content }}")
+    messages = ({"role": "user", "content": "x"},)
+    request = replace(request_for(None, num_samples=0), messages=messages)
+    wish = replace(request, chat_template_kwargs={"reasoning_effort": "none"})
+    async with running(engine_of(random_model("llama"), tokenizer)) as worker:
+        answers = [await worker.generate(one) for one in (request, wish)]
+        opinions = [await worker.first_token_logprobs(one, [["T"]]) for one in (request, wish)]
+
+    assert answers[0].answer.token_ids == answers[1].answer.token_ids
+    assert opinions[0].logprobs == pytest.approx(opinions[1].logprobs)
+
+
 RESERVED = ["chat_template", "tokenize", "messages", "conversation", "bos_token", "eos_token"]
 
 

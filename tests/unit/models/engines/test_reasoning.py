@@ -1,7 +1,9 @@
 """A model that reasons: what it writes before its answer stands apart, and is not scored."""
 
 import asyncio
+import shutil
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from models.engines.reasoning import opens_reasoning
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
-from models.units.reasoning import Tags
+from models.units.reasoning import HARMONY, Tags
 from workers.generation import GenerationWorker
 
 pytestmark = pytest.mark.anyio
@@ -33,8 +35,8 @@ def plain():
 
 
 @asynccontextmanager
-async def reasoning(**config):
-    engine = TransformersEngine.load(EngineConfig(model=MODEL, dtype="float32", **config))
+async def reasoning(model=MODEL, **config):
+    engine = TransformersEngine.load(EngineConfig(model=str(model), dtype="float32", **config))
     worker = GenerationWorker(engine)
     running = asyncio.create_task(worker.run())
     try:
@@ -181,3 +183,46 @@ async def test_a_template_that_cannot_end_without_its_own_tag_opens_a_reasoning(
 
     assert opens_reasoning(Strict(), asking(), Tags("<think>", "</think>"))
     assert not opens_reasoning(Strict(), asking(), Tags("[THINK]", "[/THINK]"))
+
+
+def test_a_reasoning_without_thoughts_is_written_as_templates_write_it():
+    tags = Tags("<think>", "</think>")
+    assert tags.empty(opened=False) == "<think>\n\n</think>\n\n"
+    assert "<think>\n" + tags.empty(opened=True) == "<think>\n\n</think>\n\n"
+    assert HARMONY.empty(opened=False) == HARMONY.end
+
+
+OPENED = "{{- '<|assistant|><think>\n' }}"
+
+
+@pytest.mark.parametrize("template", ["its own", "opens", "has ended"])
+async def test_a_question_of_one_token_is_answered_without_a_reasoning(plain, template, tmp_path):
+    (model, tokenizer), folder = plain, tmp_path / "model"
+    shutil.copytree(MODEL, folder)
+    question, variables = asking(num_samples=0, max_new_tokens=1), {"enable_thinking": False}
+    if template == "has ended":
+        question = replace(question, chat_template_kwargs=variables)
+    if template == "opens":
+        opening = tokenizer.chat_template.replace("{{- '<|assistant|>' }}", OPENED)
+        (folder / "chat_template.jinja").write_text(opening)
+    async with reasoning(folder) as worker:
+        told = (await worker.first_token_logprobs(question, [["2", "24"], ["<think>"]])).logprobs
+
+    options = {"add_generation_prompt": True, "return_tensors": "pt", **variables}
+    ids = tokenizer.apply_chat_template(list(question.messages), **options)["input_ids"]
+    with torch.inference_mode():
+        logprobs = model(ids).logits[0, -1].log_softmax(-1)
+    first = [tokenizer(text, add_special_tokens=False).input_ids[0] for text in ("2", "<think>")]
+    assert told == pytest.approx(logprobs[first].tolist(), abs=1e-4)
+
+
+async def test_a_text_of_a_model_that_reasons_is_continued_as_it_is(plain):
+    model, tokenizer = plain
+    question = GenerationRequest(prompt="The answer is", sampling=SamplingParams(0, 1))
+    async with reasoning() as worker:
+        told = (await worker.first_token_logprobs(question, [["2"], ["<think>"]])).logprobs
+    with torch.inference_mode():
+        ids = tokenizer(question.prompt, return_tensors="pt").input_ids
+        logprobs = model(ids).logits[0, -1].log_softmax(-1)
+    first = [tokenizer(text, add_special_tokens=False).input_ids[0] for text in ("2", "<think>")]
+    assert told == pytest.approx(logprobs[first].tolist(), abs=1e-4)

@@ -1,12 +1,13 @@
 """Servers of models that reason, by how they tell it: the adapter over each of them."""
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from models.records import GenerationRequest, SamplingParams
-from tests.openai_server import EOS, openai_server
+from tests.openai_server import EOS, decode, openai_server
 from workers.config import GeneratorConfig
 from workers.openai.generator import OpenAIGenerator
 
@@ -78,6 +79,21 @@ async def test_the_token_that_ends_answers_is_found_behind_a_reasoning_that_is_c
     traits = WAYS[way] | {"num_thoughts": 100}
     async with openai_server(**traits) as server, over(server) as generator:
         assert generator.info.capabilities["end_of_answer_token"] == EOS
+
+
+@pytest.mark.parametrize("way", ["tokens", "special", "halves"])
+@pytest.mark.parametrize(
+    ("said", "closing"),
+    [("Is it?", "<think>\n\n</think>\n\n"), ("Is it?<think>\n\n</think>\n", "")],
+    ids=["that reasons", "that its template has ended"],
+)
+async def test_a_question_of_one_token_stands_behind_a_reasoning_that_is_over(way, said, closing):
+    question = replace(REQUEST, messages=({"role": "user", "content": said},))
+    async with openai_server(**WAYS[way]) as server, over(server) as generator:
+        server.bodies.clear()
+        await generator.first_token_logprobs(question, (["True"], ["False"]))
+    [(_, body)] = server.bodies
+    assert decode(body["prompt"], special=True).partition(said)[2] == closing
 
 
 @pytest.mark.parametrize("max_logprobs", [5, None], ids=["log-probs of the answer", "none"])
