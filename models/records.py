@@ -63,7 +63,8 @@ class SamplingParams(Exact):
         top_k: 0 keeps the whole vocabulary.
         seed: None lets the generator draw one, which the generation carries.
         max_reasoning_tokens: between the tags of a reasoning; then the end tag is written for the
-            model. None for as many as `max_new_tokens` leaves.
+            model. None for as many as `max_new_tokens` leaves, 0 for no reasoning at all: a chat
+            ends in an empty one, where the model is known to reason.
         max_sample_reasoning_tokens: the same for each sample; None for the answer's.
     """
 

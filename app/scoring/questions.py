@@ -172,13 +172,10 @@ def log_share(first: float, second: float) -> float | None:
 def own_question(
     ask: Ask, question: str, *, max_tokens: int, grammar: Grammar | None = None
 ) -> GenerationRequest:
-    """A question of our own about an ask, answered greedily; a chat or a text, as the ask is."""
-    request = GenerationRequest(
-        prompt=question,
-        chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=SamplingParams(num_samples=0, max_new_tokens=max_tokens),
-        grammar=grammar,
-    )
+    """A question of our own, answered greedily and without thoughts; a chat where the ask is."""
+    law = SamplingParams(num_samples=0, max_new_tokens=max_tokens, max_reasoning_tokens=0)
+    request = GenerationRequest(question, sampling=law, grammar=grammar)
+    request = replace(request, chat_template_kwargs=ask.chat_template_kwargs)
     if ask.messages is None:
         return request
     return replace(request, prompt=None, messages=({"role": "user", "content": question},))

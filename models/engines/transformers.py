@@ -177,7 +177,9 @@ class TransformersEngine:
             forms = encode_answer_forms(self._tokenizer, prompt_ids, text, eos_id, self._tags)
             num_answer = max(map(len, forms.values()))
         request = fitted(len(prompt_ids), num_answer, request, self._limits)
-        opens = self._tags is not None and opens_reasoning(self._tokenizer, request, self._tags)
+        opens = False
+        if self._tags is not None and request.sampling.max_reasoning_tokens != 0:
+            opens = opens_reasoning(self._tokenizer, request, self._tags)
         max_new_tokens = request.sampling.max_new_tokens or 0
         num_drawn = min(request.num_drawn, request.num_samples)
         seed = request.sampling.seed
@@ -207,8 +209,6 @@ class TransformersEngine:
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> RowJob:
         request, prompt_ids = self._encoded(request)
-        if self._tags is not None:
-            prompt_ids += empty_reasoning(self._tokenizer, request, self._tags)
         return RowJob(
             fitted(len(prompt_ids), 0, request, self._limits),
             prompt_ids=prompt_ids,
@@ -222,7 +222,10 @@ class TransformersEngine:
         """The request as the model takes it, and the token ids of its prompt."""
         if self._tags is None:
             request = without_no_effort(self._tokenizer, request)
-        return request, encode_prompt(self._tokenizer, request)
+        prompt_ids = encode_prompt(self._tokenizer, request)
+        if self._tags is not None and request.sampling.max_reasoning_tokens == 0:
+            prompt_ids += empty_reasoning(self._tokenizer, request, self._tags)
+        return request, prompt_ids
 
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
         return self._batch.step(incoming)

@@ -69,6 +69,7 @@ async def test_the_model_splits_its_answer_under_a_schema(asked, service):
     body = (await service.generate(units="claims", explain=True, return_tokens=True)).json()
 
     _, first, second = body["units"]
+    assert asked[0].sampling.max_reasoning_tokens == 0
     assert [one["kind"] for one in (first, second)] == ["claim"] * 2
     assert [one["text"] for one in (first, second)] == [one["text"] for one in CLAIMS]
     assert first["spans"] == [[0, 4], [8, 11]]

@@ -177,7 +177,8 @@ async def test_what_else_a_reasoning_may_be_is_what_it_is_in_process(over, here,
 async def test_a_question_of_one_token_is_answered_without_a_reasoning_as_in_process(
     server, tmp_path
 ):
-    law, groups = SamplingParams(num_samples=0, max_new_tokens=1), (("1", "2"), ("<think>",))
+    law = SamplingParams(num_samples=0, max_new_tokens=1, max_reasoning_tokens=0)
+    groups = ("1", "2"), ("<think>",)
     questions = []
     for body in held_out_sums(4):
         asked = GenerationRequest(messages=tuple(body["messages"]), sampling=law)

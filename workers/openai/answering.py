@@ -235,7 +235,7 @@ class OpenAIRequest:
             top=top,
             mode=mode,
         )
-        if (most := request.sampling.most_thoughts(index)) is not None:
+        if most := request.sampling.most_thoughts(index):
             body[requests.BUDGET] = most
         if request.grammar is None or self._holds_calls:
             return body
@@ -285,7 +285,7 @@ class OpenAIRequest:
         sequence = sequences.behind_reasoning(sequence, choice, texts, opened=opened)
         if reasoning := sequence.reasoning:
             most = request.sampling.most_thoughts(index)
-            if most is not None and reasoning.num_tokens > most + _TAGS:
+            if most and reasoning.num_tokens > most + _TAGS:
                 message = "is taken by the server of the model, which reasons for longer"
                 raise InvalidRequest(message, field="max_reasoning_tokens")
             if not reasoning.text and choice.num_hidden:

@@ -45,7 +45,7 @@ def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
         check_grammar(reason)
     reason = can.no_reasoning_limit
     for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
-        if reason and getattr(request.sampling, field) is not None:
+        if reason and getattr(request.sampling, field):
             raise InvalidRequest(f"is not heeded here: {reason}", field=field)
 
 

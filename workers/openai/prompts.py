@@ -132,7 +132,11 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     images = dict(images_of(request.messages or ()))
     check_no_images(images, can.no_images)
     if can.profile.tokenizes and not images:  # images are of chats, never of token ids
-        return await _render_ids(calls, request)
+        prompt = await _render_ids(calls, request)
+        is_at_once = request.sampling.max_reasoning_tokens == 0
+        if is_at_once and (prompt.opened or request.prompt is None):
+            [prompt] = await closed(calls, prompt) or [prompt]
+        return prompt
     takes_no, such = "the server of the model takes no", "with such a chat"
     if request.tools and not can.calls_tools:
         raise InvalidRequest(f"{takes_no} tools {such}", field="tools")
@@ -205,7 +209,8 @@ async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
     tags, ids = calls.can.tags, prompt.ids
     if tags is None or ids is None or _ends_in(await detokenize(calls, ids[-TAIL:]), tags.end):
         return []
-    return [replace(prompt, ids=ids + await tokenize(calls, tags.empty(opened=prompt.opened)))]
+    empty = await tokenize(calls, tags.empty(opened=prompt.opened))
+    return [replace(prompt, ids=ids + empty, opened=False)]
 
 
 async def _check_tools(calls: Calls, request: GenerationRequest) -> None:

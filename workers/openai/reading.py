@@ -14,7 +14,7 @@ from workers.calling import together
 from workers.client import Unreachable
 from workers.openai.found import NOT_READ
 from workers.openai.logprobs import ENTROPY, UNCOVERED, are_of, column, unsound
-from workers.openai.prompts import TAIL, ModelCalls, closed, detokenize, render, tokenize
+from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
 from workers.openai.replies import Choice
 from workers.openai.requests import Prompt
 from workers.openai.sequences import token_texts
@@ -104,8 +104,6 @@ async def first_tokens(
     """
     can = calls.can
     prompt = await render(calls, request)
-    if prompt.opened or request.prompt is None:
-        [prompt] = await closed(calls, prompt) or [prompt]
     fitted(prompt.num_tokens, 0, request, {"the model's context": can.max_context_tokens})
     names: Sequence[Iterable[str]] = groups  # without ids a token is a whole spelling
     further = {}

@@ -199,7 +199,8 @@ OPENED = "{{- '<|assistant|><think>\n' }}"
 async def test_a_question_of_one_token_is_answered_without_a_reasoning(plain, template, tmp_path):
     (model, tokenizer), folder = plain, tmp_path / "model"
     shutil.copytree(MODEL, folder)
-    question, variables = asking(num_samples=0, max_new_tokens=1), {"enable_thinking": False}
+    variables = {"enable_thinking": False}
+    question = asking(num_samples=0, max_new_tokens=1, max_reasoning_tokens=0)
     if template == "has ended":
         question = replace(question, chat_template_kwargs=variables)
     if template == "opens":
@@ -218,7 +219,8 @@ async def test_a_question_of_one_token_is_answered_without_a_reasoning(plain, te
 
 async def test_a_text_of_a_model_that_reasons_is_continued_as_it_is(plain):
     model, tokenizer = plain
-    question = GenerationRequest(prompt="The answer is", sampling=SamplingParams(0, 1))
+    law = SamplingParams(num_samples=0, max_new_tokens=1, max_reasoning_tokens=0)
+    question = GenerationRequest(prompt="The answer is", sampling=law)
     async with reasoning() as worker:
         told = (await worker.first_token_logprobs(question, [["2"], ["<think>"]])).logprobs
     with torch.inference_mode():
@@ -226,3 +228,13 @@ async def test_a_text_of_a_model_that_reasons_is_continued_as_it_is(plain):
         logprobs = model(ids).logits[0, -1].log_softmax(-1)
     first = [tokenizer(text, add_special_tokens=False).input_ids[0] for text in ("2", "<think>")]
     assert told == pytest.approx(logprobs[first].tolist(), abs=1e-4)
+
+
+async def test_a_bound_of_0_writes_an_answer_at_once():
+    at_once = asking(max_reasoning_tokens=0)
+    ended = replace(asking(), chat_template_kwargs={"enable_thinking": False})
+    async with reasoning() as worker:
+        found, expected = [await worker.generate(one) for one in (at_once, ended)]
+    assert found.answer.reasoning is None
+    assert texts_of((found.answer, *found.samples)) == texts_of((expected.answer, *expected.samples))
+    assert found.prompt_tokens == expected.prompt_tokens

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.records import GenerationRequest, SamplingParams
-from tests.openai_server import EOS, decode, openai_server
+from tests.openai_server import BUDGET, EOS, decode, openai_server
 from workers.config import GeneratorConfig
 from workers.openai.generator import OpenAIGenerator
 
@@ -88,12 +88,21 @@ async def test_the_token_that_ends_answers_is_found_behind_a_reasoning_that_is_c
     ids=["that reasons", "that its template has ended"],
 )
 async def test_a_question_of_one_token_stands_behind_a_reasoning_that_is_over(way, said, closing):
-    question = replace(REQUEST, messages=({"role": "user", "content": said},))
+    law = replace(REQUEST.sampling, max_reasoning_tokens=0)
+    question = replace(REQUEST, messages=({"role": "user", "content": said},), sampling=law)
     async with openai_server(**WAYS[way]) as server, over(server) as generator:
         server.bodies.clear()
         await generator.first_token_logprobs(question, (["True"], ["False"]))
     [(_, body)] = server.bodies
     assert decode(body["prompt"], special=True).partition(said)[2] == closing
+
+
+@pytest.mark.parametrize("way", ["tokens", "special", "halves"])
+async def test_a_bound_of_0_has_the_answer_at_once_without_a_parser(way):
+    law = replace(REQUEST.sampling, max_reasoning_tokens=0)
+    found, bodies = await generated(WAYS[way], replace(REQUEST, sampling=law))
+    assert [one.reasoning for one in (found.answer, *found.samples)] == [None] * 4
+    assert not any(BUDGET in body for _, body in bodies)
 
 
 @pytest.mark.parametrize("max_logprobs", [5, None], ids=["log-probs of the answer", "none"])
