@@ -6,42 +6,42 @@ It also reports how long the current call has run.
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ContextDecorator
 from typing import Any, ParamSpec, TypeVar
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
+class _Running(ContextDecorator):
+    """A call that runs; monotonic seconds at which it, or its present part, began."""
+
+    since: float | None = None
+
+    def __enter__(self) -> None:
+        self.since = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.since = None
+
+
 class ModelThread(ThreadPoolExecutor):
-    """An executor of one thread. A call that waits for its turn is not running yet.
+    """An executor of one thread. A call that waits for its turn is not running yet."""
 
-    Attributes:
-        busy_since: monotonic seconds at which the running call, or its present part, began; None
-            between calls. Only the thread writes it.
-    """
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(1, name, **options)
+        self._running = _Running()
 
-    def __init__(
-        self,
-        name: str,
-        initializer: Callable[..., object] | None = None,
-        initargs: tuple[Any, ...] = (),
-    ) -> None:
-        super().__init__(1, name, initializer, initargs)
-        self.busy_since: float | None = None
+    @property
+    def busy_since(self) -> float | None:
+        """Monotonic seconds at which the running call, or its part, began; None between calls."""
+        return self._running.since
 
     def mark(self) -> None:
         """Say from within a call that a part of it has ended, and that the next one begins now."""
-        self.busy_since = time.monotonic()
+        self._running.since = time.monotonic()
 
     def submit(
         self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> "Future[Result]":
-
-        def timed() -> Result:
-            self.busy_since = time.monotonic()
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                self.busy_since = None
-
-        return super().submit(timed)
+        return super().submit(self._running(fn), *args, **kwargs)

@@ -306,7 +306,8 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
 
 
 def _thread(name: str, threads: int) -> ModelThread:
-    return ModelThread(name, _prepare_thread, (threads or _half_the_cores(),))
+    threads = threads or _half_the_cores()
+    return ModelThread(name, initializer=_prepare_thread, initargs=(threads,))
 
 
 def _half_the_cores() -> int:

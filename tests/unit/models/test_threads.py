@@ -58,6 +58,6 @@ def test_the_initializer_runs_on_the_thread_first():
     def initialize(argument):
         calls.append((argument, threading.current_thread().name))
 
-    with ModelThread("named", initialize, ("x",)) as thread:
+    with ModelThread("named", initializer=initialize, initargs=("x",)) as thread:
         thread.submit(calls.append, "call").result(30)
     assert calls == [("x", "named_0"), "call"]

@@ -38,7 +38,7 @@ def engine_of(model, tokenizer=None, *, model_id="tiny", revision="1", pass_toke
 
 
 def worker_of(engine, on_step=ignore):
-    thread = ModelThread("generation", torch.set_num_threads, (1,))
+    thread = ModelThread("generation", initializer=torch.set_num_threads, initargs=(1,))
     return GenerationWorker(engine, model_thread=thread, on_step=on_step)
 
 
