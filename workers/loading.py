@@ -306,8 +306,7 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
 
 
 def _thread(name: str, threads: int) -> ModelThread:
-    threads = threads or _half_the_cores()
-    return ModelThread(name, initializer=_prepare_thread, initargs=(threads,))
+    return ModelThread(name, initializer=_prepare_thread, initargs=(threads or _half_the_cores(),))
 
 
 def _half_the_cores() -> int:
