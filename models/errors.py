@@ -170,7 +170,7 @@ class FeedbackDisabled(CocoaError):
 
     code, status = "feedback_disabled", 404
     example = _example(
-        "no labels are collected here: set COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL",
+        "no labels are collected here: set COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
     )
 
 

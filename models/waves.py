@@ -89,11 +89,8 @@ def num_taken(
     None where it would have drawn more than there are. Sample i is the same however many are
     drawn, so a longer draw can serve a shorter one.
 
-    Args:
-        request: says how many there may be.
-        generation: that was drawn, maybe for a request that wanted more.
-        agree: whether its first samples, so many, all mean the same as the answer; None stops where
-            a generator leaves that to others.
+    agree: whether its first samples, so many, all mean the same as the answer; None stops where
+        a generator leaves that to others.
     """
     answer, samples, end = generation.answer, generation.samples, 0
     while True:

@@ -169,11 +169,7 @@ class Answers:
         return True
 
     def write(
-        self,
-        line: Line,
-        *,
-        response: Mapping[str, Any] | None = None,
-        error: BadLine | None = None,
+        self, line: Line, *, response: Mapping[str, Any] | None = None, error: BadLine | None = None
     ) -> None:
         """Write the outcome of a line: the response of the service, or why there is none.
 

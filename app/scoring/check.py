@@ -124,7 +124,7 @@ def _of_statistics(plan: Plan) -> Faults:
     if plan.strategy != "given":
         yield from _of_estimators(plan)
     lacking: dict[str, tuple[str, frozenset[str]]] = {
-        "strategy": (plan.strategy, STRATEGY_NEEDS[plan.strategy]),
+        "strategy": (plan.strategy, STRATEGY_NEEDS[plan.strategy])
     }
     if ask.sampling.stop_mass is not None and ask.samples is None and reads_samples(plan.read):
         lacking["num_samples"] = "auto", FOUND_MASS_NEEDS

@@ -72,11 +72,7 @@ class Computation:
         else:
             self._comparer = workers.comparers[plan.similarity]
         scores_of = partial(
-            PairScores,
-            ask=plan.ask,
-            memory=self.memory,
-            observer=self.observer,
-            limits=limits,
+            PairScores, ask=plan.ask, memory=self.memory, observer=self.observer, limits=limits
         )
         self._similarity = scores_of(self._comparer)
         self._nli: PairScores | None = None

@@ -143,13 +143,7 @@ class LeanForward:
         return self._norm(states)
 
     def _layer(
-        self,
-        block: Block,
-        states: Tensor,
-        cache: Any,
-        index: int,
-        view: _View,
-        wanted: int,
+        self, block: Block, states: Tensor, cache: Any, index: int, view: _View, wanted: int
     ) -> Tensor:
         """States (rows, wanted, d) after a layer, of the last positions among (rows, S, d)."""
         rows, num_new, _ = states.shape

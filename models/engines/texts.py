@@ -115,11 +115,7 @@ def remaining_tokens(sequence: Sequence, num_streamed: int, num_characters: int)
     """The tokens of a finished sequence that were not streamed; the first has the rest of its text.
 
     A text without known tokens counts as one token.
-
-    Args:
-        sequence: finished.
-        num_streamed: tokens of it that were streamed.
-        num_characters: of its text, that came with them.
+    With those streamed came `num_characters` of its text.
 
     >>> tokens = remaining_tokens(Sequence(" Paris", "Paris", 2, "stop"), 0, 0)
     >>> [token.text for token in tokens]

@@ -31,9 +31,7 @@ LEARNED = ("cross_encoder", "embedding")
 def reads_added(name: str, compare: str) -> bool:
     """True where texts are cut to what they add to their question before they are compared.
 
-    Args:
-        name: of the similarity function.
-        compare: `SimilarityConfig.compare`, which is heeded by models with weights.
+    `compare` is that of `SimilarityConfig`, which is heeded by models with weights.
     """
     if name == "added":
         return True

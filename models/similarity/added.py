@@ -29,6 +29,11 @@ _WANTS_YES_OR_NO = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _LONGEST = 500
+_ASKS = re.compile(r"\?(?!\w)|[\uff1f\u061f]")  # "?" in a URL asks nothing
+# Behind a word that is no abbreviation.
+_SENTENCE_END = re.compile(
+    r"(?<=\w{3}[.!?])\s+|(?<=[\d)\"\u201d][.!?])\s+|(?<=[\u3002\uff1f\u061f])\s*"
+)
 _YES = listed("yes yeah yep ja oui sí sì sim")
 _NO = listed("no not nein nicht non pas não не нет nee niet nej inte nei ikke")
 # Endings of Korean nouns, and what Turkish and English nouns have behind an apostrophe.
@@ -44,11 +49,16 @@ _UNIT_SIGN = re.compile("[%$€£¥₹]")
 _OF_FORMULAS, _VARIABLE = listed("+ * ^ ^- **"), re.compile(r"(?<![^\W\d_])[^\W\d_](?![^\W\d_])")
 # "A) Lima"
 _CHOICE = re.compile(r"\W*A\s?[).:*\]]")
-# What is said not to be it: "Lima, not Cusco", "not Cusco but Lima".
-_REJECTED = re.compile(
+# What is said not to be it: "Lima, not Cusco", "not Cusco but Lima"; and where it is read.
+_ASIDE = re.compile(
     r",\s(?:and\s|but\s|und\s)?(?:not|nicht|rather than|instead of)\s(?:in\s|on\s|at\s)?[A-Z\d]"
     r"[^,.;]{0,30}(?=[.,;!]|$)|\bnot\s(?:in\s|on\s|at\s)?[A-Z\d][^,.;]{0,30}?,?\sbut\s"
+    r"|\b[Aa]ccording\sto\s(?:the|this)(?:\s\w+)?\s(?:text|context|passage|document|article)\b"
+    r"|\b[Bb]ased\son\s(?:the|this)(?:\s\w+)?\s(?:text|context|passage|document|article)\b"
+    r"|\b[Tt]h(?:e|is)\s(?:text|context|passage|document|article)\s(?:says|states)(?:\sthat)?\b"
 )
+# "pesos", and neither "Paris" nor "glass".
+_PLURAL = re.compile("(?<=[a-z]{3}[^sui])s$")
 # "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
@@ -70,13 +80,22 @@ class QuestionWords:
     to_affirm: tuple[str, ...] = ()
 
 
-def question_words(question: str) -> QuestionWords:
-    """The words of a question, and those among which it lets one choose.
+def asked_in(prompt: str) -> str:
+    """The questions of the last line that has one; the whole prompt where none has.
+
+    What stands around them may hold the answer: a text to read, questions that are answered.
+    """
+    lines = list(filter(_ASKS.search, prompt.splitlines()))
+    return " ".join(filter(_ASKS.search, _SENTENCE_END.split(lines[-1]))) if lines else prompt
+
+
+def question_words(prompt: str) -> QuestionWords:
+    """The words of a prompt's question, and those among which it lets one choose.
 
     >>> sorted(question_words("Which is longer, the Nile or the Amazon?").offered)
     ['amazon', 'nile']
     """
-    offered = set[str]()
+    offered, question = set[str](), asked_in(prompt)
     items = [item for item in read(question) if item.word in _OR or not _says_nothing(item)]
     for before, item, behind in zip(items, items[1:], items[2:], strict=False):
         if item.word in _OR:
@@ -103,7 +122,7 @@ def added(text: str, question: QuestionWords) -> str:
     >>> [added(text, question) for text in ("It is safe.", "It isn't.", "Yes!")]
     ['yes', 'no', 'yes']
     """
-    every, telling = read(_REJECTED.sub("", text)), dict[int, Item]()
+    every, telling = read(_ASIDE.sub("", text)), dict[int, Item]()
     for i, item in enumerate(every):
         if item.word == "cannot" or item.word.endswith("n't"):
             telling[i] = _NOT  # the verb before it says nothing
@@ -239,7 +258,7 @@ def _keys(item: Item) -> Iterator[str]:
 def _stem(word: str) -> str:
     """A word without its accents, and without what hangs on it by grammar."""
     if word.isascii() and word.isalnum():
-        return word
+        return _PLURAL.sub("", word)
     return _ENDING.sub("", _ELISION.sub("", without_accents(word)))
 
 

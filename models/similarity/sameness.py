@@ -18,7 +18,7 @@ from models.similarity.words import ARTICLES, FUNCTION_WORDS, OPPOSED, PASSIVE
 Relation = Literal["same", "different"]
 
 # Version of these rules, in the keys of remembered scores.
-VERSION = 7
+VERSION = 8
 # Bound of a text that they are for.
 MAX_CHARACTERS = 400
 
@@ -32,6 +32,7 @@ _NEGATIONS = listed(
 _AFFIRMATIONS = listed("yes yeah ja oui sí sì sim")
 # The rest of a word before "n't" where that is not the word itself.
 _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
+_INNER_MARK = re.compile(r"(?<=\w)[-'](?=\w)")
 # "n'est", "c'est".
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
 # Labels of vitamins, options and blood groups, which stay in capitals.
@@ -125,6 +126,8 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
         return None
     if a.frame == b.frame:
         return _in_one_frame(a.numbers, b.numbers)
+    if not (a.numbers or b.numbers) and _are_one_name(a.frame, b.frame):
+        return "same"
     ours, theirs = _actives(a.frame), _actives(b.frame)
     if not ours.isdisjoint(theirs):
         return None if a.numbers else "same"
@@ -140,6 +143,16 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
         if negated.is_negated and not other.is_negated and _denies(negated, other):
             return "different"
     return None
+
+
+def _are_one_name(frame: Sequence[str], other: Sequence[str]) -> bool:
+    """True where one is the initials of the other ("USA"), or both have the same letters."""
+    for (word, *more), words in ((frame, other), (other, frame)):
+        if not more and len(words) > 1:
+            initials = "".join(part[0] for part in words if part not in FUNCTION_WORDS)
+            if len(initials) > 1 and word in (initials, initials + word[-1]):
+                return True
+    return _INNER_MARK.sub("", "".join(frame)) == _INNER_MARK.sub("", "".join(other))
 
 
 def covers(numbers: Sequence[Number], others: Iterable[Number]) -> bool:

@@ -75,11 +75,7 @@ def is_opened(with_generation_prompt: str, without: str, tags: Tags) -> bool:
     r"""True where the chat template's generation prompt ends in the start tag and white space.
 
     A start tag that ends the user's text is text.
-
-    Args:
-        with_generation_prompt: the messages rendered with `add_generation_prompt`.
-        without: the same messages rendered without it.
-        tags: the model's.
+    Both are the same messages rendered, with `add_generation_prompt` and without it.
 
     >>> is_opened("Hi<|assistant|><think>\n", "Hi", Tags("<think>", "</think>"))
     True

@@ -50,10 +50,7 @@ def read(text: str, names: Collection[str]) -> list[str | Call]:
     """The calls of an answer in their order, and the texts before, between and behind them.
 
     What is no call that can be read is text. Texts are stripped, and none is empty.
-
-    Args:
-        text: the answer.
-        names: of the tools that there are; calls without a mark must be of them.
+    Calls without a mark must be of the tools of these names.
 
     >>> [one] = read('<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>', ["f"])
     >>> one.name, one.arguments

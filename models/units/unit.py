@@ -79,11 +79,7 @@ def cut(
     """The answer's statistics cut to a unit, and the reasons for those that it lacks.
 
     Both go to `models.estimators.score`, which computes a unit's scores by the answer's formulas.
-
-    Args:
-        unit: of the answer.
-        statistics: of the whole answer, by name.
-        absent: the reasons why the answer lacks some.
+    `absent` has the reasons why the answer lacks some.
     """
     of_unit: dict[str, Any] = {}
     reasons = dict(absent or {})

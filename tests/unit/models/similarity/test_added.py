@@ -6,11 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.similarity.added import added, containment, question_words, word_set
+from models.similarity.added import added, asked_in, containment, question_words, word_set
 from models.similarity.pairs import PairRules, PairTable, exact_match
 from tests.fakes.pair_models import pairs_read
 
 CAPITAL = "What is the capital of Peru?"
+TEXT = "Lima is the capital of Peru. Cusco was the capital of the Incas. See a.org?x=1"
+# A text to read and its question, in the ways in which people write them.
+IN_CONTEXT = (
+    f"{TEXT}\n\nQuestion: {CAPITAL}\nAnswer:",
+    f"Context:\n{TEXT}\n{CAPITAL} Use the context alone.",
+    f"Question: {CAPITAL}\n\nContext: {TEXT}\n\nAnswer in a sentence.",
+    f"Dr. No lives in Lima. In no. 12. {CAPITAL}",
+)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +99,36 @@ def similarity(question, a, b):
     return work(PairTable(("similarity",), scores, rules))
 
 
+@pytest.mark.parametrize("prompt", IN_CONTEXT)
+def test_what_a_text_to_read_says_is_no_part_of_the_question(prompt):
+    assert asked_in(prompt).removeprefix("Question: ") == CAPITAL
+    lima, cusco = "The capital of Peru is Lima.", "The capital of Peru is Cusco."
+    assert similarity(prompt, lima, cusco) == 0
+    assert similarity(prompt, lima, "According to the context, it is Lima.") == 1
+    assert similarity(prompt, "The text says that it is Cusco.", "Based on the text, Lima.") == 0
+
+
+def test_a_script_without_blanks_has_sentences_too():
+    prompt = "利马是秘鲁的首都。秘鲁的首都是哪里\uff1f请简短回答。"
+    assert asked_in(prompt) == "秘鲁的首都是哪里\uff1f"
+
+
+def test_answered_questions_in_front_of_the_last_one_are_no_part_of_it():
+    shots = "Q: On which continent is Chile?\nA: South America\n\nQ: And Mali?\nA: Africa\n\n"
+    prompt = f"{shots}Q: On which continent is Kenya?\nA:"
+    assert similarity(prompt, "Africa", "East Africa") == 1
+    assert similarity(f"Q: Is it safe?\nText: {TEXT}", "Yes.", "It is not safe.") == 0
+    assert similarity(f"Q: Is it safe?\nText: {TEXT}", "No.", "It is not safe.") == 1
+    assert asked_in(f"{shots}Name a continent.") == "Q: And Mali?"
+    assert asked_in("Name a continent.\nBe short.") == "Name a continent.\nBe short."
+
+
 @pytest.mark.parametrize(
     ("question", "a", "b", "expected"),
     [
+        ("What is the currency?", "Mexican pesos", "It is the Mexican peso.", 1),
+        ("Which planet?", "Mars", "Venus", 0),
+        ("Where is it?", "in the USA", "It is in the United States of America.", 1),
         (CAPITAL, "The capital of Peru is Lima.", "Lima", 1),
         (CAPITAL, "The capital of Peru is Lima.", "The capital of Peru is Cusco.", 0),
         ("Which is larger, Jupiter or Saturn?", "Saturn is smaller than Jupiter.", "Jupiter", 1),
