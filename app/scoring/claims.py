@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.scoring.ask import Ask, GivenClaim
-from app.scoring.questions import own_question, question_of
+from app.scoring.questions import own_question, questions_of
 from models.codec import reader
 from models.grammars import grammar_of
 from models.ranges import Count, Exact
@@ -70,7 +70,7 @@ _claimed, decode_split = reader(_Claimed), reader(Split)
 
 def split_request(ask: Ask, answer: str, max_tokens: int) -> GenerationRequest:
     """The request for the claims of an answer."""
-    question = _QUESTION.format(question=_json(question_of(ask)), answer=_json(answer))
+    question = _QUESTION.format(question=_json(questions_of(ask)[-1]), answer=_json(answer))
     return own_question(ask, question, max_tokens=max_tokens, grammar=_GRAMMAR)
 
 

@@ -25,7 +25,7 @@ from app.scoring.questions import (
     Subject,
     choose,
     question_about,
-    question_of,
+    questions_of,
     read_by_token,
     subject_of,
 )
@@ -158,7 +158,7 @@ class Computation:
         contexts: list[str] = []
         if sequences := read_by_token(plan, subject):
             by_token = [sequence.token_texts or () for sequence in sequences]
-            before = question_of(plan.ask)
+            before = questions_of(plan.ask)[-1]
             followed = [(before, "".join(texts)) for texts in by_token]
             contexts = await self._comparer.fit_contexts(followed)
             check_relevance(contexts, by_token, self.deployment.limits)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.scoring.ask import Ask
-from app.scoring.questions import log_share, own_question, question_of
+from app.scoring.questions import log_share, own_question, questions_of
 from models.digests import digest_of
 from models.errors import InvalidRequest, PromptTooLong, SimilarityUnavailable
 from models.records import Pair
@@ -37,7 +37,7 @@ class ModelComparer:
 
     def __init__(self, generator: Generator, info: ComparerInfo, ask: Ask) -> None:
         self._generator, self._ask = generator, ask
-        self._question = question_of(ask)[-_MAX_CHARACTERS:]
+        self._question = questions_of(ask)[-1][-_MAX_CHARACTERS:]
         self.info = replace(info, identity=self._identity(info.identity))
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:

@@ -12,7 +12,7 @@ from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.entries import decode_pair, digest, pair_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
-from app.scoring.questions import question_of
+from app.scoring.questions import questions_of
 from models.codec import to_json
 from models.errors import SimilarityUnavailable
 from models.records import Pair
@@ -44,7 +44,7 @@ class PairScores:
 
     def __post_init__(self) -> None:
         self.info = self.comparer.info
-        self.rules = self.info.rules.of_question(question_of(self.ask))
+        self.rules = self.info.rules.of_question(*questions_of(self.ask))
         self.is_current = True
         self.num_tokens: dict[str, int] = {}
         if self.info.revision is None:

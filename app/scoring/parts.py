@@ -11,7 +11,7 @@ from app.scoring.claims import Split
 from app.scoring.deployment import AskLimits
 from app.scoring.pairs import PairScores
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject, question_of
+from app.scoring.questions import Subject, questions_of
 from app.scoring.statements import Statements, as_split, spans_of, stated_claims, stated_sentences
 from app.scoring.units import Parts, fields_beside
 from models.records import Pair
@@ -111,7 +111,7 @@ class PartsOfAnswer:
         if self.nli is not None:
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
             ends = dict(zip(read, await self.nli.token_ends(read), strict=True))
-        made = await self.aside(Statements, stated, samples, spans, ends, question_of(ask))
+        made = await self.aside(Statements, stated, samples, spans, ends, questions_of(ask))
         check_pairs(ask, made.num_pairs, self.limits)
         self.scores.num_tokens |= made.num_tokens
         return made.parts

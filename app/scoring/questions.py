@@ -22,8 +22,7 @@ from models.selection import Strategy, mbr, most_probable, most_probable_normali
 _COMPARED = attrgetter("compared_text")
 TRUE = ("True", " True", "(A)", " (A)", "A", " A")
 FALSE = ("False", " False", "(B)", " (B)", "B", " B")
-# Less probability than this for both replies together tells which one is noise.
-_LEAST_MASS = 1e-5
+_LEAST_MASS = 1e-5  # of two replies together; below it the share of one is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,20 +143,18 @@ def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:
     return sequences
 
 
-def question_of(ask: Ask) -> str:
-    """The prompt, or the last message of the user."""
+def questions_of(ask: Ask) -> list[str]:
+    """The prompt, or the last five messages of the user; "" for none."""
     if ask.prompt is not None:
-        return ask.prompt
-    for message in reversed(ask.messages or ()):
-        if message["role"] == "user":
-            return str(message["content"])
-    return ""
+        return [ask.prompt]
+    of_user = filter(lambda message: message["role"] == "user", ask.messages or ())
+    return [str(message["content"]) for message in of_user][-5:] or [""]
 
 
 def question_about(text: str, ask: Ask) -> GenerationRequest:
     """The question of P(True): is this answer true? Kadavath et al. 2022."""
     question = (
-        f"Question: {question_of(ask)}\n Possible answer: {text}\n Is the possible answer:\n"
+        f"Question: {questions_of(ask)[-1]}\n Possible answer: {text}\n Is the possible answer:\n"
         " (A) True\n (B) False\n The possible answer is:"
     )
     return own_question(ask, question, max_tokens=1)

@@ -41,8 +41,8 @@ class Statements:
         stated: by the answer; they are not compared yet.
         samples: those that are not the answer; equal ones are read once.
         token_ends: of the NLI model, of each distinct statement and sample; None compares words.
-        question: that answer and samples answer; a statement may repeat its numbers, and its words
-            say nothing.
+        questions: of a chat; answer and samples answer the last. A statement may repeat its
+            numbers, and words of all say nothing.
         num_pairs: of a chunk of a distinct sample and a statement, without looking whether they are
             known.
         num_tokens: that the NLI model reads of each of their texts.
@@ -52,7 +52,7 @@ class Statements:
     samples: Sequence[str]
     spans: SentenceSpans
     token_ends: TokenEnds | None
-    question: str = ""
+    questions: Sequence[str] = ("",)
 
     def __post_init__(self) -> None:
         self._shortened: tuple[str, ...] = ()
@@ -63,10 +63,11 @@ class Statements:
         self._added: dict[str, frozenset[str]] = {}
         self._is_by_words = self.token_ends is None
         if self.token_ends is None:
-            self._read_words(question_words(self.question))
+            self._read_words(question_words(*self.questions))
         else:
             self._read_chunks(self.token_ends)
-        self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, self.question)
+        question = self.questions[-1]
+        self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, question)
         self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
 
     def parts(self, table: PairTable) -> Parts:

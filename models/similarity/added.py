@@ -89,13 +89,14 @@ def asked_in(prompt: str) -> str:
     return " ".join(filter(_ASKS.search, _SENTENCE_END.split(lines[-1]))) if lines else prompt
 
 
-def question_words(prompt: str) -> QuestionWords:
-    """The words of a prompt's question, and those among which it lets one choose.
+def question_words(*prompts: str) -> QuestionWords:
+    """The words of the last question, of earlier ones but names, and those it lets one choose from.
 
     >>> sorted(question_words("Which is longer, the Nile or the Amazon?").offered)
     ['amazon', 'nile']
     """
-    offered, question = set[str](), asked_in(prompt)
+    *earlier, question = map(asked_in, prompts)
+    offered = set[str]()
     items = [item for item in read(question) if item.word in _OR or not _says_nothing(item)]
     for before, item, behind in zip(items, items[1:], items[2:], strict=False):
         if item.word in _OR:
@@ -104,9 +105,11 @@ def question_words(prompt: str) -> QuestionWords:
     match = _WANTS_YES_OR_NO.search(question[-_LONGEST:])
     if match and _OR.isdisjoint(match[1].split()):
         to_affirm = tuple(chain.from_iterable(map(_keys, read(match[1]))))
+    again = [item.text for before in earlier for item in read(before) if item.text.islower()]
     words = {item.word for item in items}
     opposed = frozenset(chain.from_iterable(OPPOSED.get(word, ()) for word in words)) - words
-    return QuestionWords(word_set(question), frozenset(offered), opposed, to_affirm)
+    repeated = word_set(" ".join([question, *again]))
+    return QuestionWords(repeated, frozenset(offered), opposed, to_affirm)
 
 
 def added(text: str, question: QuestionWords) -> str:

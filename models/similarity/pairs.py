@@ -48,16 +48,17 @@ class PairRules:
     )
     _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     _wholes: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)
-    _questions: dict[str, QuestionWords] = field(default_factory=dict, compare=False, repr=False)
+    _asked: QuestionWords = field(default=QuestionWords(), compare=False, repr=False)
 
     @property
     def identity(self) -> tuple[bool | str, ...]:
         """The part of the rules that decides scores of answers, of whatever question."""
         return self.strip, self.exact_match, *(["added"] if self.cuts else [])
 
-    def of_question(self, question: str) -> "PairRules":
-        """The same for answers to a question."""
-        return PairRules(self.strip, self.exact_match, self.cuts, question)
+    def of_question(self, *questions: str) -> "PairRules":
+        """The same for answers to the last of these questions of a chat."""
+        asked = question_words(*questions) if self.cuts else QuestionWords()
+        return PairRules(self.strip, self.exact_match, self.cuts, questions[-1], _asked=asked)
 
     def of_values(self) -> "PairRules":
         """The same for the values of fields, which are compared whole."""
@@ -78,9 +79,7 @@ class PairRules:
         if not self.cuts:
             return self.normalise(text)
         if text not in self._compared:
-            if self.question not in self._questions:
-                self._questions[self.question] = question_words(self.question)
-            self._compared[text] = added(text, self._questions[self.question])
+            self._compared[text] = added(text, self._asked)
             if len(text) <= MAX_CHARACTERS:
                 self._wholes.setdefault(self._compared[text], set()).add(text)
         return self._compared[text]

@@ -40,7 +40,7 @@ def ends_of(text):
 def by_words(answer, samples, question=""):
     spans = spans_of([answer, *samples])
     stated = stated_sentences(Subject(sequence(answer), None, ()), 100, spans)
-    return Statements(stated, samples, spans, None, question)
+    return Statements(stated, samples, spans, None, (question,))
 
 
 def made(answer, samples, max_units=100, tools=(), claims=None):
@@ -106,7 +106,7 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
     ends |= {hypothesis: [0] for hypothesis in hypotheses}
     stated = stated_sentences(subject, 100, spans)
     # The chunks have no numbers: those of the sentences are known from the question.
-    statements = Statements(stated, samples, spans, ends, case["text"])
+    statements = Statements(stated, samples, spans, ends, (case["text"],))
 
     assert set(pairs_of(statements)) == scores.keys()
     units = scored(answer, statements.parts(table(scores)))

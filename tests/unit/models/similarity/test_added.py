@@ -90,8 +90,8 @@ def test_what_a_text_adds_is_what_tells_it_from_other_answers(question, text, ex
     assert added(text, question_words(question)) == expected
 
 
-def similarity(question, a, b):
-    rules = PairRules(cuts=True).of_question(question)
+def similarity(question, a, b, earlier=()):
+    rules = PairRules(cuts=True).of_question(*earlier, question)
     work = partial(PairTable.both_directions, a=a, b=b, label="similarity")
     scores = {}
     for pair in pairs_read(work, ("similarity",), rules):
@@ -106,6 +106,17 @@ def test_what_a_text_to_read_says_is_no_part_of_the_question(prompt):
     assert similarity(prompt, lima, cusco) == 0
     assert similarity(prompt, lima, "According to the context, it is Lima.") == 1
     assert similarity(prompt, "The text says that it is Cusco.", "Based on the text, Lima.") == 0
+
+
+def test_an_answer_may_go_on_with_the_words_of_earlier_questions_but_their_names():
+    earlier = ["What is the capital of Peru?", "Text: It is a red city.\nIs it as large as Cusco?"]
+    santiago, valdivia = "The capital of Chile is Santiago.", "Valdivia is Chile's capital."
+    assert similarity("And of Chile?", santiago, valdivia) == 0.5
+    assert similarity("And of Chile?", santiago, valdivia, earlier) == 0
+    assert (
+        similarity("And which one is larger?", "Cusco is larger.", "Lima is larger.", earlier) == 0
+    )
+    assert similarity("And its colour?", "It is red.", "It is green.", earlier) == 0
 
 
 def test_a_script_without_blanks_has_sentences_too():
