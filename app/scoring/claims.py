@@ -70,7 +70,8 @@ _claimed, decode_split = reader(_Claimed), reader(Split)
 
 def split_request(ask: Ask, answer: str, max_tokens: int) -> GenerationRequest:
     """The request for the claims of an answer."""
-    question = _QUESTION.format(question=_json(questions_of(ask)[-1]), answer=_json(answer))
+    asked = "\n".join(questions_of(ask))
+    question = _QUESTION.format(question=_json(asked), answer=_json(answer))
     return own_question(ask, question, max_tokens=max_tokens, grammar=_GRAMMAR)
 
 

@@ -37,7 +37,7 @@ class ModelComparer:
 
     def __init__(self, generator: Generator, info: ComparerInfo, ask: Ask) -> None:
         self._generator, self._ask = generator, ask
-        self._question = questions_of(ask)[-1][-_MAX_CHARACTERS:]
+        self._question = "\n".join(questions_of(ask))[-_MAX_CHARACTERS:]
         self.info = replace(info, identity=self._identity(info.identity))
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:

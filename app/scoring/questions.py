@@ -153,10 +153,9 @@ def questions_of(ask: Ask) -> list[str]:
 
 def question_about(text: str, ask: Ask) -> GenerationRequest:
     """The question of P(True): is this answer true? Kadavath et al. 2022."""
-    question = (
-        f"Question: {questions_of(ask)[-1]}\n Possible answer: {text}\n Is the possible answer:\n"
-        " (A) True\n (B) False\n The possible answer is:"
-    )
+    asked = "\n".join(questions_of(ask))
+    question = f"Question: {asked}\n Possible answer: {text}\n Is the possible answer:\n"
+    question += " (A) True\n (B) False\n The possible answer is:"
     return own_question(ask, question, max_tokens=1)
 
 

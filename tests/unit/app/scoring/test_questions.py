@@ -24,6 +24,9 @@ def test_it_asks_for_one_token_of_a_prompt_as_a_prompt_and_of_a_chat_as_a_chat()
     assert about.prompt.startswith("Question: Capital of France?\n Possible answer: Paris\n")
     assert (about.sampling.max_new_tokens, about.num_samples) == (1, 0)
     assert about.statistics == frozenset()
-    chat = question_about("Paris", Ask(messages=({"role": "user", "content": "Where?"},)))
+    said = {"role": "user", "content": "Which city?"}, {"role": "assistant", "content": "Rome"}
+    chat = question_about("Paris", Ask(messages=(*said, {"role": "user", "content": "Where?"})))
     assert chat.prompt is None
-    assert chat.messages[0]["role"] == "user"
+    [message] = chat.messages
+    assert message["role"] == "user"
+    assert message["content"].startswith("Question: Which city?\nWhere?\n Possible answer: Paris\n")
