@@ -24,10 +24,7 @@ def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
 def empty_reasoning(
     tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, tags: Tags
 ) -> list[int]:
-    """Token ids behind a prompt that let the model answer at once.
-
-    Of a raw prompt, and where the template itself has ended the reasoning, there are none.
-    """
+    """Token ids behind a chat that let the model answer at once; none where its template did so."""
     opened = opens_reasoning(tokenizer, request, tags)
     if not opened and request.prompt is not None:
         return []

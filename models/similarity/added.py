@@ -81,12 +81,14 @@ class QuestionWords:
 
 
 def asked_in(prompt: str) -> str:
-    """The questions of the last line that has one; the whole prompt where none has.
+    """The questions of the last line that has one; all short lines where none has.
 
     What stands around them may hold the answer: a text to read, questions that are answered.
     """
-    lines = list(filter(_ASKS.search, prompt.splitlines()))
-    return " ".join(filter(_ASKS.search, _SENTENCE_END.split(lines[-1]))) if lines else prompt
+    lines = prompt.splitlines()
+    if asking := list(filter(_ASKS.search, lines)):
+        return " ".join(filter(_ASKS.search, _SENTENCE_END.split(asking[-1])))
+    return " ".join(line for line in lines if len(line) <= _LONGEST) or prompt
 
 
 def question_words(*prompts: str) -> QuestionWords:

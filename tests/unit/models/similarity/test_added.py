@@ -131,7 +131,15 @@ def test_answered_questions_in_front_of_the_last_one_are_no_part_of_it():
     assert similarity(f"Q: Is it safe?\nText: {TEXT}", "Yes.", "It is not safe.") == 0
     assert similarity(f"Q: Is it safe?\nText: {TEXT}", "No.", "It is not safe.") == 1
     assert asked_in(f"{shots}Name a continent.") == "Q: And Mali?"
-    assert asked_in("Name a continent.\nBe short.") == "Name a continent.\nBe short."
+    assert asked_in("Name a continent.\nBe short.") == "Name a continent. Be short."
+
+
+def test_a_long_text_is_no_part_of_what_is_to_be_done_with_it():
+    prompt = f"Name the city that is the capital, by this text:\n{f'{TEXT} ' * 9}\n\nBe short."
+    lima, cusco = "The capital is the city of Lima.", "The city is Cusco."
+    assert similarity(prompt, lima, "Lima") == 1
+    assert similarity(prompt, lima, cusco) == 0
+    assert asked_in("word " * 200) == "word " * 200
 
 
 @pytest.mark.parametrize(
