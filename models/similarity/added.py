@@ -49,13 +49,13 @@ _UNIT_SIGN = re.compile("[%$€£¥₹]")
 _OF_FORMULAS, _VARIABLE = listed("+ * ^ ^- **"), re.compile(r"(?<![^\W\d_])[^\W\d_](?![^\W\d_])")
 # "A) Lima"
 _CHOICE = re.compile(r"\W*A\s?[).:*\]]")
+_TEXT = r"th(?:e|is)\s(?:\w+\s)?(?:text|context|passage|document|article|information)\b"
+_TEXT += r"(?:\s(?:provided|given|above)\b)?"
 # What is said not to be it: "Lima, not Cusco", "not Cusco but Lima"; and where it is read.
 _ASIDE = re.compile(
     r",\s(?:and\s|but\s|und\s)?(?:not|nicht|rather than|instead of)\s(?:in\s|on\s|at\s)?[A-Z\d]"
     r"[^,.;]{0,30}(?=[.,;!]|$)|\bnot\s(?:in\s|on\s|at\s)?[A-Z\d][^,.;]{0,30}?,?\sbut\s"
-    r"|\b[Aa]ccording\sto\s(?:the|this)(?:\s\w+)?\s(?:text|context|passage|document|article)\b"
-    r"|\b[Bb]ased\son\s(?:the|this)(?:\s\w+)?\s(?:text|context|passage|document|article)\b"
-    r"|\b[Tt]h(?:e|is)\s(?:text|context|passage|document|article)\s(?:says|states)(?:\sthat)?\b"
+    rf"|\b(?i:according\sto|based\son)\s{_TEXT}|\b(?i:{_TEXT})\s(?:says|states)(?:\sthat)?\b"
 )
 # "pesos", and neither "Paris" nor "glass".
 _PLURAL = re.compile("(?<=[a-z]{3}[^sui])s$")

@@ -72,6 +72,8 @@ IN_CONTEXT = (
             "Jupiter not smaller",
         ),
         ("Which city is it?", "It is Lima, not Cusco.", "Lima"),
+        ("Which city?", "Based on the information provided, it is Lima.", "Lima"),
+        ("Which city?", "The given passage states that it is Lima.", "Lima"),
         ("Which city is it?", "It is not Cusco but Lima.", "Lima"),
         ("Which cities?", "Not only Cusco but also Lima", "Not only Cusco but Lima"),
         ("How high is it?", "About 8,849 m", "8,849 m"),
