@@ -32,7 +32,6 @@ _NEGATIONS = listed(
 _AFFIRMATIONS = listed("yes yeah ja oui sí sì sim")
 # The rest of a word before "n't" where that is not the word itself.
 _BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
-_INNER_MARK = re.compile(r"(?<=\w)[-'](?=\w)")
 # "n'est", "c'est".
 _ELIDED = re.compile("(c|d|j|m|n|s|t|qu)'(.+)")
 # Labels of vitamins, options and blood groups, which stay in capitals.
@@ -152,7 +151,8 @@ def _are_one_name(frame: Sequence[str], other: Sequence[str]) -> bool:
             initials = "".join(part[0] for part in words if part not in FUNCTION_WORDS)
             if len(initials) > 1 and word in (initials, initials + word[-1]):
                 return True
-    return _INNER_MARK.sub("", "".join(frame)) == _INNER_MARK.sub("", "".join(other))
+    are_words = max(map(len, (*frame, *other))) > 2  # "x-y" is not "xy"
+    return are_words and "".join(frame).replace("'", "") == "".join(other).replace("'", "")
 
 
 def covers(numbers: Sequence[Number], others: Iterable[Number]) -> bool:

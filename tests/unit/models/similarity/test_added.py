@@ -225,6 +225,10 @@ def test_a_long_text_is_no_part_of_what_is_to_be_done_with_it():
         ("Where is it?", "It is at (1, 2).", "(2,1)", 0),
         ("Where is it?", "It is at (1, 2).", "(1,2)", 1),
         ("Which switch?", "Use -a.", "Use -m.", 0.5),
+        ("Which address?", "the e-mail", "the email", 1),
+        ("Which blood group?", "A-", "A", 0),
+        ("What is it?", "x - y", "xy", 0),
+        ("What is it?", "x-y", "xy", 0),
     ],
 )
 def test_answers_are_as_alike_as_what_they_add(question, a, b, expected):
