@@ -57,8 +57,6 @@ _ASIDE = re.compile(
     r"[^,.;]{0,30}(?=[.,;!]|$)|\bnot\s(?:in\s|on\s|at\s)?[A-Z\d][^,.;]{0,30}?,?\sbut\s"
     rf"|\b(?i:according\sto|based\son)\s{_TEXT}|\b(?i:{_TEXT})\s(?:says|states)(?:\sthat)?\b"
 )
-# "pesos", and neither "Paris" nor "glass".
-_PLURAL = re.compile("(?<=[a-z]{3}[^sui])s$")
 # "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 
@@ -263,7 +261,8 @@ def _keys(item: Item) -> Iterator[str]:
 def _stem(word: str) -> str:
     """A word without its accents, and without what hangs on it by grammar."""
     if word.isascii() and word.isalnum():
-        return _PLURAL.sub("", word)
+        # "pesos", and neither "Paris" nor "glass".
+        return word[:-1] if len(word) > 4 and word[-1] == "s" and word[-2] not in "sui" else word
     return _ENDING.sub("", _ELISION.sub("", without_accents(word)))
 
 

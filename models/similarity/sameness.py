@@ -146,6 +146,8 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
 
 def _are_one_name(frame: Sequence[str], other: Sequence[str]) -> bool:
     """True where one is the initials of the other ("USA"), or both have the same letters."""
+    if frame[0][:1] != other[0][:1]:  # most of them
+        return False
     for (word, *more), words in ((frame, other), (other, frame)):
         if not more and len(words) > 1:
             initials = "".join(part[0] for part in words if part not in FUNCTION_WORDS)
