@@ -28,18 +28,8 @@ _HUB_TIMEOUT_S = 4.0
 _CONFIG = "config.json"
 # The file of sentence-transformers that lists what makes one vector of a text.
 _MODULES = "modules.json"
-_TOKENIZER_FILES = frozenset(
-    {
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "tokenizer.model",
-        "spiece.model",
-        "sentencepiece.bpe.model",
-        "vocab.json",
-        "vocab.txt",
-        "tekken.json",
-    }
-)
+_TOKENIZER_FILES = {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model"}
+_TOKENIZER_FILES |= {"sentencepiece.bpe.model", "vocab.json", "vocab.txt", "tekken.json"}
 # Names of files that say what a checkpoint is that holds no safetensors, or is no model by itself.
 _OTHER_KINDS = (
     (".gguf", "GGUF"),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.worker_servers import listening
@@ -80,8 +80,9 @@ class Traits:
         refuses_ids: whether a prompt of token ids is refused, as routers do.
         refuses: parameters that it refuses by their names.
         takes: the only parameters of a body that it takes; None for any.
-        error_form: how it says which one it does not: by "param", in a list of "detail" as FastAPI
-            does, in its "message", or "unnamed".
+        error_form: how it says which one it does not: by "param" or a "path" to it, in a list of
+            "detail" as FastAPI does, beside all that was sent ("repeated"), in its "message", as
+            "text" that is no JSON, or "unnamed".
         most_samples, many_status: of one call; what more are refused with.
         owner: of its model, in its list; None tells none.
         looks: what it answers elsewhere, by path.
@@ -498,10 +499,17 @@ def _error(status, message, code=None, param=None):
 _RENAMED = {"max_completion_tokens": "max_tokens", "random_seed": "seed"}
 
 
-def _named_refusal(traits, name):
+def _named_refusal(traits, name, body):
     if traits.error_form == "param":
         message = f"Unsupported parameter: '{name}' is not supported with this model."
         return _error(400, message, code="unsupported_parameter", param=name)
+    if traits.error_form == "path":
+        return _error(400, "Extra inputs are not permitted", param=f"body.{name}")
+    if traits.error_form == "text":
+        return PlainTextResponse(f"unknown field `{name}`", 400)
+    if traits.error_form == "repeated":
+        fault = {"type": "extra_forbidden", "loc": ["body", name], "input": body}
+        return JSONResponse({"object": "error", "message": {"detail": [fault]}}, 422)
     if traits.error_form == "detail":
         return JSONResponse({"detail": [{"type": "extra_forbidden", "loc": ["body", name]}]}, 422)
     if traits.error_form == "message":
@@ -513,12 +521,12 @@ def _refusal(traits, body, sent):
     """Why the server does not take a body; None where it does."""
     unknown = set() if traits.takes is None else sent - traits.takes
     if refused := sorted(unknown | set(traits.refuses) & sent):
-        return _named_refusal(traits, refused[0])
+        return _named_refusal(traits, refused[0], body)
     if traits.most_samples and body.get("n", 1) > traits.most_samples:
         message = f"Field 'n': Value must be between 1 <= value <= {traits.most_samples}"
         return _error(traits.many_status, message)
     if traits.completion_logprobs is None and "messages" not in body and "logprobs" in body:
-        return _named_refusal(traits, "logprobs")
+        return _named_refusal(traits, "logprobs", body)
     if not traits.streams_logprobs_of_tools and body.keys() >= {"tools", "stream", "logprobs"}:
         return _error(400, "logprobs is not supported with tools + stream")
     if traits.denies_logprobs and "logprobs" in body:

@@ -6,7 +6,10 @@ the log has status, code, and the parameters that the server names.
 
 import json
 import logging
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,7 +18,15 @@ import orjson
 from pydantic import TypeAdapter
 
 from workers.client import MAX_REPLY_BYTES, POOL_S, Client, Refused, Unreachable, body_of, lines
-from workers.refusals import Failed, NoSuccess, Rejected, Unreadable, check_no_error
+from workers.refusals import (
+    Denied,
+    Failed,
+    NoSuccess,
+    Rejected,
+    Unreadable,
+    check_no_error,
+    is_error,
+)
 from workers.retries import patiently
 
 logger = logging.getLogger(__name__)
@@ -148,7 +159,15 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
         entries = {entry["id"]: dict(entry) for entry in listed}
         first = next(name for name in entries if isinstance(name, str))
         wanted = wanted or first
-    except (Rejected, Unreadable, LookupError, TypeError, ValueError, StopIteration) as error:
+    except (
+        Denied,
+        Rejected,
+        Unreadable,
+        LookupError,
+        TypeError,
+        ValueError,
+        StopIteration,
+    ) as error:
         if wanted and not isinstance(error, StopIteration):  # it has no such list
             return {"id": wanted}
         raise Unreachable("it lists no models") from None
@@ -158,6 +177,8 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
             return entries[name]
     if (plain := wanted.rpartition(":")[0]) in entries:  # OpenRouter's way of serving it
         return {**entries[plain], "id": wanted}
+    if any(fnmatchcase(wanted, str(name)) for name in entries):  # LiteLLM's list has patterns
+        return {"id": wanted}
     names = ", ".join(map(str, entries))
     raise Refused(f"it has no model of the name that the settings say; it lists {names:.500}")
 
@@ -184,6 +205,7 @@ async def _events(
     is_whole = response.headers.get("content-type", "").startswith("application/json")
     stream = _body_as_event(response, max_bytes) if is_whole else lines(response, max_bytes)
     async for line in stream:
+        line = line.removeprefix(BOM_UTF8)  # where there is one, the first line begins with it
         if has_ended or not line.startswith(_EVENT):
             continue
         data = line.removeprefix(_EVENT).strip()
@@ -191,7 +213,7 @@ async def _events(
         if has_ended or not data:
             continue
         event = _parsed(data)
-        if not isinstance(event, Mapping) or event.get("error"):
+        if not isinstance(event, Mapping) or is_error(event):
             return events, has_ended, event
         if len(events) * _EVENT_BYTES > max_bytes:
             raise Unreachable("its stream has more events than were asked for")
@@ -216,7 +238,9 @@ async def _first_bytes(response: httpx.Response) -> bytes:
 
 
 def _parsed(content: bytes) -> Any:
-    try:
+    with suppress(ValueError):
         return orjson.loads(content)
-    except ValueError:
+    try:  # null in place of NaN, which servers in Python write
+        return orjson.loads(orjson.dumps(json.loads(content)))
+    except (TypeError, ValueError, RecursionError):
         raise Unreadable("it answers no JSON") from None

@@ -3,13 +3,11 @@
 Nothing here quotes what was sent or what came back, but codes and names of parameters.
 """
 
-import math
+import json
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
-
-import orjson
 
 from workers.client import Refused, Unreachable
 
@@ -18,6 +16,18 @@ _LASTING: Mapping[int | str, str] = {
     401: "it refuses the API key",
     402: "it wants to be paid",
     "insufficient_quota": "its quota is used up",
+}
+# Codes of refusals that are about a prompt, and teach nothing of a server; with the words and codes
+# by which servers say them.
+TOO_LONG, FILTERED = "context_length_exceeded", "content_filter"
+OF_PROMPT: Mapping[str, re.Pattern[str]] = {
+    TOO_LONG: re.compile(
+        "(?i)context.?(length|size|window)|maximum prompt length|max_seq_len|input token count"
+        r"|too many (input )?tokens|(prompt|inputs?)\b.{1,20}too long|inputs` (tokens|must have)"
+    ),
+    FILTERED: re.compile(
+        "(?i)content_(filter|policy)|content exists risk|data_inspection_failed|flagged_input"
+    ),
 }
 # Parameters whose names count in a message where they are set apart alone.
 _USUAL_WORDS = frozenset({"n", "model", "prompt", "messages", "stream", "stop", "tools"})
@@ -29,8 +39,8 @@ class Rejected(Exception):
     """The server refuses this very body, and will again.
 
     Attributes:
-        status: of HTTP, below 500, or 501.
-        code: that the server gives, or its type; "" for none.
+        status: of HTTP, below 500, or 501; any where it is about the prompt.
+        code: of `OF_PROMPT`, or that the server gives, or its type; "" for none.
         named: parameters of the body that it names.
     """
 
@@ -78,9 +88,18 @@ class NoSuccess(Exception):
         codes = [code for code in (fields.get("code"), fields.get("type")) if isinstance(code, str)]
         self.status = status
         self.code = next(filter(_CODE.fullmatch, codes), "none")
-        self.named = _named(fields, body)
-        self.patience_s = _seconds(headers.get("retry-after"))
-        self.error = _meaning(status, codes, self.named, fields.get("metadata"))
+        words = json.dumps(fields)
+        self.named = _named(fields.get("param"), words, body)
+        # Its other form, a date, means nothing where clocks differ.
+        seconds = re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", headers.get("retry-after", ""))
+        self.patience_s = float(seconds[0]) if seconds else None
+        codes = [code for code, said in OF_PROMPT.items() if said.search(words)] or codes
+        self.error = _meaning(status, codes, self.named)
+
+
+def is_error(reply: Mapping[str, Any]) -> bool:
+    """True where a reply with status 200 is an error, or brings one."""
+    return bool(reply.get("error")) or reply.get("object") == "error"
 
 
 def check_no_error(reply: Any, body: Mapping[str, Any]) -> None:
@@ -88,18 +107,19 @@ def check_no_error(reply: Any, body: Mapping[str, Any]) -> None:
 
     They had sent their status before it happened: the true one stands in the error, or nowhere.
     """
-    if not isinstance(reply, Mapping) or not (error := reply.get("error")):
+    if not isinstance(reply, Mapping) or not is_error(reply):
         return
-    code = error.get("code") if isinstance(error, Mapping) else None
-    status = code if type(code) is int and code in range(400, 600) else 502
-    raise NoSuccess(status, orjson.dumps(reply), body).error
+    content = json.dumps(reply).encode()
+    code = str(_error_in(content).get("code"))
+    status = int(code) if re.fullmatch("[45][0-9]{2}", code) else 502
+    raise NoSuccess(status, content, body).error
 
 
-def _meaning(status: int, codes: list[str], named: frozenset[str], metadata: object) -> Exception:
+def _meaning(status: int, codes: list[str], named: frozenset[str]) -> Exception:
     for sign in _LASTING.keys() & {status, *codes}:
         return Refused(f"{_LASTING[sign]} (status {status})")
-    if status == 403 and isinstance(metadata, Mapping) and "flagged_input" in metadata:
-        return Rejected(status, "content_filter")  # as OpenRouter says it
+    if status != 429 and not OF_PROMPT.keys().isdisjoint(codes):
+        return Rejected(status, codes[0], named)
     if status == 403:
         return Denied(f"it refuses the API key (status {status})")
     if status in (429, 502, 503, 504) or status < 400 or status in range(520, 530):
@@ -110,37 +130,32 @@ def _meaning(status: int, codes: list[str], named: frozenset[str], metadata: obj
 
 
 def _error_in(content: bytes) -> Mapping[str, Any]:
-    """The fields of an error, in OpenAI's form or in FastAPI's; empty where it has none."""
+    """The fields of an error, in OpenAI's form or in FastAPI's, or its text; empty for a page."""
     try:
-        reply = orjson.loads(content)
-    except ValueError:
-        return {}
+        reply = json.loads(content, object_hook=_without_input)
+    except (ValueError, RecursionError):
+        reply = content.decode(errors="replace")
     if isinstance(reply, list) and reply:  # Gemini's form
         reply = reply[0]
     if not isinstance(reply, Mapping):
-        return {}
+        text = str(reply).strip()
+        return {} if text.startswith("<") else {"message": text}
     error = reply.get("error")
     return error if isinstance(error, Mapping) else reply
 
 
-def _named(fields: Mapping[str, Any], body: Mapping[str, Any]) -> frozenset[str]:
-    """The parameters of a body that an error names: by itself, or in its message."""
-    if isinstance(param := fields.get("param"), str) and param:
-        return frozenset({param.split(".")[0]})
-    others = {name: value for name, value in fields.items() if name != "input"}
-    words = orjson.dumps(others).decode()
+def _without_input(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields without what was sent, which FastAPI repeats, all of the body at times."""
+    return {name: value for name, value in fields.items() if name != "input"}
+
+
+def _named(param: object, words: str, body: Mapping[str, Any]) -> frozenset[str]:
+    """The parameters of a body that an error names: by a path, or in its words."""
+    if isinstance(param, str) and param:
+        return frozenset({next(filter(body.__contains__, re.findall(r"\w+", param)), param)})
     named = set()
     for name in body:
         apart = r"[`'\"\\]" if name in _USUAL_WORDS else r"\b"
         if re.search(rf"{apart}{re.escape(name)}{apart}", words):
             named.add(name)
     return frozenset(named)
-
-
-def _seconds(header: str | None) -> float | None:
-    """Seconds of a Retry-After; its other form, a date, means nothing where clocks differ."""
-    try:
-        seconds = float(header or "")
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < math.inf else None

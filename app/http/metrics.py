@@ -17,18 +17,9 @@ _SCORES = tuple(float(f"{digit}e{exponent}") for exponent in range(-5, 3) for di
 _CONSISTENCIES = tuple(round(0.05 * step, 2) for step in range(21))
 
 SCORE_NAMES = (
-    "cocoa_sp",
-    "cocoa_ppl",
-    "cocoa_mte",
-    "cocoa_sp_light",
-    "cocoa_ppl_light",
-    "cocoa_mte_light",
-    "cocoa_root_sp",
-    "rb_cocoa_root_sp",
-    "rb_cocoa_sp",
-    "rb_cocoa_ppl",
-    "rb_cocoa_mte",
-)
+    "cocoa_sp", "cocoa_ppl", "cocoa_mte", "cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light",
+    "cocoa_root_sp", "rb_cocoa_root_sp", "rb_cocoa_sp", "rb_cocoa_ppl", "rb_cocoa_mte",
+)  # fmt: skip
 CONSISTENCY_NAMES = ("consistency", "consistency_light", "rb_consistency")
 
 

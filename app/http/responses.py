@@ -18,16 +18,8 @@ from workers.protocol import ComparerInfo, GeneratorInfo
 HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
 PART_HELD_BACK = "the answer is held back: a part of it does not pass"
 # Fields that would reveal an answer that is held back.
-_REVEALING = (
-    "text",
-    "reasoning",
-    "explanation",
-    "groups",
-    "units",
-    "samples",
-    "tokens",
-    "tool_calls",
-)
+_REVEALING = ["text", "reasoning", "explanation", "groups", "units", "samples", "tokens"]
+_REVEALING += ["tool_calls"]
 # In place of the sentence on samples of the same meaning.
 _GROUPS_UNKNOWN = (
     "How many samples mean the same is not known: the similarity model was not made for such texts."

@@ -6,26 +6,13 @@ from app.scoring.ask import Ask
 from models.estimators import needs
 
 DEFAULT_ESTIMATORS = (
-    "rb_cocoa_root_sp",
-    "cocoa_root_sp",
-    "cocoa_sp",
-    "cocoa_ppl",
-    "cocoa_mte",
-    "sp",
-    "root_sp",
-    "ppl",
-    "mte",
-    "consistency",
-)
+    "rb_cocoa_root_sp", "cocoa_root_sp", "cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "root_sp",
+    "ppl", "mte", "consistency",
+)  # fmt: skip
 LIGHT_ESTIMATORS = (
-    "cocoa_sp_light",
-    "cocoa_ppl_light",
-    "cocoa_mte_light",
-    "sp",
-    "ppl",
-    "mte",
+    "cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light", "sp", "ppl", "mte",
     "consistency_light",
-)
+)  # fmt: skip
 # Without samples, which add little for tool calls, as measured.
 TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.

@@ -52,7 +52,7 @@ SERVERS = {
         _CHAT | {"n"}, most_samples=8, prefix="", model="models/tiny", error_form="unnamed"
     ),
     "mistral": _hosted(_CHAT | _PENALTIES | {"n", "random_seed"}, error_form="detail"),
-    "anthropic": _hosted(_CHAT - {"response_format"}, formats="refused"),
+    "anthropic": _hosted(_CHAT - {"response_format"}, formats="refused", lists=False),
     "groq": _hosted(_CHAT | {"seed"}, error_form="message"),
     "openrouter": _hosted(_OPENAI | _LAW, max_logprobs=20, draws_several=False),
     "generic": {"tokenizes": False, "tool_form": "apart"},

@@ -186,8 +186,11 @@ async def test_more_samples_than_a_call_may_draw_are_those_of_one_call():
         assert [one.text for one in found.samples] == [one.text for one in whole.samples]
 
 
-@pytest.mark.parametrize("form", ["param", "detail", "message", "unnamed"])
-@pytest.mark.parametrize("lacks", ["seed", "top_k", "top_logprobs", "max_tokens"])
+FORMS = ["param", "path", "detail", "repeated", "message", "text", "unnamed"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("lacks", ["seed", "top_k", "top_p", "top_logprobs", "max_tokens"])
 async def test_what_an_unknown_server_refuses_is_left_out_or_renamed(form, lacks):
     if (form, lacks) == ("unnamed", "max_tokens"):
         pytest.skip("nobody could know")

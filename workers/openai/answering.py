@@ -18,12 +18,11 @@ from workers.client import Unreachable
 from workers.openai import logprobs, replies, requests, sequences
 from workers.openai.found import SCALED
 from workers.openai.grammars import check_followed, check_heeded, for_tokens, under_grammar
-from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import Prompt
-from workers.refusals import Rejected
+from workers.refusals import OF_PROMPT, Rejected
 
 # Tokens of a reasoning's tags, at most.
 _TAGS = 8
@@ -202,8 +201,7 @@ class OpenAIRequest:
         try:
             choices = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
-            is_of_prompt = refusal.code in TOO_LONG | FILTERED
-            if num == 1 or is_of_prompt or refusal.status not in (400, 413, 422):
+            if num == 1 or refusal.code in OF_PROMPT or refusal.status not in (400, 413, 422):
                 raise
             # Maybe they are too many for one call.
             choices = await self._drawn(body, seeds[: num // 2], place)

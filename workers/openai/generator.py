@@ -20,14 +20,13 @@ from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.grammars import find_out
-from workers.openai.profiles import FILTERED, TOO_LONG
 from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial
 from workers.probe_reading import probe_infos
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
-from workers.refusals import Failed, Rejected
+from workers.refusals import FILTERED, TOO_LONG, Failed, Rejected
 from workers.standing import Server
 from workers.upstream import RemoteWorker, Resolve, Upstream, addresses, prompt_key, session_of
 from workers.wire import SESSION_HEADER
@@ -130,12 +129,12 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     def _refusal(self, request: GenerationRequest, error: Rejected) -> errors.CocoaError:
         """The error that a server's refusal means; the refusal is not quoted."""
         field = "messages" if request.prompt is None else "prompt"
-        if error.code in TOO_LONG:
+        if error.code == TOO_LONG:
             message = "prompt and new tokens exceed the model's context"
             if (context := self.info.max_context_tokens) != UNKNOWN_CONTEXT:
                 message += f" of {context} tokens"
             return errors.PromptTooLong(message, field=field)
-        if error.code in FILTERED:
+        if error.code == FILTERED:
             message = "is refused by a filter of the model's server"
             return errors.InvalidRequest(message, field=field)
         if BUDGET in error.named:

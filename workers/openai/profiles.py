@@ -10,12 +10,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from workers.refusals import Denied, Rejected
+from workers.refusals import OF_PROMPT, Denied, Rejected
 
-# The codes by which servers say that a prompt is too long; the second one is llama.cpp's.
-TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
-# The codes by which they say that a filter does not let it pass.
-FILTERED = frozenset({"content_filter", "content_policy_violation"})
 # Neutral values of parameters that change the distribution, for servers with other defaults.
 NEUTRAL: Mapping[str, float] = MappingProxyType(
     {
@@ -142,7 +138,7 @@ class Profile:
             refusal: of `body` as it was spoken.
             body: as it was meant.
         """
-        if refusal.code in TOO_LONG | FILTERED or refusal.status not in (400, 403, 422):
+        if refusal.code in OF_PROMPT or refusal.status not in (400, 403, 422):
             return None
         if refusal.status == 403:
             return self._with_logprobs(None, body)
@@ -170,10 +166,13 @@ class Profile:
     def _without_new(self, body: Mapping[str, Any]) -> "Profile | None":
         """The profile without parameters that the server has never taken; None where it has all."""
         new = {name for name in body.keys() - self.taken if self.takes(name)}
-        for unsure in (new.intersection(_EXTRAS), new.intersection({"seed"})):
-            if unsure:
-                return replace(self, names={**self.names, **dict.fromkeys(unsure, "")})
-        return self._with_logprobs(self._fewer(body), body) if new.intersection(LOGPROBS) else None
+        fewer = self._with_logprobs(self._fewer(body), body) if new.intersection(LOGPROBS) else None
+        for unsure in (_EXTRAS, ("seed",), _OPTIONS):
+            if unsure is _OPTIONS and fewer is not None:
+                return fewer
+            if left_out := new.intersection(unsure):
+                return replace(self, names={**self.names, **dict.fromkeys(left_out, "")})
+        return None
 
     def _with_logprobs(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
         """The profile with so many likeliest tokens; None where the body stays as it is."""
@@ -244,7 +243,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         ),
         "anthropic": _hosted(
             "api.anthropic.com", refused=("top_k", "seed", *_PENALTIES), max_samples=1,
-            logprobs=None, no_grammar=NO_FORMAT,
+            logprobs=None, no_grammar=NO_FORMAT, lists=False,
         ),
         "groq": _hosted(
             "api.groq.com", refused=("top_k", *_PENALTIES), max_samples=1, logprobs=None

@@ -66,6 +66,7 @@ class _Message(TypedDict, total=False):
     content: str | list[dict[str, Any]] | None  # parts of Mistral's
     reasoning: str | None
     reasoning_content: str | None  # of older servers
+    thinking: str | None
     refusal: str | None
     tool_calls: list[dict[str, Any]] | None
 
@@ -247,8 +248,8 @@ def _message(piece: _Piece) -> _Message:
 
 
 def last(events: Sequence[Mapping[str, Any]], name: str) -> Any:
-    """The last value of this name in events, or in pieces of a choice; None where there is none."""
-    values = [event[name] for event in events if event.get(name) is not None]
+    """The last value of this name in events, or in pieces of a choice; None where none says any."""
+    values = [event[name] for event in events if event.get(name) not in (None, "")]
     return values[-1] if values else None
 
 
@@ -315,7 +316,8 @@ def _tokens(told: Sequence[Any]) -> _Tokens:
         logprobs += [one["logprob"] for one in content] or piece.get("token_logprobs") or []
         for one in content:
             named.append([(top["token"], top["logprob"]) for top in one.get("top_logprobs") or ()])
-        named += [top and list(top.items()) for top in piece.get("top_logprobs") or ()]
+        if not content:  # KoboldCpp has both forms
+            named += [top and list(top.items()) for top in piece.get("top_logprobs") or ()]
     if not logprobs:
         return None, None, None
     has_tops = bool(named and named[0])
@@ -338,7 +340,8 @@ def texts_in(message: Mapping[str, Any]) -> tuple[str, str]:
     content = message.get("content") or ""
     if not isinstance(content, str):
         return _parts(content, "text"), _parts(content, "thinking")
-    return content, message.get("reasoning") or message.get("reasoning_content") or ""
+    thoughts = map(message.get, ("reasoning", "reasoning_content", "thinking"))
+    return content, next(filter(None, thoughts), "")
 
 
 def _parts(parts: Sequence[Mapping[str, Any]], kind: str) -> str:
@@ -392,7 +395,8 @@ def _named(call: Sequence[Any]) -> tuple[str, str]:
     told = {"name": "", "arguments": ""}
     for name, piece in product(told, call):
         more = (piece.get("function") or {}).get(name) or ""
-        told[name] += more if isinstance(more, str) else json.dumps(more)
+        if (name, more) != ("name", told["name"]):  # some repeat it with each piece
+            told[name] += more if isinstance(more, str) else json.dumps(more)
     if not told["name"]:
         raise ValueError("a call of nothing")
     return told["name"], told["arguments"]

@@ -75,7 +75,7 @@ class GeneratorTrial:
     async def look_up(self, client: Client) -> Mapping[str, Any]:
         if not self.profile.lists:
             if not self._model:
-                raise Refused(f"{variable('generation.model')} must name its deployment")
+                raise Refused(f"{variable('generation.model')} must name its model")
             return {"id": self._model}
         entry = await listed_model(Calls(client), self._model, f"{self.profile.prefix}/models")
         return {name: entry.get(name) for name in _TELLING}

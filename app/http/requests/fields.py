@@ -246,16 +246,8 @@ def _or_null(field: JsonDict) -> JsonDict:
 
 
 # Fields about samples, which light mode would not heed.
-_OF_SAMPLES = (
-    "num_samples",
-    "max_samples",
-    "stop_mass",
-    "temperature",
-    "top_k",
-    "top_p",
-    "similarity",
-    "max_sample_reasoning_tokens",
-)
+_OF_SAMPLES = ["num_samples", "max_samples", "stop_mass", "temperature", "top_k", "top_p"]
+_OF_SAMPLES += ["similarity", "max_sample_reasoning_tokens"]
 
 
 def check_light(body: BaseModel, prefix: str = "") -> None:

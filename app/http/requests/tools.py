@@ -124,14 +124,8 @@ ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
 
 
 # Fields of which any requests samples, and scores that read them.
-_OF_SAMPLES = frozenset(ScoresWanted.model_fields) - {
-    "estimators",
-    "estimator",
-    "units",
-    "json_schema",
-    "timeout_s",
-    "cache",
-}
+_OF_ANY = {"estimators", "estimator", "units", "json_schema", "timeout_s", "cache"}
+_OF_SAMPLES = frozenset(ScoresWanted.model_fields) - _OF_ANY
 
 
 def _typed(schema: dict[str, Any]) -> dict[str, Any]:

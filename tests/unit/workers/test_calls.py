@@ -35,6 +35,7 @@ async def listed(wanted, *names, is_bare=False):
         ("llama3", ["qwen", "llama3:latest"], "llama3:latest"),
         ("llama3", ["llama3:latest", "llama3"], "llama3"),
         ("meta/llama:nitro", ["meta/llama"], "meta/llama:nitro"),
+        ("openai/gpt-4o", ["anthropic/*", "openai/*"], "openai/gpt-4o"),
     ],
 )
 async def test_a_model_is_found_by_its_name_or_as_the_latest_of_it(wanted, names, expected):
@@ -52,6 +53,7 @@ async def test_a_model_that_is_not_listed_is_refused_with_those_that_are():
 @pytest.mark.parametrize(
     ("status", "content", "is_taken"),
     [
+        (403, b"{}", True),
         (404, b"{}", True),
         (501, b"{}", True),
         (200, b"<html>", True),

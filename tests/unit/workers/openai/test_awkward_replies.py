@@ -1,6 +1,7 @@
 """Replies of servers of today that are not quite OpenAI's: each is read for what it is."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,8 @@ CHAT = GenerationRequest(
 )
 CHATS = {"tokenizes": False, "completes": False}
 TOKENS = [{"token": "It", "logprob": -0.5}, {"token": "", "logprob": -0.25}]
+FORMER = {"tokens": ["It", ""], "token_logprobs": [-0.5, -0.25]}
+FORMER["top_logprobs"] = [{"It": -0.5}, {"": -0.25}]
 
 
 def said(text, **further):
@@ -87,6 +90,7 @@ def calls_in(text):
         (said([{"type": "thinking", "thinking": "So."}]), "", "So.", "stop"),
         (said([{"type": "text", "text": "It"}, {"type": "image_url"}]), "It", None, "stop"),
         (said("It", message={"content": "It", "reasoning_content": "So."}), "It", "So.", "stop"),
+        (said("It", message={"content": "It", "thinking": "So."}), "It", "So.", "stop"),
         (said("It", message={"content": "It", "tool_calls": None}), "It", None, "stop"),
         (said("It", index=None, finish_reason=None), "It", None, "unknown"),
         (said("", finish_reason="content_filter: RECITATION"), "", None, "content_filter"),
@@ -115,19 +119,32 @@ async def test_a_message_is_read_in_any_form(choice, text, reasoning, finish_rea
         (told(None, None), [-0.5, -0.25]),
         (told([], []), [-0.5, -0.25]),
         (told([TOKENS[0], {"token": "x", "logprob": None}], [TOKENS[1]]), [-0.5, -0.25]),
+        (told([TOKENS[0], {"token": "x", "logprob": -math.inf}], [TOKENS[1]]), [-0.5, -0.25]),
+        (told(TOKENS[:1], TOKENS[1:]) | FORMER, [-0.5, -0.25]),
     ],
-    ids=["no tokens", "null", "no likeliest", "null likeliest", "empty likeliest", "no log-prob"],
-)
+    ids=[
+        "no tokens", "null", "no likeliest", "null likeliest", "empty likeliest", "no log-prob",
+        "infinite", "both forms",
+    ],
+)  # fmt: skip
 async def test_log_probs_are_those_that_are_told(logprobs, expected):
     usage = {"completion_tokens": 2}
     reply = {"choices": [said("It", logprobs=logprobs)], "usage": usage}
-    generation, _ = await answer_to(JSONResponse(reply))
+    generation, _ = await answer_to(Response(json.dumps(reply).encode()))
     found = generation.answer.token_logprobs
     assert (None if found is None else found.tolist()) == expected
     assert generation.answer.num_tokens == 2
     if expected is None:
         reason = generation.absent["answer_token_logprobs"]
         assert reason == "the server told no log-probs"
+
+
+async def test_an_answer_with_a_log_prob_that_is_no_number_is_an_answer_without_any():
+    content = [TOKENS[0], TOKENS[1] | {"logprob": math.nan}]
+    reply = {"choices": [said("It", logprobs={"content": content})]}
+    generation, _ = await answer_to(Response(json.dumps(reply).encode()))
+    assert (generation.answer.text, generation.answer.token_logprobs) == ("It", None)
+    assert generation.absent["answer_token_logprobs"] == "the server told a log-prob that is none"
 
 
 @pytest.mark.parametrize("arguments", [{"city": "Lima"}, '{"city": "Lima"}'])
@@ -160,6 +177,7 @@ LIMA, ROME = '{"city": "Lima"}', '{"city": "Rome"}'
         ([piece("weather", LIMA, id="1"), piece("weather", ROME, id="2")], ["Lima", "Rome"]),
         ([piece("weather", LIMA), piece("weather", ROME)], ["Lima", "Rome"]),
         ([piece("weather", LIMA, index=None)], ["Lima"]),
+        ([piece("weather", '{"city": ', index=0), piece("weather", '"Lima"}', index=0)], ["Lima"]),
         (
             [piece("weather", LIMA, index=0, id="1"), piece("weather", ROME, index=0, id="2")],
             ["Lima", "Rome"],
@@ -184,6 +202,8 @@ STOP = delta("stop")
         stream(": OPENROUTER PROCESSING\n\n", IT, ": ping\n\n", STOP),
         stream(IT, STOP, line="data: {}\r\n\r\n"),
         stream(IT, STOP, line="data:{}\n\n"),
+        stream("\ufeff", IT, STOP),
+        stream(IT, STOP, delta("", content="")),
         stream(IT, STOP, line="event: message\nid: 7\ndata: {}\n\n"),
         stream(IT, "data:\n\n", STOP),
         stream(IT, STOP, end=""),
@@ -195,7 +215,8 @@ STOP = delta("stop")
         JSONResponse({"choices": [said("It")]}),
     ],
     ids=[
-        "comments", "crlf", "no blank", "fields", "no data", "no end", "null error", "null delta",
+        "comments", "crlf", "no blank", "byte order mark", "an empty finish", "fields", "no data",
+        "no end", "null error", "null delta",
         "no delta", "null choices", "a whole message", "no stream",
     ],
 )  # fmt: skip
@@ -215,6 +236,8 @@ async def test_a_reasoning_in_parts_is_streamed_apart():
 TOO_LONG = {"error": {"code": 400, "type": "exceed_context_size_error", "message": "n_ctx"}}
 BUSY = "insufficient_system_resource"  # DeepSeek's
 FAILED = {"error": {"code": 502, "message": "Provider returned error"}}
+NAMED = {"error": {"code": "context_length_exceeded", "message": "-"}}
+WHOLE = {"object": "error", "code": 400, "message": "exceeds the model's context length"}
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -222,6 +245,8 @@ FAILED = {"error": {"code": 502, "message": "Provider returned error"}}
     ("told", "kind", "words"),
     [
         (TOO_LONG, PromptTooLong, "exceed the model's context"),
+        (NAMED, PromptTooLong, "exceed the model's context"),
+        (WHOLE, PromptTooLong, "exceed the model's context"),
         (FAILED, GenerationUnavailable, "status 502"),
         ({"error": "overloaded"}, GenerationUnavailable, "status 502"),
         ({"choices": [said("It", finish_reason="error")]}, GenerationUnavailable, "broke a text"),
@@ -239,11 +264,42 @@ async def test_a_stream_without_an_end_of_text_or_stream_broke_off():
         await answer_to(stream(IT, end=""), is_streamed=True)
 
 
+# As servers of today say it; none but the words tell why.
+LONG = {
+    "TGI": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 9",
+    "SGLang": "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+    "vLLM": "'max_tokens' is too large: 24. This model's maximum context length is 4096 tokens",
+    "llama.cpp": "the request exceeds the available context size, try increasing it",
+    "Mistral": "Prompt contains 9 tokens, too large for model with 8 maximum context length",
+    "Anthropic": "prompt is too long: 200001 tokens > 200000 maximum",
+    "Gemini": "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+    "Cohere": "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+    "xAI": "This model's maximum prompt length is 8 but the request contains 9 tokens.",
+    "TabbyAPI": "Prompt length 5000 is greater than max_seq_len 4096",
+}
+
+
+@pytest.mark.parametrize("form", ["error", "detail", "message", "text", "a failure"])
+@pytest.mark.parametrize("words", LONG.values(), ids=LONG)
+async def test_a_prompt_that_is_too_long_is_known_by_the_words_of_the_refusal(words, form):
+    error = {"type": "invalid_request_error", "message": words, "param": None, "code": None}
+    told = {"error": {"error": error}, "a failure": {"error": error}}.get(form, {form: words})
+    reply = JSONResponse(told, 500 if form == "a failure" else 400)
+    if form == "text":
+        reply = Response(words, 422)
+    with pytest.raises(PromptTooLong):
+        await answer_to(reply)
+
+
 AZURE = {"error": {"code": "content_filter", "message": "ResponsibleAIPolicyViolation"}}
+DEEPSEEK = {"error": {"code": "invalid_request_error", "message": "Content Exists Risk"}}
+ALIBABA = {"error": {"code": "data_inspection_failed", "message": "Input data may contain"}}
 FLAGGED = {"error": {"code": 403, "message": "-", "metadata": {"flagged_input": "Hello."}}}
 
 
-@pytest.mark.parametrize(("told", "status"), [(AZURE, 400), (FLAGGED, 403)])
+@pytest.mark.parametrize(
+    ("told", "status"), [(AZURE, 400), (FLAGGED, 403), (DEEPSEEK, 400), (ALIBABA, 400)]
+)
 async def test_a_prompt_that_a_filter_refuses_is_refused_once_and_teaches_nothing(told, status):
     async with openai_server(**CHATS) as server, over(server) as generator:
         server.replies += [JSONResponse(told, status)] * 9
