@@ -121,16 +121,7 @@ with without_compiler():
     from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 __all__ = [
-    "AutoConfig",
-    "AutoModel",
-    "AutoModelForCausalLM",
-    "AutoModelForSequenceClassification",
-    "AutoTokenizer",
-    "Cache",
-    "DynamicCache",
-    "DynamicLayer",
-    "PreTrainedModel",
-    "PreTrainedTokenizerBase",
-    "get_layer_types_and_kwargs",
-    "is_one_of",
-]
+    "AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSequenceClassification",
+    "AutoTokenizer", "Cache", "DynamicCache", "DynamicLayer", "PreTrainedModel",
+    "PreTrainedTokenizerBase", "get_layer_types_and_kwargs", "is_one_of",
+]  # fmt: skip

@@ -120,13 +120,14 @@ def body_of(
     error: errors.CocoaError, request_id: str, names: Mapping[str, str] = _NO_NAMES
 ) -> ErrorBody:
     """The body of an error of ours, in which fields have the names of requests."""
-    details = []
+    details, field, known = [], error.field or "", {**_FIELDS, **names}
+    place = ".".join(field.split(".")[:2])  # a message, of a path into it
     if isinstance(error, errors.RateLimited):
         details.append(Fault(field=error.limit, message=error.message))
     return ErrorBody(
         code=error.code,
         message=error.message,
-        field={**_FIELDS, **names}.get(error.field or "", error.field),
+        field=known.get(field) or known.get(place) or error.field,
         details=details,
         request_id=request_id,
     )

@@ -48,15 +48,8 @@ NO_CALIBRATOR = (
     "no calibrator is loaded: see COCOA_CALIBRATOR; `cocoa calibrate` makes one of labelled answers"
 )
 # Statistics that groups of samples are made of.
-_EXPLAINED = frozenset(
-    {
-        "answer_token_logprobs",
-        "sample_texts",
-        "sample_token_logprobs",
-        "similarity",
-        "similarity_matrix",
-    }
-)
+_EXPLAINED = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
+_EXPLAINED |= {"similarity", "similarity_matrix"}
 # The comparer of a part with its counterparts in the samples; "words" needs no model.
 Comparing = Literal["similarity", "nli", "words"]
 _COMPARED_BY: dict[Kind, Comparing] = {"field": "similarity", "sentence": "nli", "claim": "nli"}

@@ -303,6 +303,8 @@ ECHOED = [
     {"provider_specific_fields": {"refusal": None}, "reasoning_details": [{"text": "…"}]},
     {"parsed": {"a": 1}, "uncertainty": {"value": 0.5}, "annotations": []},
     {"images": [], "cache": {}, "audio": None},
+    {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}]},
+    {"content": [{"type": "text", "text": "Paris", "prompt_cache_breakpoint": {"mode": "x"}}]},
 ]
 
 
@@ -326,14 +328,15 @@ async def test_an_unknown_field_that_says_something_is_refused_in_messages_too(s
 
 async def test_a_refusal_of_the_history_is_what_was_said(service):
     told = []
-    for answer in ({"content": "No."}, {"content": None, "refusal": "No."}):
+    part = {"type": "refusal", "refusal": "No."}
+    for answer in ({"content": "No."}, {"content": None, "refusal": "No."}, {"content": [part]}):
         messages = [
             *INPUTS[CHAT]["messages"],
             {"role": "assistant", **answer},
             {"role": "user", "content": "Why?"},
         ]
         told.append(uncertainty_of(await answered(service, CHAT, messages=messages))["cached"])
-    assert told == [False, True]
+    assert told == [False, True, True]
     of_a_user = {"role": "user", "content": "Hi", "refusal": "No."}
     error = (await post(service, CHAT, messages=[of_a_user])).json()["error"]
     assert error["param"] == "messages.0.refusal"

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.anyio
 RESPONSES = "/v1/responses"
 FUNCTIONS = [{"type": "function", **tool["function"]} for tool in TOOLS]
 ASKED = {"model": "cocoa", "input": QUESTION, "max_output_tokens": 64}
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "original"}
 LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
 
 
@@ -242,6 +243,9 @@ REFUSED = [
     ({"text": {"format": {"type": "xml"}}}, "text.format"),
     ({"text": {"verbosity": "low"}}, "text.verbosity"),
     ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
+    ({"reasoning": {"mode": "pro"}}, "reasoning.mode"),
+    ({"reasoning": {"context": "all_turns"}}, "reasoning.context"),
+    ({"instructions": "x", "input": [{"role": "user", "content": [IMAGE]}]}, "input.0"),
     ({"temperature": 1, "uncertainty": {"temperature": 1}}, "uncertainty.temperature"),
     ({"max_tokens": 3}, "max_tokens"),
     ({"stream_options": {}}, "stream_options"),
@@ -264,7 +268,7 @@ async def test_what_asks_for_nothing_means_nothing(service):
         "truncation": "disabled",
         "include": ["reasoning.encrypted_content"],
         "metadata": {"team": "a"},
-        "reasoning": {"effort": "none", "summary": "auto"},
+        "reasoning": {"effort": "none", "summary": "auto", "context": "auto", "mode": "standard"},
         "text": {"format": {"type": "text"}, "verbosity": "medium"},
         "tools": [],
         "tool_choice": "none",

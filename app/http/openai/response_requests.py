@@ -13,13 +13,14 @@ from app.http.requests.fields import (
     No,
     NoReference,
     NullIsDefault,
+    Platform,
     ReasoningEffort,
     Whole,
     named_in,
     only,
     refuse_if,
 )
-from app.http.requests.messages import SHOWN, Echoed, Text, kind_of
+from app.http.requests.messages import SHOWN, Echoed, ImageDetail, Text, kind_of
 from app.http.requests.tools import (
     FORMATS,
     Function,
@@ -53,6 +54,7 @@ class TextContent(_Sent):
     annotations: Echoed = None
     logprobs: Echoed = None
     parsed: Echoed = None
+    prompt_cache_breakpoint: Platform | None = None
 
 
 class RefusalContent(_Sent):
@@ -68,8 +70,9 @@ class ImageContent(_Sent):
     type: Literal["input_image"]
     image_url: Annotated[Text, Field(json_schema_extra={"pattern": SHOWN})]
     """As in chats."""
-    detail: Literal["auto", "low", "high"] | None = None
+    detail: ImageDetail | None = None
     """As the server of the model reads it."""
+    prompt_cache_breakpoint: Platform | None = None
 
 
 def _content_kind(part: Any) -> str | None:
@@ -221,6 +224,8 @@ class Reasoning(NullIsDefault):
     """Accepted and ignored: the reasoning itself is told."""
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
     """As `summary`."""
+    context: Annotated[Any, only("auto", why="chat templates show no earlier reasoning")] = "auto"
+    mode: Annotated[Any, only("standard")] = "standard"
 
 
 class ResponseRequest(ChatFields):

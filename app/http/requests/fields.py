@@ -129,7 +129,7 @@ TemplateVariables = Annotated[
     AfterValidator(encodable),
 ]
 # As OpenAI has them.
-ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
 NewTokens = Annotated[int, Field(ge=1, le=8192), Whole]
 # -1 is how some clients say that they name none.

@@ -25,7 +25,6 @@ from app.http.requests.fields import (
     NoSound,
     NullIsDefault,
     Platform,
-    empty,
     encodable,
     few_values,
     having,
@@ -57,6 +56,18 @@ class TextPart(NullIsDefault):
     type: Annotated[Literal["text"], BeforeValidator(_only_text)]
     text: Text
     cache_control: Platform | None = None
+    prompt_cache_breakpoint: Platform | None = None
+
+
+class RefusalPart(NullIsDefault):
+    """What an earlier answer said in place of an answer, which is its text."""
+
+    type: Literal["refusal"]
+    refusal: Text
+
+    @property
+    def text(self) -> str:
+        return self.refusal
 
 
 def _shown(url: str) -> str:
@@ -72,13 +83,16 @@ def _shown(url: str) -> str:
     )
 
 
+ImageDetail = Literal["auto", "low", "high", "original"]
+
+
 class ImageUrl(NullIsDefault):
     """An image, and how closely it is looked at."""
 
     url: Annotated[str, AfterValidator(_shown), Field(json_schema_extra={"pattern": SHOWN})]
     """`data:image/png;base64,…`, or of jpeg, gif and webp; `https://…` where the deployment lets
     the model's server fetch images."""
-    detail: Literal["auto", "low", "high"] | None = None
+    detail: ImageDetail | None = None
     """As the server of the model reads it."""
 
 
@@ -89,10 +103,14 @@ class ImagePart(NullIsDefault):
     image_url: ImageUrl
 
 
-# Whatever is no image is read as a text.
+# Whatever is neither an image nor a refusal is read as a text.
 Part = Annotated[
-    Annotated[TextPart, Tag("#text")] | Annotated[ImagePart, Tag("#image")],
-    Discriminator(lambda part: "#image" if named_in(part) == "image_url" else "#text"),
+    Annotated[TextPart, Tag("#text")]
+    | Annotated[ImagePart, Tag("#image_url")]
+    | Annotated[RefusalPart, Tag("#refusal")],
+    Discriminator(
+        lambda part: f"#{kind}" if (kind := named_in(part)) in ("image_url", "refusal") else "#text"
+    ),
 ]
 
 
@@ -208,8 +226,8 @@ class ChatMessage(NullIsDefault):
     """Whose result this is, with role `tool`."""
     tool_calls: Annotated[list[ToolCalled] | None, Field(max_length=128)] = None
     """That the model asked for, with role `assistant`."""
-    annotations: Annotated[Any, empty(list)] = None
-    """Empty, as earlier answers have it."""
+    annotations: Echoed = None
+    """As `provider_specific_fields`."""
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:
@@ -263,7 +281,7 @@ def _message_of(message: ChatMessage) -> dict[str, Any]:
         role = "system"
     plain: dict[str, Any] = {"role": role, "content": content}
     if not isinstance(content, str):
-        plain["content"] = "".join(part.text for part in content if isinstance(part, TextPart))
+        plain["content"] = "".join(part.text for part in content if not isinstance(part, ImagePart))
     if message.images and not isinstance(content, str):
         plain[PARTS] = [part.model_dump(exclude_none=True) for part in content]
     if message.tool_calls:

@@ -80,7 +80,7 @@ class ImageUrl(TypedDict, total=False):
 
     url: Required[str]
     """`data:image/png;base64,…`, or of jpeg, gif and webp; `https://…` where the deployment lets the model's server fetch images."""
-    detail: Literal["auto", "low", "high"] | None
+    detail: Literal["auto", "low", "high", "original"] | None
     """As the server of the model reads it."""
 
 
@@ -141,6 +141,13 @@ class JsonSchemaFormat(TypedDict, total=False):
     json_schema: Required[NamedSchema]
 
 
+class RefusalPart(TypedDict, total=False):
+    """What an earlier answer said in place of an answer, which is its text."""
+
+    type: Required[Literal["refusal"]]
+    refusal: Required[str]
+
+
 class TextFormat(TypedDict, total=False):
     """Any text."""
 
@@ -153,6 +160,7 @@ class TextPart(TypedDict, total=False):
     type: Required[Literal["text"]]
     text: Required[str]
     cache_control: dict[str, JsonValue] | None
+    prompt_cache_breakpoint: dict[str, JsonValue] | None
 
 
 class Tool(TypedDict, total=False):
@@ -205,8 +213,8 @@ class ChatMessage(TypedDict, total=False):
     """Whose result this is, with role `tool`."""
     tool_calls: list[ToolCalled] | None
     """That the model asked for, with role `assistant`."""
-    annotations: list[Any] | None
-    """Empty, as earlier answers have it."""
+    annotations: JsonValue | None
+    """As `provider_specific_fields`."""
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -228,7 +236,7 @@ class GenerateOptions(TypedDict, total=False):
     """Chat, in the model's own template, as OpenAI's clients send it."""
     chat_template_kwargs: dict[str, JsonValue] | None
     """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
     """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, root_sp, ppl, mte, consistency."""
@@ -298,7 +306,7 @@ class ScoreOptions(TypedDict, total=False):
     """Chat, in the model's own template, as OpenAI's clients send it."""
     chat_template_kwargs: dict[str, JsonValue] | None
     """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
     """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, root_sp, ppl, mte, consistency."""
