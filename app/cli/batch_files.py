@@ -11,7 +11,8 @@ from typing import Any, BinaryIO, Self
 
 import orjson
 
-PATHS = ("/generate-with-uncertainty", "/score", "/v1/chat/completions", "/v1/completions")
+PATHS = ["/generate-with-uncertainty", "/score"]
+PATHS += ["/v1/chat/completions", "/v1/completions", "/v1/responses"]
 _ID = "batch_req_"  # and the number of the line
 # Far more than a service takes by default; a file that is no batch may be one line of gigabytes.
 _MAX_LINE_BYTES = 16 << 20

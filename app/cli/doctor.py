@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
 from app.cache.protocol import RedisServer
 from app.cli.clients import client_of
-from app.cli.environment import ApiKey, settings_or_exit
+from app.cli.environment import ApiKey, as_url, settings_or_exit
 from app.http.responses import weights_of
 from app.settings import Settings
 from models.errors import ModelNotLoaded
@@ -28,7 +28,10 @@ from workers.hooks import Hooks
 
 def doctor(
     url: Annotated[
-        str | None, typer.Option(help="The service; by default at COCOA_OPS_PORT or COCOA_PORT.")
+        str | None,
+        typer.Option(
+            callback=as_url, help="The service; by default at COCOA_OPS_PORT or COCOA_PORT."
+        ),
     ] = None,
     api_key: ApiKey = None,
     patience_s: Annotated[

@@ -100,7 +100,8 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
 
     Raises:
         AnotherRun: the file of generations is another run's, or there is none to score.
-        ValueError: a quality measure needs an NLI model and none is loaded.
+        ValueError: a quality measure needs an NLI model and none is loaded, or an example's
+            reference, judge or context that none has.
         CocoaError: a model failed; what was generated before is in the file.
     """
     if spec.rescore:
@@ -122,8 +123,9 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
 
 
 def _check_measures(spec: EvaluationSpec, scorer: Scorer) -> None:
-    for measure in spec.measure_by_task.values():
+    for task, measure in spec.measure_by_task.items():
         measure.check(support_of(scorer.workers))
+        measure.check_examples(example for example in spec.examples if example.task == task)
 
 
 def _generator_of(header: RecordingHeader) -> RecordedGenerator:
@@ -165,12 +167,13 @@ async def _run(
     scored = await _score_all(examples, kept, header, asks_of, scorer, on_scored)
     seconds = time.monotonic() - started_at
     answered = [prompt for prompt in scored if prompt.answers]
+    errors = {prompt.recording.error for prompt in scored}
     if not answered:
-        raise InvalidRequest("no prompt has a generation")
+        codes = ", ".join(sorted(filter(None, errors)))
+        raise InvalidRequest(f"no prompt has a generation: {codes}")
     found: list[Cost] = []
     if not spec.rescore:
         found = await costs(answered, asks_of, header, scorer)
-    errors = {prompt.recording.error for prompt in scored}
     binary = {task for task, measure in spec.measure_by_task.items() if measure.is_binary}
     speed = {}
     if not recordings:

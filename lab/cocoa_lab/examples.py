@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cocoa_lab.judges import Judge, judge_of
+from models.calibration import ALL
+from models.grammars import grammar_of
+from models.units.json_schemas import BadSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +119,21 @@ def _decoded(line: bytes) -> str:
 
 def _object(line: str) -> dict[str, Any]:
     try:
-        fields = json.loads(line)
+        fields = json.loads(line, parse_constant=_no_number)
+        json.dumps(fields, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise ValueError(f"no JSON: {error}") from None
+    except UnicodeEncodeError:
+        raise ValueError("no text: half of a surrogate pair, such as \\ud800") from None
+    except RecursionError:
+        raise ValueError("no JSON: it is nested too deeply") from None
     if not isinstance(fields, dict):
         raise ValueError("no JSON object")
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"no JSON: {name} is no number")
 
 
 def example_of(given: Mapping[str, Any], labelled: bool, **defaults: str) -> Example:
@@ -134,6 +146,11 @@ def example_of(given: Mapping[str, Any], labelled: bool, **defaults: str) -> Exa
     for name in ("id", "task", "prompt", "context", "reference"):
         if name in fields and not isinstance(fields[name], str):
             raise ValueError(f"field '{name}' is not a string")
+    if fields["task"] in ("", ALL) or not fields["task"].isprintable():
+        message = (
+            f'is empty, "{ALL}", which are all together, or no line (default: the file\'s name)'
+        )
+        raise ValueError(f"field 'task' {message}")
     messages = _messages(fields)
     if messages is not None:
         fields["prompt"] = in_words(messages)
@@ -181,6 +198,11 @@ def _schema(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
     schema = fields.get("json_schema")
     if schema is not None and not isinstance(schema, dict):
         raise ValueError("field 'json_schema' is no schema")
+    try:
+        if schema is not None:
+            grammar_of(schema)
+    except BadSchema as error:
+        raise ValueError(f"field 'json_schema': {error}") from None
     return schema
 
 
@@ -188,6 +210,8 @@ def _strings(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     values = fields.get(name, [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError(f"field '{name}' is not a list of strings")
+    if name == "stop" and "" in values:
+        raise ValueError("field 'stop' has an empty string, which would end every answer")
     return tuple(values)
 
 

@@ -22,7 +22,7 @@ from cocoa_lab.judges import share_right
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array, Pair
 from models.units.comparison import JsonComparer
-from models.units.json_values import parse, parsed
+from models.units.json_values import parsed
 from models.units.schemas import rules
 
 # How far each pair's first text, the context, supports its second, the claim: values in [0, 1].
@@ -44,11 +44,15 @@ class Measure:
         function: values (n,) of n answers; `score` checks what it is given.
         is_binary: whether its values are 0 and 1, so that ROC-AUC and ECE are defined.
         needs_support: whether it asks how far texts support each other.
+        can_measure: whether it can measure answers to an example at all.
+        needs: what an example has whose answers it can measure.
     """
 
     function: MeasureFunction
     is_binary: bool = False
     needs_support: bool = False
+    can_measure: Callable[[Example], bool] = bool
+    needs: str = ""
 
     async def score(
         self, outputs: Sequence[str], examples: Sequence[Example], support: Support | None = None
@@ -71,6 +75,21 @@ class Measure:
         """
         if self.needs_support and support is None:
             raise ValueError("this quality measure needs a pair model")
+
+    def check_examples(self, examples: Iterable[Example]) -> None:
+        """Refuse examples of which it can measure none.
+
+        Raises:
+            ValueError: it can measure none; names one of them.
+        """
+        left_out = None
+        for example in examples:
+            if self.can_measure(example):
+                return
+            left_out = example
+        if left_out is not None:
+            message = f"has {self.needs}, which the quality measure reads: {left_out.id} among them"
+            raise ValueError(f"no example of the task {left_out.task} {message}")
 
 
 async def score_by_task(
@@ -124,10 +143,12 @@ def contains(output: str, example: Example) -> float:
 def fields(output: str, example: Example) -> float:
     """Share of the fields of the reference, a JSON object, that the output has right.
 
-    0 of what is no JSON. A field is right that agrees wholly with the reference's, as in
-    `cocoa_lab.parts.labelling`.
+    0 of what is no JSON, NaN where the reference is none. A field is right that agrees wholly with
+    the reference's, as in `cocoa_lab.parts.labelling`.
     """
-    expected, answer = parse(example.references[0]), parsed(output)
+    expected, answer = parsed(example.references[0]), parsed(output)
+    if expected is None:
+        return float("nan")
     if answer is None:
         return 0.0
     comparer = JsonComparer(rules(expected, example.json_schema or {}), lambda first, second: 0.0)
@@ -293,16 +314,37 @@ def _best(rows: Sequence[int], values: Sequence[float], num_rows: int) -> Array:
 QUALITY: dict[str, Measure] = {
     "exact_match": Measure(_each(exact_match), is_binary=True),
     "contains": Measure(_each(contains), is_binary=True),
-    "accuracy": Measure(_each(accuracy), is_binary=True),
-    "gsm8k": Measure(_each(gsm8k), is_binary=True),
+    "accuracy": Measure(
+        _each(accuracy),
+        is_binary=True,
+        can_measure=lambda example: choice(example.references[0]) is not None,
+        needs="a reference that opens with a letter A to D",
+    ),
+    "gsm8k": Measure(
+        _each(gsm8k),
+        is_binary=True,
+        can_measure=lambda example: final_number(example.references[0]) is not None,
+        needs="a number in its reference",
+    ),
     "rouge_l": Measure(_each(rouge_l)),
     "chrf": Measure(_each(chrf)),
     "bleu": Measure(_each(bleu)),
     "align": Measure(align, needs_support=True),
-    "align_context": Measure(align_context, needs_support=True),
+    "align_context": Measure(
+        align_context,
+        needs_support=True,
+        can_measure=lambda example: example.context is not None,
+        needs="a context",
+    ),
     "comet": Measure(comet),
-    "fields": Measure(_each(fields)),
-    "facts": Measure(facts),
+    "fields": Measure(
+        _each(fields),
+        can_measure=lambda example: parsed(example.references[0]) is not None,
+        needs="a reference that is a JSON object",
+    ),
+    "facts": Measure(
+        facts, can_measure=lambda example: example.judge is not None, needs="a judge by rule"
+    ),
 }
 
 _DEFAULTS = {

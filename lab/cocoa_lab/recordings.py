@@ -111,16 +111,25 @@ def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
     if not path.exists():
         return None, {}
     lines = complete_lines(path)
-    first = orjson.loads(next(lines, b"null"))
+    try:
+        first = orjson.loads(next(lines, b"null"))
+    except ValueError:
+        first = ""
     if first is None:
         return None, {}
-    if first.get("format") != _FORMAT:
+    if not isinstance(first, dict) or first.get("format") != _FORMAT:
         raise AnotherRun(f"{path.name} is no file of generations of format {_FORMAT}")
     if first["sampling"].get("distinct"):
         raise AnotherRun(f"{path.name} has draws that do not repeat, which are no more scored")
     header = RecordingHeader(**first | {"statistics": tuple(first["statistics"])})
-    recordings = [_recording(_BOUNDS.sub(b"", line)) for line in lines]
-    return header, {recording.id: recording for recording in recordings}
+    recordings = {}
+    for number, line in enumerate(lines, start=2):
+        try:
+            recording = _recording(_BOUNDS.sub(b"", line))
+        except (LookupError, TypeError, ValueError):
+            raise AnotherRun(f"{path.name}, line {number}: it is damaged") from None
+        recordings[recording.id] = recording
+    return header, recordings
 
 
 def _to_json(recording: Recording) -> dict[str, Any]:

@@ -181,6 +181,12 @@ def test_a_number_out_of_an_options_range_ends_with_2(cocoa):
     assert "--num-samples" in result.stderr
 
 
+def test_bytes_that_are_no_text_are_refused_in_words(cocoa):
+    result = cocoa("ask", "Hi \udcff", **FAKE)
+    assert result.exit_code == 1
+    assert "invalid_request" in result.stderr
+
+
 def test_a_service_that_cannot_be_reached_ends_with_1_and_its_message(cocoa):
     result = cocoa("ask", "a", "--url", "http://127.0.0.1:9")
     assert result.exit_code == 1

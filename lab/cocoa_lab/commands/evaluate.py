@@ -75,7 +75,8 @@ def evaluate(
         str | None, typer.Option(envvar="OPENAI_API_KEY", help="Key of that server.")
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Repeats samples, drawn prompts and intervals.")
+        int,
+        typer.Option(min=0, max=2**63 - 1, help="Repeats samples, drawn prompts and intervals."),
     ] = 0,
     num_resamples: Annotated[
         int, typer.Option(min=1, help="Resamples behind each interval.")

@@ -27,7 +27,10 @@ Force = Annotated[
     bool, typer.Option("--force", help="Overwrite what another or a larger run left there.")
 ]
 Seed = Annotated[
-    int, typer.Option(min=0, help="Repeats samples, drawn prompts, training and intervals.")
+    int,
+    typer.Option(
+        min=0, max=2**63 - 1, help="Repeats samples, drawn prompts, training and intervals."
+    ),
 ]
 
 

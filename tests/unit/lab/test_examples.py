@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 
 import pytest
 
@@ -92,6 +93,13 @@ SAID = {"role": "user", "content": "p"}
             "another thing than {'role', 'content'}",
         ),
         (GOOD | {"fame": "high"}, "field 'fame' is not a number"),
+        (GOOD | {"fame": math.nan}, "no JSON: NaN is no number"),
+        (GOOD | {"prompt": "\ud800"}, "no text: half of a surrogate pair"),
+        (GOOD | {"stop": [".", ""]}, "field 'stop' has an empty string"),
+        (GOOD | {"task": ""}, "field 'task' is empty"),
+        (GOOD | {"task": "all"}, "field 'task' is empty, \"all\", which are all together"),
+        (GOOD | {"task": "a\nb"}, "field 'task' is empty"),
+        (GOOD | {"json_schema": {"type": "text"}}, "field 'json_schema': at #: type 'text'"),
         (GOOD | {"id": "mine-1"}, "field 'id': 'mine-1' occurs twice"),
     ],
     ids=str,

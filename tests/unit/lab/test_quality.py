@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
 
@@ -204,6 +205,25 @@ async def test_no_answers_have_no_values(name):
     values = await QUALITY[name].score([], [], support_by(FakePairModel()))
 
     assert values.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("name", "none", "some"),
+    [
+        ("gsm8k", example("four"), example("#### 4")),
+        ("accuracy", example("It is Paris."), example("A")),
+        ("fields", example("Paris"), example('{"a": 1}')),
+        ("align_context", example("r"), example("r", context="c")),
+        ("facts", example("r"), replace(example("r"), judge=object())),
+    ],
+)
+async def test_a_measure_that_can_measure_no_answer_says_so_before_there_is_any(name, none, some):
+    with pytest.raises(ValueError, match=r"no example of the task task has .*: id among them"):
+        QUALITY[name].check_examples([none, none])
+    QUALITY[name].check_examples([none, some])
+    QUALITY["contains"].check_examples([none])
+    if name == "fields":
+        assert np.isnan(await one("fields", "{}", "Paris"))
 
 
 def test_binary_measures_are_flagged():

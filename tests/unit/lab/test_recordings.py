@@ -96,9 +96,19 @@ def test_a_run_without_p_true_may_go_on_with_a_file_that_has_it_and_no_other_way
 
 def test_a_file_of_another_kind_is_refused(tmp_path):
     path = tmp_path / "generations.jsonl"
-    path.write_text('{"id": "x"}\n')
-    with pytest.raises(AnotherRun, match="no file of generations"):
-        log(path)
+    for content in ('{"id": "x"}\n', "[1]\n", "no JSON\n"):
+        path.write_text(content)
+        with pytest.raises(AnotherRun, match="no file of generations"):
+            log(path)
+
+
+def test_a_line_that_is_damaged_is_named(tmp_path):
+    path = tmp_path / "generations.jsonl"
+    with log(path) as out:
+        out.put(0, a_recording(0))
+    path.write_text(path.read_text() + '{"id": "x"}\n')
+    with pytest.raises(AnotherRun, match=r"generations\.jsonl, line 3: it is damaged"):
+        read(path)
 
 
 @pytest.mark.parametrize("bounds", ["null", "[0.5,1.25]"])

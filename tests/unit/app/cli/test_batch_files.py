@@ -19,9 +19,10 @@ def lines_of(*contents):
     return list(read_lines(io.BytesIO(b"\n".join(texts))))
 
 
-def test_a_line_names_its_number_and_what_it_asks():
-    (line,) = lines_of(b" ", GOOD)
-    assert line == Line(2, "a", "/generate-with-uncertainty", BODY)
+@pytest.mark.parametrize("url", ["/generate-with-uncertainty", "/v1/responses"])
+def test_a_line_names_its_number_and_what_it_asks(url):
+    (line,) = lines_of(b" ", GOOD | {"url": url})
+    assert line == Line(2, "a", url, BODY)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from app.cli import app
     ],
 )
 def test_a_url_or_key_that_is_none_is_said_before_anything_is_asked(option, value, told):
-    result = CliRunner().invoke(app, ["ask", "Hi", option, value])
-    assert result.exit_code == 2
-    assert told in " ".join(result.stderr.replace("│", " ").split())
+    commands = [["ask", "Hi"]] if option == "--key" else [["ask", "Hi"], ["doctor"]]
+    for command in commands:
+        result = CliRunner().invoke(app, [*command, option, value])
+        assert result.exit_code == 2
+        assert told in " ".join(result.stderr.replace("│", " ").split())

@@ -162,6 +162,21 @@ def test_results_are_not_replaced_by_a_smaller_or_another_run(tmp_path, cocoa):
     assert json.loads((out / "results.json").read_text())["num_prompts"] == 12
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "no prompt has a generation: prompt_too_long"),
+        (["--quality", "fields"], "has a reference that is a JSON object"),
+        (["--seed", 2**63], "9223372036854775807"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_said_with_its_reason(tmp_path, cocoa, options, told):
+    dataset = dataset_of(tmp_path / "made.jsonl", *rows_of("fact " * 1_000, 2))
+    result = cocoa("evaluate", dataset, "--out", tmp_path / "out", *QUICK, *options)
+    assert (result.exit_code > 0, told in result.stderr) == (True, True), result.stderr
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
 def test_results_of_another_model_are_kept_and_the_generations_too(tmp_path, cocoa):
     dataset, out = dataset_of(tmp_path / "made.jsonl", *rows_of("facts", 12)), tmp_path / "out"
     once = ["evaluate", dataset, "--out", out, *GREEDY, *QUICK]
