@@ -41,13 +41,9 @@ _OTHER_KINDS = (
 )
 _CLASSIFIER = "ForSequenceClassification"
 _NOT_CAUSAL = (
-    _CLASSIFIER,
-    "ForMaskedLM",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-    "ForMultipleChoice",
-    "ForPreTraining",
-)
+    _CLASSIFIER, "ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering",
+    "ForMultipleChoice", "ForPreTraining",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

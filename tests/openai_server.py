@@ -84,6 +84,7 @@ class Traits:
             "detail" as FastAPI does, beside all that was sent ("repeated"), in its "message", as
             "text" that is no JSON, or "unnamed".
         most_samples, many_status: of one call; what more are refused with.
+        least_tokens: what fewer are refused, as its reasoning takes them all.
         owner: of its model, in its list; None tells none.
         looks: what it answers elsewhere, by path.
         prefix: of its paths.
@@ -135,6 +136,7 @@ class Traits:
     takes: frozenset | None = None
     error_form: str = "param"
     most_samples: int = 0
+    least_tokens: int = 0
     many_status: int = 400
     owner: str | None = None
     looks: dict = field(default_factory=dict)
@@ -522,6 +524,8 @@ def _refusal(traits, body, sent):
     unknown = set() if traits.takes is None else sent - traits.takes
     if refused := sorted(unknown | set(traits.refuses) & sent):
         return _named_refusal(traits, refused[0], body)
+    if body.get("max_tokens", traits.least_tokens) < traits.least_tokens:
+        return _error(400, "max_tokens or model output limit was reached. Please try again.")
     if traits.most_samples and body.get("n", 1) > traits.most_samples:
         message = f"Field 'n': Value must be between 1 <= value <= {traits.most_samples}"
         return _error(traits.many_status, message)

@@ -44,6 +44,7 @@ _EVENT_BYTES = 512
 _END = b"[DONE]"
 _ANSWERED = "POST %s was answered with status %d: code %s; parameters that it names: %s"
 _OPENED = "connection.connect_tcp.complete"
+_NO_LIST = (Denied, Rejected, Unreadable, LookupError, TypeError, ValueError, StopIteration)
 
 
 class Calls:
@@ -159,15 +160,7 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
         entries = {entry["id"]: dict(entry) for entry in listed}
         first = next(name for name in entries if isinstance(name, str))
         wanted = wanted or first
-    except (
-        Denied,
-        Rejected,
-        Unreadable,
-        LookupError,
-        TypeError,
-        ValueError,
-        StopIteration,
-    ) as error:
+    except _NO_LIST as error:
         if wanted and not isinstance(error, StopIteration):  # it has no such list
             return {"id": wanted}
         raise Unreachable("it lists no models") from None

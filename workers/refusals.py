@@ -18,13 +18,15 @@ _LASTING: Mapping[int | str, str] = {
     "insufficient_quota": "its quota is used up",
 }
 # Codes of refusals that are about a prompt, and teach nothing of a server; with the words and codes
-# by which servers say them.
-TOO_LONG, FILTERED = "context_length_exceeded", "content_filter"
+# by which servers say them. The last one is for a reasoning that takes all tokens there may be.
+TOO_LONG, FILTERED, ALL_TAKEN = "context_length_exceeded", "content_filter", "output_limit_reached"
 OF_PROMPT: Mapping[str, re.Pattern[str]] = {
     TOO_LONG: re.compile(
         "(?i)context.?(length|size|window)|maximum prompt length|max_seq_len|input token count"
         r"|too many (input )?tokens|(prompt|inputs?)\b.{1,20}too long|inputs` (tokens|must have)"
+        "|input tokens exceed|reduce the length"
     ),
+    ALL_TAKEN: re.compile("(?i)output limit was reached"),
     FILTERED: re.compile(
         "(?i)content_(filter|policy)|content exists risk|data_inspection_failed|flagged_input"
     ),

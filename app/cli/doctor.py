@@ -29,9 +29,7 @@ from workers.hooks import Hooks
 def doctor(
     url: Annotated[
         str | None,
-        typer.Option(
-            callback=as_url, help="The service; by default at COCOA_OPS_PORT or COCOA_PORT."
-        ),
+        typer.Option(callback=as_url, help="The service. Default: at COCOA_OPS_PORT, COCOA_PORT."),
     ] = None,
     api_key: ApiKey = None,
     patience_s: Annotated[

@@ -43,12 +43,8 @@ class ProbeNetwork(nn.Module):
         self.register_buffer("scale", torch.ones(dimension))
         layers: list[nn.Module] = []
         for width in _WIDTHS[architecture]:
-            layers += [
-                nn.Linear(dimension, width),
-                nn.LayerNorm(width),
-                nn.GELU(),
-                nn.Dropout(_DROPOUT),
-            ]
+            layers += [nn.Linear(dimension, width), nn.LayerNorm(width), nn.GELU()]
+            layers.append(nn.Dropout(_DROPOUT))
             dimension = width
         self.layers = nn.Sequential(*layers, nn.Linear(dimension, 1))
 

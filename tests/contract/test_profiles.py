@@ -258,6 +258,27 @@ async def test_a_server_without_temperature_answers_by_draws_and_says_so():
         assert len(server.bodies) == 1  # no greedy answer is asked for beside the draws
 
 
+async def test_a_model_whose_reasoning_takes_all_tokens_of_a_trial_is_served():
+    takes = SERVERS["openai-reasoning"]["takes"] | {"max_completion_tokens"}
+    traits = {"takes": takes, "max_logprobs": None, "least_tokens": 64}
+    async with over("azure", **traits) as (_, generator):
+        found = await generator.generate(replace(CHAT, sampling=replace(LAW, max_new_tokens=64)))
+        cut = await generator.generate(CHAT)
+    assert found.answer.text
+    assert "answer_is_drawn" in found.warnings
+    assert not cut.answer.reasoning.is_finished
+
+
+@pytest.mark.parametrize("completes", [False, True])
+async def test_a_server_that_takes_neither_prompts_nor_chats_is_told_by_its_refusal(completes):
+    async with openai_server(takes=frozenset(), completes=completes) as server:
+        generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").checked())
+        [upstream] = generator.upstream.servers
+        await generator.upstream.check(upstream)
+        await generator.close()
+    assert upstream.trouble == "it neither completes prompts nor chats (status 400)"
+
+
 @pytest.mark.parametrize("path", ["/v1", "/v1beta/openai", "/openai/deployments/mine"])
 async def test_a_url_may_have_any_path_and_calls_further_headers_and_a_version(path, tmp_path):
     headers = tmp_path / "headers"

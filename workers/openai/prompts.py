@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
+import httpx
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
@@ -23,9 +24,9 @@ from workers.calls import Calls, Read, read
 from workers.client import Client
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
-from workers.openai.replies import Choice, read_choices
+from workers.openai.replies import Choice, all_taken, read_choices
 from workers.openai.requests import Prompt, completion
-from workers.refusals import Denied, Rejected
+from workers.refusals import ALL_TAKEN, OF_PROMPT, Denied, Rejected
 
 Reply = TypeVar("Reply")
 
@@ -49,6 +50,7 @@ class _Text(TypedDict):
     prompt: str
 
 
+_JSON = {"Content-Type": "application/json"}
 _TOKENS, _TEXT = TypeAdapter(_Tokens), TypeAdapter(_Text)
 
 
@@ -102,6 +104,12 @@ class ModelCalls(Calls):
                     body = {name: one for name, one in body.items() if name not in LOGPROBS}
                 elif (taught := known.taught(refusal, body)) is not None:
                     known = taught
+                elif refusal.code in OF_PROMPT:  # all but the prompt is taken
+                    self.can.profile = self.can.profile if known is at_first else known
+                    if refusal.code == ALL_TAKEN:
+                        stream = httpx.ByteStream(all_taken(body.get("n", 1), body["max_tokens"]))
+                        return await read(httpx.Response(200, headers=_JSON, stream=stream))
+                    raise
                 else:
                     raise first from None
                 continue

@@ -217,6 +217,15 @@ def read_choices(
     return [_choice_of(row, stop) for row in rows]
 
 
+def all_taken(num: int, most: int) -> bytes:
+    """The reply with choices whose reasonings take all their tokens, which some servers refuse."""
+    choice = {"message": {"content": ""}, "finish_reason": "length"}
+    hidden = {"reasoning_tokens": num * most}
+    usage = {"completion_tokens": num * most, "completion_tokens_details": hidden}
+    choices = [{**choice, "index": index} for index in range(num)]
+    return json.dumps({"choices": choices, "usage": usage}).encode()
+
+
 def told_by(event: Any, index: int) -> list[Choice]:
     """What one event adds to a choice, but for calls, which are told when they are whole."""
     told = []

@@ -205,7 +205,7 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
         except refusals as error:
             if isinstance(error, Unreadable) and not tokenizes:  # else another path of this name
                 raise
-            refusal = refusal or error
+            refusal = error  # the last one is of chats, which most have
             continue
         if tokenizes and greedy.token_ids is None:
             continue

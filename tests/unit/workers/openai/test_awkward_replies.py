@@ -275,6 +275,7 @@ LONG = {
     "Gemini": "The input token count (9) exceeds the maximum number of tokens allowed (8).",
     "Cohere": "too many tokens: total number of tokens in the prompt cannot exceed 4081",
     "xAI": "This model's maximum prompt length is 8 but the request contains 9 tokens.",
+    "GPT-5": "Input tokens exceed the configured limit of 8 tokens. Your messages resulted in 9.",
     "TabbyAPI": "Prompt length 5000 is greater than max_seq_len 4096",
 }
 
@@ -289,6 +290,19 @@ async def test_a_prompt_that_is_too_long_is_known_by_the_words_of_the_refusal(wo
         reply = Response(words, 422)
     with pytest.raises(PromptTooLong):
         await answer_to(reply)
+
+
+ALL_TAKEN = "Could not finish the message because max_tokens or model output limit was reached."
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_reasoning_that_takes_all_tokens_is_one_that_is_cut_off_refused_or_not(is_streamed):
+    reply = JSONResponse({"error": {"type": "invalid_request_error", "message": ALL_TAKEN}}, 400)
+    generation, heard = await answer_to(reply, is_streamed=is_streamed)
+    answer = generation.answer
+    assert (answer.text, answer.finish_reason, heard) == ("", "length", "")
+    assert not answer.reasoning.is_finished
+    assert "reasoning_not_told" in generation.warnings
 
 
 AZURE = {"error": {"code": "content_filter", "message": "ResponsibleAIPolicyViolation"}}
