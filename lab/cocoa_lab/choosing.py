@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 from cocoa_lab.comparison import MEAN, ByEstimator, Column, Table, difference, intervals, table
+from cocoa_lab.lines import objects_in
 from cocoa_lab.metrics import prr
 from cocoa_lab.recordings import read
 from cocoa_lab.rendering import markdown_table
@@ -74,7 +75,7 @@ def answers_of(folder: Path, similarity: str | None = None) -> Column:
     first = next(iter(results["similarity"]))
     draw = next(iter(results["samples"]["greedy"]))
     lines: dict[str, dict[str, Any]] = {}
-    for line in map(json.loads, (folder / "scores.jsonl").read_text().splitlines()):
+    for line in objects_in(folder / "scores.jsonl"):
         is_asked = line["strategy"] == "greedy" and line["draw"] == draw
         if not is_asked or line["task"] in left_out:
             continue

@@ -11,7 +11,7 @@ import orjson
 
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.thresholds import Counts
-from cocoa_lab.lines import complete_lines
+from cocoa_lab.lines import objects_in
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.run import Draw, Variant
 from models.calibration import Binding, binding_of
@@ -21,6 +21,8 @@ from models.locations import without_folders
 from models.records import Array
 from models.selection import Strategy
 from models.statistics import reads_samples
+
+_OF_SCORES = ("id", "task", "strategy", "similarity", "draw", "quality", "scores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def read_labels(
         _check_any(of_parts, folder, wanted)
         return of_parts, _source_of_parts(results)
     rows: defaultdict[tuple[str, Variant], list[Any]] = defaultdict(list)
-    for line in map(orjson.loads, complete_lines(folder / "scores.jsonl")):
+    for line in objects_in(folder / "scores.jsonl", *_OF_SCORES):
         found = Variant(line["strategy"], line["similarity"], line["draw"])
         if _is_wanted(wanted, found) and line["quality"] is not None:
             rows[line.get("input", "prompt"), found].append(line)
@@ -122,7 +124,7 @@ def _check_any(found: Collection[Any], folder: Path, wanted: Variant) -> None:
 
 def _of_parts(folder: Path, results: Mapping[str, Any], wanted: Variant) -> list[Labelled]:
     """The labelled parts of a run over the parts of answers, for each wanted draw of samples."""
-    lines: list[Any] = list(map(orjson.loads, complete_lines(folder / "units.jsonl")))
+    lines = list(objects_in(folder / "units.jsonl", "id", "task", "scores", "correct"))
     numbers: dict[str, int] = {}
     for line in lines:
         numbers.setdefault(line["id"], len(numbers))

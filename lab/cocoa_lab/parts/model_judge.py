@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 
 from cocoa_lab.examples import Example
 from cocoa_lab.judge import Asked, Messages, content_of
 from cocoa_lab.judges import Judge, Verdict
-from cocoa_lab.lines import complete_lines
+from cocoa_lab.lines import objects_in
 from cocoa_lab.log import LineFile
 
 _LABELS, _NO_LABEL = ("true", "false", "unverifiable"), "no label"
@@ -76,7 +75,7 @@ class ModelJudge:
         self._known: dict[str, Mapping[str, Any]] = {}
         self._used: dict[str, Mapping[str, Any]] = {}
         if path.exists():
-            self._known = {line["key"]: line for line in map(orjson.loads, complete_lines(path))}
+            self._known = {line["key"]: line for line in objects_in(path, "key")}
         self._file = LineFile(path)
 
     def close(self) -> None:
