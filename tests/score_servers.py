@@ -33,6 +33,8 @@ class ScoreTraits:
     kind: str = "classifier"
     labels: int = 1
     max_call_texts: int = 32
+    tells_index: bool = True
+    num_refused: int = 0
     dimension: int = 62
     calls: list = field(default_factory=list)
     replies: list = field(default_factory=list)
@@ -141,6 +143,7 @@ def embeddings_app(traits):
         texts = body["input"]
         is_sound = body.keys() == {"model", "input"} and body["model"] == "encoder"
         if not is_sound or not all(texts) or len(texts) > traits.max_call_texts:
+            traits.num_refused += 1
             return JSONResponse({"error": {"message": "unknown argument"}}, 400)
         traits.calls.append(texts)
         if traits.replies:
@@ -148,8 +151,11 @@ def embeddings_app(traits):
         rows = []
         for i, text in enumerate(texts):
             found = vector(text, traits)[: traits.dimension]
-            rows.append({"object": "embedding", "index": i, "embedding": found})
-        return JSONResponse({"object": "list", "model": "encoder", "data": rows[::-1]})
+            rows.append({"object": "embedding", "embedding": found})
+            if traits.tells_index:
+                rows[-1]["index"] = i
+        data = rows[::-1] if traits.tells_index else rows
+        return JSONResponse({"object": "list", "model": "encoder", "data": data})
 
     return Starlette(
         routes=[Route("/v1/models", models), Route("/v1/embeddings", embeddings, methods=["POST"])]

@@ -1,11 +1,8 @@
-"""Servers that score pairs of texts.
-
-They are vLLM's `/score`, text-embeddings-inference's `/predict`, and `/v1/embeddings`.
-"""
+"""Servers that score pairs: vLLM's `/score`, text-embeddings-inference's `/predict`, embeddings."""
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, NotRequired
@@ -31,7 +28,7 @@ _APART = 1e-4
 _DIGITS = 4
 # Pairs of one call, where a server does not say how many it takes.
 _VLLM_CALL, _TEI_CALL = 256, 32
-# Texts of one call: TEI takes 32 by default.
+# Texts of one call, where a server takes as many: TEI takes 32 by default, others ten.
 _EMBEDDINGS_CALL = 32
 # RoBERTa has two positions that no token may take, which vLLM does not know.
 _ROBERTA_LENGTHS = range(513, 515)
@@ -50,7 +47,7 @@ class _Scores(TypedDict):
 
 class _Embedding(TypedDict):
     embedding: Annotated[list[Annotated[float, AllowInfNan(False)]], MinLen(1)]
-    index: int
+    index: NotRequired[int]
 
 
 class _Embeddings(TypedDict):
@@ -155,12 +152,8 @@ class VllmApi(PairApi):
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         firsts, seconds = zip(*pairs, strict=True)
-        body = {
-            "model": server.model_id,
-            "text_1": firsts,
-            "text_2": seconds,
-            "truncate_prompt_tokens": server.max_pair_tokens,
-        }
+        body: dict[str, Any] = {"model": server.model_id, "text_1": firsts, "text_2": seconds}
+        body["truncate_prompt_tokens"] = server.max_pair_tokens
         reply = read(_SCORES, await calls.post("/score", body), "its answer")
         return _scores(sorted(reply["data"], key=lambda row: row.get("index", 0)), len(pairs))
 
@@ -208,6 +201,8 @@ class TeiApi(PairApi):
 class EmbeddingsApi(PairApi):
     """The `/v1/embeddings` of any OpenAI-compatible server; see `models.similarity.vectors`."""
 
+    _most = _EMBEDDINGS_CALL
+
     async def described(self, calls: Calls) -> PairServer:
         entry = await listed_model(calls, self._model)
         return PairServer(entry["id"], "", None, _VLLM_CALL, flags=(str(entry.get("root")),))
@@ -228,26 +223,31 @@ class EmbeddingsApi(PairApi):
 
     async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
         """The vector of each text, (N, d)."""
-        parts = [texts[i : i + _EMBEDDINGS_CALL] for i in range(0, len(texts), _EMBEDDINGS_CALL)]
+        parts = [texts[i : i + self._most] for i in range(0, len(texts), self._most)]
         vectors = await together(*(self._part(calls, server, part) for part in parts))
         return np.concatenate(vectors)
 
     async def _part(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
         # No text may be empty for OpenAI.
         body = {"model": server.model_id, "input": [text or " " for text in texts]}
-        reply = read(_EMBEDDINGS, await calls.post("/v1/embeddings", body), "its vectors")
-        rows = sorted(reply["data"], key=lambda row: row["index"])
+        try:
+            reply = read(_EMBEDDINGS, await calls.post("/v1/embeddings", body), "its vectors")
+        except Rejected as refusal:
+            if len(texts) == 1 or refusal.status not in (400, 413, 422):
+                raise
+            half = len(texts) // 2  # maybe they are too many for one call
+            halves = [self._part(calls, server, one) for one in (texts[:half], texts[half:])]
+            vectors = await together(*halves)
+            self._most = min(self._most, half)
+            return np.concatenate(vectors)
+        rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
         vectors = [row["embedding"] for row in rows]
         if len(vectors) != len(texts) or len(set(map(len, vectors))) != 1:
             raise Unreachable("it answers no vector of the same length for each text")
         return np.array(vectors)
 
 
-APIS: Mapping[str, Callable[[str], PairApi]] = {
-    "vllm": VllmApi,
-    "tei": TeiApi,
-    "embeddings": EmbeddingsApi,
-}
+APIS: dict[str, type[PairApi]] = {"vllm": VllmApi, "tei": TeiApi, "embeddings": EmbeddingsApi}
 
 
 def _scores(rows: Sequence[_Score], num: int) -> list[float]:

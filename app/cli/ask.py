@@ -118,8 +118,7 @@ def _json_of(messages: str) -> JsonValue:
 
 async def _post(body: Mapping[str, object], url: str | None, key: str | None) -> httpx.Response:
     async with client_of(url, key) as client:
-        content = json.dumps(body)  # what no text can be is the service's to refuse
-        return await client.post("/generate-with-uncertainty", content=content)
+        return await client.post("/generate-with-uncertainty", content=json.dumps(body))
 
 
 def _print(response: GenerateResponse, console: Console) -> None:

@@ -208,6 +208,16 @@ async def test_what_an_unknown_server_refuses_is_left_out_or_renamed(form, lacks
     assert found.answer.token_logprobs is not None
 
 
+async def test_stop_strings_that_are_refused_without_a_name_cost_no_temperature():
+    takes = frozenset(SERVERS["vllm"]["takes"] | {"repeat_penalty"}) - {"stop"}
+    stopped = replace(CHAT, sampling=replace(LAW, stop=("Rome",)))
+    async with over("generic", takes=takes, error_form="unnamed") as (_, generator):
+        found = await generator.generate(stopped)
+        assert generator.info.capabilities["temperature"]
+    assert "temperature_not_heeded" not in found.warnings
+    assert not any("Rome" in one.text for one in (found.answer, *found.samples))
+
+
 # "stream" alone is a word of any message.
 @pytest.mark.parametrize(
     ("form", "lacks"),

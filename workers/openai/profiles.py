@@ -167,12 +167,13 @@ class Profile:
         """The profile without parameters that the server has never taken; None where it has all."""
         new = {name for name in body.keys() - self.taken if self.takes(name)}
         fewer = self._with_logprobs(self._fewer(body), body) if new.intersection(LOGPROBS) else None
-        for unsure in (_EXTRAS, ("seed",), _OPTIONS):
-            if unsure is _OPTIONS and fewer is not None:
-                return fewer
+        groups: list[tuple[str, ...]] = [_EXTRAS, ("seed",)]
+        if fewer is None:
+            groups += [("top_p", "stop", "stream"), ("temperature",)]
+        for unsure in groups:
             if left_out := new.intersection(unsure):
                 return replace(self, names={**self.names, **dict.fromkeys(left_out, "")})
-        return None
+        return fewer
 
     def _with_logprobs(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
         """The profile with so many likeliest tokens; None where the body stays as it is."""

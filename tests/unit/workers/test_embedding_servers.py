@@ -50,6 +50,18 @@ async def test_scores_are_stretched_cosines_of_texts_that_are_each_sent_once():
     assert not any(is_cut for _, is_cut in reply.scores.values())
 
 
+@pytest.mark.parametrize("most", [1, 10])
+async def test_a_server_that_takes_fewer_texts_is_asked_by_more_calls(most):
+    few = score_server("embeddings", max_call_texts=most, tells_index=False)
+    async with few as server, over(server) as comparer:
+        reply = await comparer.compare(PAIRS)
+        num_refused = server.num_refused
+        await comparer.compare([(f"{a}!", b) for a, b in PAIRS])
+        assert server.num_refused == num_refused > 0  # refused once, and remembered
+        found = [score for (score,), _ in map(reply.scores.get, PAIRS)]
+        np.testing.assert_allclose(found, expected(PAIRS, server))
+
+
 async def test_its_texts_are_cut_to_what_they_add_but_where_they_are_to_be_whole():
     async with score_server("embeddings") as server:
         async with over(server) as comparer:
