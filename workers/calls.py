@@ -163,7 +163,7 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
     except _NO_LIST as error:
         if wanted and not isinstance(error, StopIteration):  # it has no such list
             return {"id": wanted}
-        raise Unreachable("it lists no models") from None
+        raise error if isinstance(error, Denied) else Unreachable("it lists no models") from None
     # Ollama completes a name by a tag, and Gemini's list has a prefix.
     for name in (wanted, f"{wanted}:latest", f"models/{wanted}"):
         if name in entries:

@@ -74,7 +74,7 @@ class NoSuccess(Exception):
         status: of HTTP.
         code: that it gives, where it is one as servers have them, which quotes nothing.
         named: parameters of the body that it names.
-        patience_s: seconds of patience that it requests; None for none.
+        patience_s: seconds of patience that it requests; None for none, or a date: clocks differ.
         error: the exception that it means.
     """
 
@@ -92,7 +92,6 @@ class NoSuccess(Exception):
         self.code = next(filter(_CODE.fullmatch, codes), "none")
         words = json.dumps(fields)
         self.named = _named(fields.get("param"), words, body)
-        # Its other form, a date, means nothing where clocks differ.
         seconds = re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", headers.get("retry-after", ""))
         self.patience_s = float(seconds[0]) if seconds else None
         codes = [code for code, said in OF_PROMPT.items() if said.search(words)] or codes

@@ -289,12 +289,14 @@ async def test_a_server_that_takes_neither_prompts_nor_chats_is_told_by_its_refu
     assert upstream.trouble == "it neither completes prompts nor chats (status 400)"
 
 
-@pytest.mark.parametrize("path", ["/v1", "/v1beta/openai", "/openai/deployments/mine"])
+@pytest.mark.parametrize(
+    "path", ["/v1", "/api/paas/v4", "/v1beta/openai", "/openai/deployments/mine"]
+)
 async def test_a_url_may_have_any_path_and_calls_further_headers_and_a_version(path, tmp_path):
     headers = tmp_path / "headers"
     headers.write_text("X-Team: one\n\nHTTP-Referer: https://example.com\n")
     versioned = "deployments" in path
-    kind = {"/v1": "generic", "/v1beta/openai": "gemini"}.get(path, "azure")
+    kind = {"/v1beta/openai": "gemini", "/openai/deployments/mine": "azure"}.get(path, "generic")
     async with openai_server(**SERVERS[kind] | {"prefix": path, "model": "tiny"}) as server:
         settings = {"url": server.url + path, "api": "openai", "model": "tiny"}
         settings |= {"headers_file": str(headers), "server": "" if kind == "generic" else kind}

@@ -106,8 +106,9 @@ class GeneratorTrial:
         return known if is_same else None
 
     def _profile(self, kind: str) -> Profile:
-        profile = PROFILES[kind]
-        return replace(profile, prefix="") if self._servers.api_version else profile
+        profile, url = PROFILES[kind], next(iter(self._servers.urls), "")
+        has_version = self._servers.api_version or url.endswith(("/v2", "/v3", "/v4"))
+        return replace(profile, prefix="") if has_version else profile
 
     async def _look(self, client: Client, said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         """The kind of a server, and its description of itself where the kind has a path for it."""

@@ -73,6 +73,9 @@ async def test_where_there_is_no_list_of_models_the_named_one_is_taken(status, c
     async with aclosing(Client("http://server", transport=transport)) as client:
         if is_taken:
             assert await listed_model(Calls(client), "mine") == {"id": "mine"}
+            told = "it refuses the API key" if status == 403 else "it lists no models"
+            with pytest.raises((Refused, Unreachable), match=told):
+                await listed_model(Calls(client), "")
             return
         with pytest.raises(Unreachable):
             await listed_model(Calls(client), "mine")
