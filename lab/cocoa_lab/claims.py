@@ -95,7 +95,7 @@ def best_on_average(strategy: str, prrs: Table) -> list[Claim]:
     """
     values = prrs.get(MEAN, {})
     ours = list(filter(is_cocoa, values))
-    others = [name for name in values if ESTIMATORS[name].is_baseline]
+    others = [name for name in values if _is_baseline(name)]
     if not ours or not others:
         return []
     interval = difference(_best(values, ours), _best(values, others))
@@ -159,7 +159,7 @@ def _claim(
 def _above_all(strategy: str, column: str, name: str, values: ByEstimator) -> list[Claim]:
     found: dict[str, Interval] = {}
     for rival in values:
-        if ESTIMATORS[rival].is_baseline:
+        if _is_baseline(rival):
             interval = difference(values[name], values[rival])
             if interval is not None:
                 found[rival] = interval
@@ -196,3 +196,9 @@ def _best(values: ByEstimator, names: Sequence[str]) -> Measured:
 
 def _top(values: ByEstimator, names: Sequence[str]) -> str:
     return max(names, key=lambda name: values[name].value)
+
+
+def _is_baseline(name: str) -> bool:
+    """True of an estimator that is neither CoCoA nor made of it."""
+    estimator = ESTIMATORS[name]
+    return estimator.base is None and estimator.family not in ("rao_blackwell", "unseen")

@@ -69,11 +69,6 @@ class Estimator:
     needs: frozenset[str] = frozenset()
 
     @property
-    def is_baseline(self) -> bool:
-        """Neither CoCoA nor made of it."""
-        return self.base is None and self.family not in ("rao_blackwell", "unseen")
-
-    @property
     def range(self) -> tuple[float | None, float | None]:
         """Between which values it lies; None for no end."""
         return _RANGES.get(self.function.__name__, (0.0, None))

@@ -47,8 +47,6 @@ _CONTRACTED = re.compile("'(?:s|m|d|re|ve|ll)$")
 _UNIT_SIGN = re.compile("[%$€£¥₹]")
 # Make one word of the terms beside them where one is a letter: "x^2" is not "2x".
 _OF_FORMULAS, _VARIABLE = listed("+ * ^ ^- **"), re.compile(r"(?<![^\W\d_])[^\W\d_](?![^\W\d_])")
-# "A) Lima"
-_CHOICE = re.compile(r"\W*A\s?[).:*\]]")
 _TEXT = r"th(?:e|is)\s(?:\w+\s)?(?:text|context|passage|document|article|information)\b"
 _TEXT += r"(?:\s(?:provided|given|above)\b)?"
 # What is said not to be it: "Lima, not Cusco", "not Cusco but Lima"; and where it is read.
@@ -59,6 +57,8 @@ _ASIDE = re.compile(
 )
 # "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
+# Letters by which British and American spellings differ: "colour", "organise".
+_BRITISH = re.compile(r"(?<=[a-z]{3}o)u(?=r)|(?<=[a-z]{2}[iy])[sz](?=(?:e[drs]?|ing|ations?)$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +195,10 @@ def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
     if before.frame[0] in SIGNS or (behind and behind[0].frame[0] in SIGNS):
         return True
     if len(item.word) == 1 and item.word != "i":
-        is_choice = i == 0 and bool(_CHOICE.match(text))
-        return item.text.isupper() and (is_choice or f"{before.text} {item.text}" in text)
+        if not behind or not item.text.isupper():
+            return not behind  # "option a"
+        article = rf"(?:^|[.!?:\n])\W{{0,9}}{item.text}[^\S\n]+{re.escape(behind[0].text)}"
+        return behind[0].word in PASSIVE or not re.search(article, text)
     if item.text == "I":
         is_behind_name = before.text[:1].isupper() and before.word not in FUNCTION_WORDS
         return is_behind_name or before.word in COUNTED
@@ -262,15 +264,17 @@ def _stem(word: str) -> str:
     """A word without its accents, and without what hangs on it by grammar."""
     if word.isascii() and word.isalnum():
         # "pesos", and neither "Paris" nor "glass".
-        return word[:-1] if len(word) > 4 and word[-1] == "s" and word[-2] not in "sui" else word
+        word = word[:-1] if len(word) > 4 and word[-1] == "s" and word[-2] not in "sui" else word
+        return _BRITISH.sub("", word) if len(word) > 5 else word
     return _ENDING.sub("", _ELISION.sub("", without_accents(word)))
 
 
 def without_accents(text: str) -> str:
-    """The text with letters for the accented ones; marks of other scripts stay.
+    """The text with letters for the accented ones, without the signs of Semitic vowels.
 
     >>> without_accents("São Tomé, が")
     'Sao Tome, が'
     """
-    letters = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text))
+    parted = unicodedata.normalize("NFD", text)
+    letters = re.sub("[\u0300-\u036f\u05b0-\u05c7\u064b-\u0652]", "", parted)
     return unicodedata.normalize("NFC", letters)

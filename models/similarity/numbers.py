@@ -211,7 +211,7 @@ def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
         if word in JOINING:
             continue
         longer: int | None
-        if total is not None and total < 10 and word in _HUNDREDS:
+        if total is not None and total < 100 and word in _HUNDREDS:  # "nineteen hundred"
             longer = 100 * total
         elif word in _WORDS:
             longer = _sum(total, _WORDS[word])
@@ -219,8 +219,8 @@ def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
             longer = total
             for part in word.split("-"):
                 longer = _sum(longer, _WORDS.get(part, _ONES.get(part)))
-            if total is None and word in _ONES:
-                longer = None  # mostly an article
+            if total is None and word in _ONES and words[start] not in JOINING:
+                longer = None  # mostly an article, and not in "a thousand and one"
         if longer is None:
             break
         total, end = longer, i

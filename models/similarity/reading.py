@@ -5,7 +5,7 @@ Digits are read as people write them. Marks of LaTeX and of Markdown say nothing
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -50,8 +50,8 @@ _STEPS = {exponent: Fraction(10) ** exponent for exponent in range(-12, 13)}
 # Characters of a text whose items are remembered for a while.
 _LONGEST_REMEMBERED = 2_000
 
-# Scripts without blanks, what stands between words there, and what negates.
-_NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+# Scripts without blanks, all but katakana; what stands between words there, and what negates.
+_NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff"
 _BETWEEN = "です|ます|でした|ました|[的是在了和与與のはがをにでともへや]"
 _NOT = "不|没|沒|無|无|非|未|ない|なかった|なく|ません"
 # Letters with the signs of vowels that belong to them.
@@ -144,7 +144,7 @@ def _read(text: str) -> tuple[Item, ...]:
             items.append(Item(word, (word.casefold(),)))
         else:
             items += _items(match, items)
-    return tuple(_prefixed(list(_with_months(list(_summed(list(_joined(items))))))))
+    return tuple(_prefixed(list(_with_months(_summed(_joined(items))))))
 
 
 # The rules read a text several times: what it adds, whole, and against each other one.
@@ -189,7 +189,7 @@ def _items(match: re.Match[str], before: Sequence[Item]) -> list[Item]:
 
 def _word(word: str, match: re.Match[str], before: Sequence[Item]) -> Item:
     behind = match.string[match.end() : match.end() + 4]
-    if word in _ROMAN and before and _is_numeral(word, before[-1], behind):
+    if word in _ROMAN and _is_numeral(word, before[-1] if before else STOP, behind):
         return Item(word, NUMBER, (Number((Fraction(_ROMAN[word]),)),))
     return _with_digits(word)
 
@@ -365,24 +365,22 @@ def _number_at(
     return number, end
 
 
-def _summed(items: Sequence[Item]) -> Iterator[Item]:
+def _summed(items: Iterable[Item]) -> list[Item]:
     """Items with measures of larger and smaller units as one: "1 h 30 min", "5 ft 3 in"."""
-    before: Item | None = None
+    summed = [STOP]
     for item in items:
-        if before and before.frame == item.frame == NUMBER:
+        before = summed[-1]
+        if before.frame == item.frame == NUMBER:
             [larger], [smaller] = before.numbers, item.numbers
             rest = smaller.values[0] * smaller.factor / larger.factor
             is_measure = larger.dimension in ("length", "mass", "time")
             if is_measure and larger.dimension == smaller.dimension and 0 < rest < 1:
                 step = smaller.step * smaller.factor / larger.factor
                 whole = replace(larger, values=(larger.values[0] + rest,), step=step)
-                before = Item(f"{before.text} {item.text}", NUMBER, (whole,))
+                summed[-1] = Item(f"{before.text} {item.text}", NUMBER, (whole,))
                 continue
-        if before:
-            yield before
-        before = item
-    if before:
-        yield before
+        summed.append(item)
+    return summed[1:]
 
 
 def _with_months(items: Sequence[Item]) -> Iterator[Item]:

@@ -24,7 +24,7 @@ MAX_CHARACTERS = 400
 
 _NEGATIONS = listed(
     """
-    not no never without nor nicht kein keine keinen keinem keiner nie ohne nein ne pas non
+    not no never hardly without nor nicht kein keine keinen keinem keiner nie ohne nein ne pas non
     jamais sans nunca sin mai senza não nem sem не нет никогда niet geen inte ikke değil δεν μη
     नहीं لا ليس لم לא không 不 没 沒 無 无 非 未
     """
@@ -167,9 +167,8 @@ def _denies(negated: Reading, other: Reading) -> bool:
     if negated.affirmed == other.affirmed:
         return True
     denied = frozenset(negated.affirmed)
-    if not denied - FUNCTION_WORDS or not denied <= frozenset(other.affirmed):
-        return False
-    return covers(other.numbers, negated.numbers)
+    is_said = bool(denied - FUNCTION_WORDS) and denied <= frozenset(other.affirmed)
+    return is_said and covers(other.numbers, negated.numbers)
 
 
 def _actives(frame: tuple[str, ...]) -> set[tuple[str, ...]]:

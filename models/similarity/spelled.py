@@ -34,6 +34,7 @@ _EVERY = r"(?=\s+(?:a|an|per|every|each|daily|weekly|am|pro|im|täglich)\b)"
 _DECADES = "twenties thirties forties fifties sixties seventies eighties nineties"
 _DECADE = {word: f"19{tens}0s" for tens, word in enumerate(_DECADES.split(), 2)}
 _UNITS = "second|minute|hour|day|week|month|year|decade|century|mile|kilometre|kilometer"
+_TITLES = {"Dr": "Doctor", "Prof": "Professor", "St": "Saint", "Mt": "Mount"}
 _GERMAN = r"(?:\b|(?<=tausend))(ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn)"
 _NAMES = """times cdot pm % log alpha beta gamma delta epsilon theta lambda mu pi rho sigma tau phi
 omega Gamma Delta Theta Lambda Pi Sigma Phi Omega"""
@@ -63,6 +64,7 @@ _ROWS: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("^{", r"\^\{(-?\w+)\}", r"^\1"),
     ("^", r"\^\{?(\d?[-+])\}?(?![\w(])", r"\1"),  # a charge
     ("and", rf"(?i)\b{_NUMBER} and (?:a|one) half\b", r"\1 1/2"),
+    ("half", r"(?i)(?<![\w-])one 1/2", "1 1/2"),
     ("null", r"(?:(?<=[\[:,]\s)|(?<=[\[:,])|^)null(?=\s*(?:[,\]}]|$))", "nil"),  # of JSON
     ("per cent", r"(?i)\bper cent\b", "percent"),
     ("no,", r"\bNo,(?= ?\d)", "Not,"),  # "No 7" is a number
@@ -91,6 +93,9 @@ _ROWS: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     (".", r"(?<=\d\s)(Mio|Mrd|Tsd|млн|млрд|тыс)\.", r"\1"),
     ("", r"([$€£]\s?\d+(?:[.,]\d+)?)\s?([mMbB])\b", lambda to: f"{to[1]} {to[2].lower()}illion"),
     ("", r"\b(1\d|20)(\d\d[-\u2013])(1[3-9]|[2-9]\d)\b(?![-\d])", r"\1\2\1\3"),  # 1914-18
+    (" ", r"(?<=\d) (?:to|bis) (?=\d)", " - "),
+    ("ww", r"\bWW\s?(?=I{1,2}\b|[12]\b)", "World War "),
+    (". ", rf"\b({'|'.join(_TITLES)})\. (?=[A-Z])", lambda title: f"{_TITLES[title[1]]} "),
     (" ", r"\b(\d{1,2}) (?:in|out of) (\d{1,3})(?=\W*$)", "\\1\u2044\\2"),
     ("one", r"(?i)^(\W*(?:(?:only|just|exactly|is|has|there|it) )*)one(?=\W*$)", r"\g<1>1"),
     ("half", r"(?i)^(\W*)(?:a |one )?half(?= of\b|\W*$)", r"\g<1>1/2"),

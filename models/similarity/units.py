@@ -55,8 +55,8 @@ _OTHERS = (
     ("length", 0.3048, "foot feet ft"),
     ("length", 0.0254, "inch inches"),
     ("length", 0.9144, "yard yards yd yds"),
-    *(("mass", f, w) for f, w in ((1e-3, "мг"), (1e3, "кг kilo kilos"), (1e6, "т"), (1e-6, "mcg"))),
-    ("mass", 1e6, "t ton tons tonne tonnes tonnen"),
+    *(("mass", f, w) for f, w in ((1e-6, "mcg ug"), (1e-3, "мг"), (1e3, "кг kilo kilos"))),
+    ("mass", 1e6, "t ton tons tonne tonnes tonnen т"),
     ("mass", 453.59237, "lb lbs pound pounds £ gbp"),  # both are called pounds
     ("mass", 453.59237 / 16, "oz ounce ounces"),
     ("time", 60, "min mins minute minutes minuten minutos minuti"),

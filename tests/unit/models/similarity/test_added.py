@@ -50,7 +50,7 @@ IN_CONTEXT = (
         ("", "It cannot be restored.", "not restored"),
         ("", "It is -40 °C, or -40 °F.", "-40 °C or -40 °F"),
         ("", "It costs $5, which is 50 % of it.", "costs $5, 50 %"),
-        ("What was the score?", "It was 5 to 3.", "5 to 3"),
+        ("What was the score?", "It was 5 to 3.", "5 - 3"),
         ("When?", "On May 3 at 5 am", "May 3, 5 am"),
         ("Which vitamin?", "It is vitamin A. A carrot has it.", "A carrot"),
         ("Who?", "It was Elizabeth I, as I know.", "Elizabeth I, know"),
@@ -78,6 +78,7 @@ IN_CONTEXT = (
         ("Which cities?", "Not only Cusco but also Lima", "Not only Cusco but Lima"),
         ("How high is it?", "About 8,849 m", "8,849 m"),
         ("Which option?", "A) Lima", "A Lima"),
+        ("Which option?", "A carrot is meant.", "carrot meant"),
         ("Is het gevaarlijk?", "Het is niet gevaarlijk.", "no"),
         ("Nile or Amazon?", "The Nile is longer than the Amazon.", "Nile longer"),
         ("Is it Sydney or Canberra?", "It is Canberra, not Sydney.", "Canberra"),
@@ -229,10 +230,47 @@ def test_a_long_text_is_no_part_of_what_is_to_be_done_with_it():
         ("Which blood group?", "A-", "A", 0),
         ("What is it?", "x - y", "xy", 0),
         ("What is it?", "x-y", "xy", 0),
+        ("Which country?", "مِصر", "هي مصر", 1),
+        ("Which country?", "יִשְׂרָאֵל", "ישראל", 1),
+        ("Which one?", "option a", "option b", 0.5),
+        ("Which country?", "オーストリア", "オーストラリアです", 0),
+        ("Which man?", "レオナルド・ダ・ヴィンチ", "ダ・ヴィンチ", 1),
+        ("Which year?", "two thousand and one", "2001", 1),
+        ("Which year?", "Nineteen hundred", "1900", 1),
+        ("How much?", "one and a half", "1.5", 1),
+        ("How much?", "10 ug", "10 µg", 1),
+        ("How long?", "5 to 7 days", "5\u20137 days", 1),
+        ("How long?", "5 bis 7 Tage", "5-7 Tage", 1),
+        ("What was the score?", "5 to 3", "3-5", 0),
+        ("Which numeral?", "XIV", "14", 1),
+        ("When?", "in WWII", "in World War II", 1),
+        ("When?", "in WWI", "in World War II", 0),
+        ("Who?", "Dr. Watson", "Doctor Watson", 1),
+        ("Where?", "St. Petersburg", "Saint Petersburg", 1),
+        ("What?", "its favourite colours", "its favorite color", 1),
+        ("What?", "They analysed it.", "They analyzed it.", 1),
+        ("What?", "four", "fore", 0),
+        ("Can it be?", "It is hardly possible.", "It is possible.", 0),
     ],
 )
 def test_answers_are_as_alike_as_what_they_add(question, a, b, expected):
     assert similarity(question, a, b) == similarity(question, b, a) == expected
+
+
+OPTIONS = r"""X (X) X) **X** \boxed{X} Answer:_X Answer:_(X) **Answer:**_X The_answer_is_(X).
+The_answer_is:_X The_answer_is_$\boxed{X}$ The_answer_is_**X**. Option_(X) X_is_correct. Is_it_"X"?
+X,_I_think. Final_answer:_`X` 答案是X {"answer":_"X"} The_answer_is_X,_of_course."""
+
+
+@pytest.mark.parametrize("letter", "ABC")
+@pytest.mark.parametrize("frame", OPTIONS.split())
+def test_the_letter_of_an_option_is_no_article(letter, frame):
+    said = frame.replace("_", " ").replace("X", letter)
+    other = chr(ord(letter) + 1)
+    for question in ("Which answer is correct?", "Which option? A) Lima B) Cusco C) Puno D) Ica"):
+        assert similarity(question, said, letter) == 1
+        assert similarity(question, said, other) == 0
+        assert similarity(question, said, said.replace(letter, other)) <= 0.5
 
 
 def test_what_is_cut_does_not_count_as_an_exact_match():
