@@ -201,7 +201,7 @@ def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
         return behind[0].word in PASSIVE or not re.search(article, text)
     if item.text == "I":
         is_behind_name = before.text[:1].isupper() and before.word not in FUNCTION_WORDS
-        return is_behind_name or before.word in COUNTED
+        return is_behind_name or before.word in COUNTED or not behind
     is_first_name = item.word in ("will", "may") and bool(behind) and behind[0].text[:1].isupper()
     return item.text.isupper() or (item.text[0].isupper() and (i > 0 or is_first_name))
 

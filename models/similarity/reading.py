@@ -71,6 +71,7 @@ _TERM = "[A-Za-z0-9\u0370-\u03ff\u221a+*/^.,!\u00b7\\s-]"
 _ARGUMENT = rf"(?:(?![A-Za-z]{{5}})(?:{_TERM}|\({_TERM}{{1,30}}\)))"
 _SUM = r"[^()]{0,60}[-+][^()]{1,60}"
 _MONEY, _CODES = "$€£¥₹₽₩", "USD|EUR|GBP|CHF|CAD|AUD|NZD|SEK|NOK|DKK|PLN|RUB|INR|CNY|JPY"
+_SIGN = r"[-+*/:^=<>|&!±\u00ac\u00d7\u00f7\u2013\u2190-\u22ff]"  # the last may be a number's: "=-5"
 # "24/7" is no part.
 _PROPER = "1/[2-9]|2/[3579]|3/[4578]|4/[579]|5/[6-9]|6/7|7/[89]|8/9|\\d{1,3}\u2044[1-9]\\d{0,2}"
 _TOKEN = re.compile(
@@ -102,7 +103,7 @@ _TOKEN = re.compile(
          (?:[+#♭♯]+(?!\w)|(?:(?<=[A-Z])|(?<=[A-Z][a-z])|(?<=\d))[-\u2212](?!\w|\s[a-z]))?)
     | (?P<mark>[%‰{_MONEY}]|&(?!&))
     | (?P<stop>[,;.?])(?!\w)
-    | (?P<sign>[-+*/:^=<>|&!±\u00ac\u00d7\u00f7\u2013\u2190-\u22ff]+)
+    | (?P<sign>{_SIGN}(?:(?!-\.?\d){_SIGN})*)
     """,
     re.VERBOSE,
 )
@@ -114,7 +115,7 @@ _MARKED = str.maketrans(
 _VULGAR, _DIGIT = re.compile("(?=[¼-¾⅐-⅞])"), re.compile(r"(?![0-9])\d")
 # "(3, -4)", where order counts, and "{1,2}", whose comma begins no decimals.
 _SOME_NUMBER = r"\s*[-\u2212]?\d+(?:\.\d+)?\s*"
-_GROUPED = r"\d{1,3},\d{3}\W"
+_GROUPED = r"-?\d{1,3},\d{3}\W"
 _TUPLE = re.compile(rf"(?<=[(\[{{])(?!{_GROUPED})(?:{_SOME_NUMBER}[,;])+{_SOME_NUMBER}(?=[)\]}}])")
 # Ends of the terms that a sign stands between; brackets and marks may be around it.
 _ENDS, _BEGINS = re.compile(r"[\w)\]}%][\"'`*]*\s?\Z"), re.compile(r"\s?[\"'`*]*[\w(\[{\u221a-]")

@@ -233,6 +233,9 @@ def test_a_long_text_is_no_part_of_what_is_to_be_done_with_it():
         ("Which country?", "مِصر", "هي مصر", 1),
         ("Which country?", "יִשְׂרָאֵל", "ישראל", 1),
         ("Which one?", "option a", "option b", 0.5),
+        ("Which one?", "The answer is I.", "The answer is II.", 0.5),
+        ("Which one?", "The answer is I.", "I", 1),
+        ("What is left?", "5--3", "5-3", 0),
         ("Which country?", "オーストリア", "オーストラリアです", 0),
         ("Which man?", "レオナルド・ダ・ヴィンチ", "ダ・ヴィンチ", 1),
         ("Which year?", "two thousand and one", "2001", 1),
@@ -257,6 +260,7 @@ def test_answers_are_as_alike_as_what_they_add(question, a, b, expected):
     assert similarity(question, a, b) == similarity(question, b, a) == expected
 
 
+FRAMES = "**X** *X* x=X x=**X** $X$ (X) Answer:X [X] →X ≈X 2*X a/X <X **X_°C** **X%**"
 OPTIONS = r"""X (X) X) **X** \boxed{X} Answer:_X Answer:_(X) **Answer:**_X The_answer_is_(X).
 The_answer_is:_X The_answer_is_$\boxed{X}$ The_answer_is_**X**. Option_(X) X_is_correct. Is_it_"X"?
 X,_I_think. Final_answer:_`X` 答案是X {"answer":_"X"} The_answer_is_X,_of_course."""
@@ -271,6 +275,14 @@ def test_the_letter_of_an_option_is_no_article(letter, frame):
         assert similarity(question, said, letter) == 1
         assert similarity(question, said, other) == 0
         assert similarity(question, said, said.replace(letter, other)) <= 0.5
+
+
+@pytest.mark.parametrize("frame", FRAMES.split())
+@pytest.mark.parametrize("number", ["5", ".5", "1,000", "7.25"])
+def test_a_number_below_0_is_so_behind_marks_and_signs(frame, number):
+    above, below = (frame.replace("_", " ").replace("X", one) for one in (number, f"-{number}"))
+    assert similarity("What is it?", above, below) <= 0.5
+    assert similarity("What is it?", below, f"It is {below}.") == 1
 
 
 def test_what_is_cut_does_not_count_as_an_exact_match():
