@@ -43,9 +43,7 @@ class PairRules:
     cuts: bool = False
     question: str = ""
     has_facts: bool = True
-    _readings: dict[tuple[str, bool], Reading] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _read: dict[tuple[str, bool], Reading] = field(default_factory=dict, compare=False, repr=False)
     _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     _wholes: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)
     _asked: QuestionWords = field(default=QuestionWords(), compare=False, repr=False)
@@ -110,9 +108,9 @@ class PairRules:
         return relations.pop() if len(relations) == 1 else None
 
     def _reading(self, text: str, *, is_whole: bool = True) -> Reading:
-        if (text, is_whole) not in self._readings:
-            self._readings[text, is_whole] = reading(text, is_whole=is_whole)
-        return self._readings[text, is_whole]
+        if (text, is_whole) not in self._read:
+            self._read[text, is_whole] = reading(text, is_whole=is_whole)
+        return self._read[text, is_whole]
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ _TOKEN = re.compile(
         (?:\s*(?P<half>[apAP])\.?[mM]\b\.?)?
       | (?P<date>\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d))
       | (?P<grouped>[1-9]\d{{0,2}}(?P<comma>[,.'\u2019\u00a0\u202f\x20])
-            \d{{3}}(?:(?P=comma)\d{{3}})*(?!\d))
+            \d{{3}}(?:(?P=comma)\d{{3}})*(?!\d|[eE][-+]?\d|\s?[\u00d7x*\u00b7]\s?10\^))
         (?P<decimals>[.,]\d+)?
       | (?P<version>\d+(?:\.\d+){{2,}})
       | (?P<fraction>(?<![\d/])(?:{_PROPER})(?![\d/]))

@@ -38,15 +38,15 @@ _SECONDS = "sec second seconds sekunde sekunden seconde secondes segundo segundo
 _METRIC = (  # dimension, sign, prefixes, names; of prefixes with one letter the first is meant
     ("length", "m", "kcmμn", _METERS),
     ("mass", "g", "kmμ", _GRAMS),
-    ("volume", "l", "mcdh", _LITERS),
+    ("volume", "l", "mcdhμ", _LITERS),
     ("time", "s", "mμn", _SECONDS),
-    ("power", "W", "kMGTm", "watt watts"),
+    ("power", "W", "kMGTmμ", "watt watts"),
     ("frequency", "Hz", "kMG", "hertz"),
-    ("voltage", "V", "km", "volt volts"),
-    ("current", "A", "mk", "ampere amperes amp amps"),
+    ("voltage", "V", "kmμ", "volt volts"),
+    ("current", "A", "mkμ", "ampere amperes amp amps"),
     ("force", "N", "kM", "newton newtons"),
     ("energy", "J", "kMG", "joule joules"),
-    ("pressure", "Pa", "hkMG", "pascal pascals"),
+    ("pressure", "Pa", "hkMGm", "pascal pascals"),
     ("data", "B", "kMGT", "byte bytes"),
 )
 _OTHERS = (
