@@ -5,7 +5,7 @@ Sentences about one subject are alike whatever they say of it.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -55,6 +55,8 @@ _ASIDE = re.compile(
     r"[^,.;]{0,30}(?=[.,;!]|$)|\bnot\s(?:in\s|on\s|at\s)?[A-Z\d][^,.;]{0,30}?,?\sbut\s"
     rf"|\b(?i:according\sto|based\son)\s{_TEXT}|\b(?i:{_TEXT})\s(?:says|states)(?:\sthat)?\b"
 )
+# A letter that begins a sentence, and the word behind it: "A carrot", and neither "A is" nor "(A)".
+_ARTICLE = re.compile(r"(?:^|[.!?:\n])\W{0,9}([^\W\d_])[^\S\n]+(?!(?:is|was)\b)([\w'-]+)")
 # "l'eau", "d'Ivoire".
 _ELISION = re.compile("^(?:[cdjlmnst]|qu)'")
 # Letters by which British and American spellings differ: "colour", "organise".
@@ -126,10 +128,11 @@ def added(text: str, question: QuestionWords) -> str:
     ['yes', 'no', 'yes']
     """
     every, telling = read(_ASIDE.sub("", text)), dict[int, Item]()
+    articles = set(_ARTICLE.findall(text))
     for i, item in enumerate(every):
         if item.word == "cannot" or item.word.endswith("n't"):
             telling[i] = _NOT  # the verb before it says nothing
-        elif not _says_nothing(item) or _is_telling(every, i, text):
+        elif not _says_nothing(item) or _is_telling(every, i, articles):
             telling[i] = item
     new, refused = dict[int, Item](), list[int]()  # "than", "not", which may go with the next word
     not_chosen = set[str]()
@@ -185,7 +188,7 @@ def _text(items: Mapping[int, Item]) -> str:
     return written
 
 
-def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
+def _is_telling(every: Sequence[Item], i: int, articles: Container[tuple[str, str]]) -> bool:
     """True where a function word is a name ("The Who", "Vitamin A"), or part of a formula."""
     item, before, behind = every[i], every[i - 1] if i else _NOT, every[i + 1 : i + 2]
     if item.word == "by" and i > 2 and every[i - 2].word in PASSIVE:  # shows who did it to whom
@@ -195,10 +198,7 @@ def _is_telling(every: Sequence[Item], i: int, text: str) -> bool:
     if before.frame[0] in SIGNS or (behind and behind[0].frame[0] in SIGNS):
         return True
     if len(item.word) == 1 and item.word != "i":
-        if not behind or not item.text.isupper():
-            return not behind  # "option a"
-        article = rf"(?:^|[.!?:\n])\W{{0,9}}{item.text}[^\S\n]+{re.escape(behind[0].text)}"
-        return behind[0].word in PASSIVE or not re.search(article, text)
+        return not behind or (item.text.isupper() and (item.text, behind[0].text) not in articles)
     if item.text == "I":
         is_behind_name = before.text[:1].isupper() and before.word not in FUNCTION_WORDS
         return is_behind_name or before.word in COUNTED or not behind

@@ -1,5 +1,6 @@
 """What answers add to their question, in several languages and scripts."""
 
+import time
 from functools import partial
 
 import pytest
@@ -315,6 +316,17 @@ def test_containment_is_symmetric_and_within_its_bounds(a, b):
     assert containment(a, b) == containment(b, a)
     assert 0 <= containment(a, b) <= 1
     assert containment(a, a) == 1
+
+
+@pytest.mark.parametrize("piece", ["?A ", "A. A b ", "**-1", "1 to ", "Dr. A ", "colour "])
+def test_a_long_text_of_letters_and_marks_is_read_in_little_time(piece):
+    def seconds(text):
+        start = time.process_time()
+        added(text, question_words("Which one?"))
+        return time.process_time() - start
+
+    text = piece * (30_000 // len(piece))
+    assert min(seconds(text), seconds(text)) < 2.5  # 5 s and more, where each letter is looked for
 
 
 @pytest.mark.parametrize("text", ["十" * 5000, "一" * 5000, "千万亿" * 3000, "1.5" + "亿" * 5000])
