@@ -147,8 +147,8 @@ def questions_of(ask: Ask) -> list[str]:
     """The prompt, or the last five messages of the user; "" for none."""
     if ask.prompt is not None:
         return [ask.prompt]
-    of_user = filter(lambda message: message["role"] == "user", ask.messages or ())
-    return [str(message["content"]) for message in of_user][-5:] or [""]
+    asked = [str(each["content"]) for each in ask.messages or () if each["role"] == "user"]
+    return asked[-5:] or [""]
 
 
 def question_about(text: str, ask: Ask) -> GenerationRequest:

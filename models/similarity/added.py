@@ -29,6 +29,7 @@ _WANTS_YES_OR_NO = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _LONGEST = 500
+_SHORT_LINE = re.compile(rf"^.{{1,{_LONGEST}}}$", re.MULTILINE)
 _ASKS = re.compile(r"\?(?!\w)|[\uff1f\u061f]")  # "?" in a URL asks nothing
 # Behind a word that is no abbreviation.
 _SENTENCE_END = re.compile(
@@ -85,10 +86,9 @@ def asked_in(prompt: str) -> str:
 
     What stands around them may hold the answer: a text to read, questions that are answered.
     """
-    lines = prompt.splitlines()
-    if asking := list(filter(_ASKS.search, lines)):
+    if asking := list(filter(_ASKS.search, prompt.splitlines())):
         return " ".join(filter(_ASKS.search, _SENTENCE_END.split(asking[-1])))
-    return " ".join(line for line in lines if len(line) <= _LONGEST) or prompt
+    return " ".join(_SHORT_LINE.findall(prompt)) or prompt
 
 
 def question_words(*prompts: str) -> QuestionWords:
