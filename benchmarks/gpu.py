@@ -6,11 +6,12 @@ r"""A language model of a billion parameters or eight on one GPU: Light and full
 Weights are random and in bfloat16, so any answer is as long as it may be: prompts of 512 tokens,
 128 new ones. The engine runs in this process behind its worker, as in the service; what is asked
 at once decodes in one batch. With `--vllm-url` a vLLM server with the plugin is asked the same:
-greedy, Light, and full as greedy and M samples at once.
+greedy, Light with a probe of random weights, and full as greedy and M samples at once; greedy and
+full also without the plugin's columns.
 
     python benchmarks/gpu.py --shape 8b --save FOLDER
     VLLM_USE_V2_MODEL_RUNNER=0 vllm serve FOLDER --generation-config vllm \
-      --gpu-memory-utilization 0.5 --additional-config '{"cocoa": {"layer": 16}}'
+      --additional-config '{"cocoa": {"probes": ["FOLDER/probe"]}}'
     python benchmarks/gpu.py --shape 8b --vllm-url http://localhost:8000
 
 It ends within ten minutes; the same command goes on where it stopped. `--shape tiny --device cpu`
@@ -18,11 +19,13 @@ tries the program.
 """
 
 import asyncio
+import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -31,6 +34,7 @@ import httpx
 import torch
 import typer
 from report import Figure, Round, Values, figure, in_turn, ratio, reporting
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoTokenizer,
     LlamaConfig,
@@ -39,15 +43,18 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from models.embedded import LANGUAGE_MODEL_DIR
+from models.embedded import LANGUAGE_MODEL_DIR, PROBES_DIR
 from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
+from models.probes.probe import CARD, WEIGHTS
 from models.records import GenerationRequest, SamplingParams
 from models.threads import ModelThread
 from workers.generation import GenerationWorker
 
 M = 10
+# Top log-probs that hold the columns of Light with one probe.
+NUM_COLUMNS = 4
 _SIZES = (
     "vocab_size",
     "hidden_size",
@@ -60,10 +67,21 @@ _SIZES = (
 SHAPES = {
     "1b": (128_256, 2048, 8192, 16, 32, 8),
     "8b": (128_256, 4096, 14_336, 32, 32, 8),
-    "tiny": (4096, 64, 128, 4, 8, 4),
+    "tiny": (4096, 128, 256, 4, 4, 2),
 }
 # What each mode asks for: samples, and hidden states in the middle of the model.
 MODES = {"greedy": (0, False), "light": (0, True), "full": (M, False)}
+# The same of vLLM: samples, and the plugin's columns; and without any.
+VLLM_MODES = {
+    "greedy": (0, "entropy"),
+    "light": (0, "light"),
+    "full": (M, "entropy"),
+    "bare greedy": (0, None),
+    "bare full": (M, None),
+}
+# What is compared, the first by the second.
+RATIOS = [("light", "greedy"), ("full", "greedy")]
+VLLM_RATIOS = [*RATIOS, ("greedy", "bare greedy"), ("full", "bare full")]
 
 # Answers one request in a mode; the number makes its prompt another one than those before.
 Answer = Callable[[str, int], Awaitable[None]]
@@ -86,10 +104,11 @@ def main(
         model, tokenizer = loaded()
         model.save_pretrained(save)
         tokenizer.save_pretrained(save)
+        save_probe(save / "probe", model.config)
         return
     counts = [int(count) for count in concurrency.split(",")]
     tokens = prompt_tokens, new_tokens
-    side = "engine" if vllm_url is None else "vLLM"
+    side, ratios = ("engine", RATIOS) if vllm_url is None else ("vLLM", VLLM_RATIOS)
 
     def start(count: int) -> AbstractContextManager[Round]:
         if vllm_url is not None:
@@ -100,7 +119,7 @@ def main(
     with reporting("gpu", minutes, len(os.sched_getaffinity(0)), **settings) as report:
         for count in counts:
             of = f"{side}, {count} at once"
-            report.measure(of, rounds, partial(start, count), partial(_figures, of))
+            report.measure(of, rounds, partial(start, count), partial(_figures, of, ratios))
         if vllm_url is None:
             passes = partial(forward_passes, loaded, prompt_tokens)
             report.measure("forward passes", rounds, passes, _each_ms)
@@ -121,6 +140,26 @@ def language_model(shape: str, device: str) -> tuple[Any, Any]:
     torch.set_default_dtype(dtype)
     model.generation_config.eos_token_id = None
     return model, tokenizer
+
+
+def save_probe(folder: Path, config: Any) -> None:
+    """A probe of random weights, as large as the embedded one, that reads the middle layer."""
+    source = PROBES_DIR / "consistency"
+    card, weights = json.loads((source / CARD).read_bytes()), load_file(source / WEIGHTS)
+    learned, size = card["dimension"], config.hidden_size
+    sized = {}
+    for name, tensor in weights.items():
+        shape = list(tensor.shape)
+        if shape and shape[-1] == learned + len(card["token_features"]):
+            shape[-1] += size - learned
+            tensor = torch.rand(shape)
+        sized[name] = tensor
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(sized, folder / WEIGHTS)
+    card["sha256"] = sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+    middle = config.num_hidden_layers // 2
+    card |= {"revision": "", "dimension": size, "layer": middle}
+    (folder / CARD).write_text(json.dumps(card))
 
 
 @contextmanager
@@ -147,7 +186,7 @@ def in_process(
 
     with asyncio.Runner() as runner:
         loop = runner.get_loop().create_task(worker.run())
-        yield _together(runner, answer, count)
+        yield _together(runner, MODES, answer, count)
         runner.run(worker.close())
         loop.cancel()
 
@@ -161,23 +200,25 @@ def vllm(url: str, prompt_tokens: int, new_tokens: int, count: int) -> Iterator[
     async def complete(number: int, **fields: Any) -> None:
         ids = [Random(number).randrange(1000, 4000) for _ in range(prompt_tokens)]
         body = {"model": models["data"][0]["id"], "prompt": ids, "max_tokens": new_tokens}
-        response = await client.post("/v1/completions", json=body | {"logprobs": 1} | fields)
+        body |= {"logprobs": NUM_COLUMNS, "ignore_eos": True}
+        response = await client.post("/v1/completions", json=body | fields)
         response.raise_for_status()
 
     async def answer(mode: str, number: int) -> None:
-        # Light's columns: the entropy's, and of no probe any.
-        xargs = {"cocoa": "light" if mode == "light" else "entropy"}
-        calls = [complete(number, temperature=0, vllm_xargs=xargs)]
-        if mode == "full":
-            calls.append(complete(number, temperature=1, top_k=50, n=M, seed=number))
+        num_samples, columns = VLLM_MODES[mode]
+        xargs = {} if columns is None else {"vllm_xargs": {"cocoa": columns}}
+        calls = [complete(number, temperature=0, **xargs)]
+        if num_samples:
+            law = {"temperature": 1, "top_k": 50, "n": num_samples, "seed": number}
+            calls.append(complete(number, logprobs=0, **law))
         await asyncio.gather(*calls)
 
     with asyncio.Runner() as runner:
-        yield _together(runner, answer, count)
+        yield _together(runner, VLLM_MODES, answer, count)
         runner.run(client.aclose())
 
 
-def _together(runner: asyncio.Runner, answer: Answer, count: int) -> Round:
+def _together(runner: asyncio.Runner, modes: Iterable[str], answer: Answer, count: int) -> Round:
     """Seconds until all of so many requests are answered, by mode; a first round warms up."""
     number = 0
 
@@ -193,13 +234,15 @@ def _together(runner: asyncio.Runner, answer: Answer, count: int) -> Round:
         print(f"  {mode}, {count} at once: {took:.2f} s", flush=True)
         return took
 
-    sides = {mode: partial(side, mode) for mode in MODES}
+    sides = {mode: partial(side, mode) for mode in modes}
     in_turn(sides, 0, rest_s=0)
     return partial(in_turn, sides, rest_s=0)
 
 
-def _figures(of: str, rounds: Sequence[Values]) -> list[Figure]:
-    figures = [ratio(rounds, mode, "greedy", name=f"{of}: {mode} / greedy") for mode in MODES][1:]
+def _figures(of: str, ratios: Sequence[tuple[str, str]], rounds: Sequence[Values]) -> list[Figure]:
+    figures = []
+    for mode, other in ratios:
+        figures.append(ratio(rounds, mode, other, name=f"{of}: {mode} / {other}"))
     figures.append(figure(f"{of}: greedy", [values["greedy"] for values in rounds], "s"))
     if torch.cuda.is_available():
         peak = torch.cuda.max_memory_allocated() / 2**30
