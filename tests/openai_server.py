@@ -70,6 +70,7 @@ class Traits:
         calls: how its template writes tool calls; "" for one that takes no tools.
         drops: roles of messages that its template leaves out in silence.
         efforts: that it knows, and its template shows; none where it reads no `reasoning_effort`.
+            With "none" a model that reasons answers a chat at once.
         formats: what becomes of a `response_format`: it is "heeded", as far as its schema names all
             valid values, "refused" or "ignored".
         claims: its reply to a schema of claims, which names no valid values.
@@ -265,6 +266,8 @@ def generate(traits, body, prompt, child):
 def _thoughts(traits, body, prompt):
     """Token ids of what the model writes before its answer, as far as it may."""
     if traits.budget is None or decode(prompt, special=True).rstrip().endswith(END):
+        return []
+    if "none" in traits.efforts and _effort(body) == "none":
         return []
     num_words = traits.num_thoughts
     if traits.budget == "heeded":

@@ -124,21 +124,15 @@ class MicroBatcher(Generic[Item, Result]):
         except BatchFailed as failure:
             outcomes = dict.fromkeys(items, failure.error)
         except Exception as error:
-            if len(items) > 1:
-                await self._run_each(items, batch)
+            if len(items) > 1:  # each once alone, for those who still wait for it
+                for item in items:
+                    entries = [one for one in batch if one[1] == item and not one[0].future.done()]
+                    if entries:
+                        await self._run_batch(entries)
                 return
             outcomes[items[0]] = error
         for ticket, item in batch:
             _settle(ticket, item, outcomes[item])
-
-    async def _run_each(
-        self, items: list[Item], batch: list[tuple[_Ticket[Item, Result], Item]]
-    ) -> None:
-        """Run each item once alone, for those who still wait for it."""
-        for item in items:
-            waiting = [entry for entry in batch if entry[1] == item]
-            if entries := [entry for entry in waiting if not entry[0].future.done()]:
-                await self._run_batch(entries)
 
 
 def _fail(tickets: Iterable[_Ticket[Item, Result]]) -> None:

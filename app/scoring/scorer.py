@@ -48,10 +48,6 @@ _SLOW = {name for name, row in ESTIMATORS.items() if row.takes_long}
 _ESTIMATORS, _PARTS = "estimators", "parts"
 
 
-def _threads() -> dict[str, ModelThread]:
-    return {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
-
-
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A deployment's limits, calibrator, and ways with an answer that does not pass.
@@ -79,7 +75,9 @@ class Scorer:
     memory: Memory | None = None
     policy: Policy = field(default_factory=Policy)
     observer: Observer = field(default_factory=Observer)
-    threads: Mapping[str, ModelThread] = field(default_factory=_threads)
+    threads: Mapping[str, ModelThread] = field(
+        default_factory=lambda: {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
+    )
 
     def __post_init__(self) -> None:
         models, calibrator = models_of(self.workers), self.policy.calibrator

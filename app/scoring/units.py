@@ -185,15 +185,11 @@ def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) 
             names.append(name)
     for unit in parts.units:
         values, why = score(names, *cut(unit, statistics, absent), on_failure)
-        units.append(ScoredUnit(unit, _estimator_of(unit, plan, values), values, why))
+        estimator = plan.unit_primary
+        if not len(unit.tokens) and values.get(OF_SUPPORT) is not None:
+            estimator = OF_SUPPORT  # which reads no tokens
+        units.append(ScoredUnit(unit, estimator, values, why))
     _, *others = units
     comparable = [part for part in others if part.estimator == plan.unit_primary] or others
     mean, greatest = summary([part.uncertainty for part in comparable])
     return Scored(scores, reasons, ScoredUnits(tuple(units), parts, mean, greatest))
-
-
-def _estimator_of(unit: Unit, plan: Plan, scores: Mapping[str, float | None]) -> str | None:
-    """The estimator of a unit's uncertainty; of one without tokens that which reads none."""
-    if not len(unit.tokens) and scores.get(OF_SUPPORT) is not None:
-        return OF_SUPPORT
-    return plan.unit_primary

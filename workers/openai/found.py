@@ -50,6 +50,7 @@ class OpenAIServer:
         eos_id: of the token that ends an answer; None where none was seen.
         columns: of the plugin; None without it.
         reasons: its model reasoned in its trial; None until then.
+        heeds_no_effort: `reasoning_effort: "none"` has chats answered without a reasoning.
         tags: around its reasonings, where its texts show them.
         no_images: why it reads no images in chats; "" where it does.
         fingerprint: None where the same weights answer now so, now otherwise.
@@ -73,6 +74,7 @@ class OpenAIServer:
     eos_id: int | None = None
     columns: Columns | None = None
     reasons: bool | None = None
+    heeds_no_effort: bool = False
     tags: Tags | None = None
     no_images: str = ""
     fingerprint: Fingerprint | None = None

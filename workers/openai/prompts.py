@@ -124,7 +124,7 @@ async def token_ids(calls: Calls, **body: Any) -> tuple[int, ...]:
 
 
 async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
-    """The prompt of a request as the server takes it.
+    """The prompt of a request as the server takes it, behind a closed reasoning if it wants none.
 
     Raises:
         ChatTemplateError: it takes no messages, or its template refuses these, or leaves one out.
@@ -132,6 +132,14 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
+    prompt = await _rendered(calls, request)
+    is_text = request.prompt is not None and prompt.messages is None and not prompt.opened
+    if request.sampling.max_reasoning_tokens == 0 and not is_text:
+        [prompt] = await closed(calls, prompt) or [prompt]
+    return prompt
+
+
+async def _rendered(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     can, variables = calls.can, dict(request.chat_template_kwargs)
     may_reason = can.reasons or can.profile.reasons
     if variables.get(EFFORT) == NO_EFFORT and not may_reason:
@@ -140,11 +148,7 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     images = dict(images_of(request.messages or ()))
     check_no_images(images, can.no_images)
     if can.profile.tokenizes and not images:  # images are of chats, never of token ids
-        prompt = await _render_ids(calls, request)
-        is_at_once = request.sampling.max_reasoning_tokens == 0
-        if is_at_once and (prompt.opened or request.prompt is None):
-            [prompt] = await closed(calls, prompt) or [prompt]
-        return prompt
+        return await _render_ids(calls, request)
     takes_no, such = "the server of the model takes no", "with such a chat"
     if request.tools and not can.calls_tools:
         raise InvalidRequest(f"{takes_no} tools {such}", field="tools")
@@ -210,10 +214,12 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
 
 
 async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
-    """The prompt with a reasoning that is over, where its model reasons and ids can say so.
+    """The prompt with a reasoning that is over, where its model reasons and the server can say so.
 
     None where the template has ended it already.
     """
+    if prompt.messages is not None and calls.can.heeds_no_effort:
+        return [replace(prompt, further={**prompt.further, EFFORT: NO_EFFORT})]
     tags, ids = calls.can.tags, prompt.ids
     if tags is None or ids is None or _ends_in(await detokenize(calls, ids[-TAIL:]), tags.end):
         return []

@@ -14,7 +14,7 @@ from typing import Any
 from models.engines.protocol import EngineConfig
 from models.engines.texts import tags_in
 from models.errors import ChatTemplateError, ModelNotLoaded
-from models.records import GenerationRequest
+from models.records import EFFORT, NO_EFFORT, GenerationRequest
 from workers.calls import Calls, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import GeneratorConfig, variable
@@ -262,9 +262,11 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
     prompt = await question(calls, _SUM)
     try:
         [begun] = await calls.complete(prompt, max_tokens=most)
-        whole = behind_reasoning(to_sequence(begun), begun, None, opened=prompt.opened)
-        can.reasons = whole.reasoning is not None
-        if whole.reasoning and begun.reasoning is None and not begun.num_hidden:
+        can.reasons = _has_reasoned(begun, opened=prompt.opened)
+        if can.reasons and prompt.messages is not None:
+            quiet = await calls.try_complete(prompt, {EFFORT: NO_EFFORT}, max_tokens=most)
+            can.heeds_no_effort = quiet is not None and not _has_reasoned(quiet)
+        if can.reasons and begun.reasoning is None and not begun.num_hidden:
             can.tags = tags_in(begun.text, opened=prompt.opened)
         # Of those that reason, a closed reasoning alone ends so soon.
         for one in await closed(calls, prompt):
@@ -280,6 +282,11 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
         if len(ids) != 1:
             raise Refused(f"{variable('generation.end_token')} is not one token there")
         [can.eos_id] = ids
+
+
+def _has_reasoned(choice: Choice, *, opened: bool = False) -> bool:
+    whole = behind_reasoning(to_sequence(choice), choice, None, opened=opened)
+    return whole.reasoning is not None
 
 
 async def question(calls: ModelCalls, text: str) -> Prompt:

@@ -35,9 +35,7 @@ from app.http.repeats import Repeats
 from app.http.requests.faults import faults_of
 from app.http.service import Service
 from app.http.streams import EventFormat, EventStream
-from app.scoring.ask import Ask
 from app.scoring.result import Result
-from app.scoring.scorer import Scorer
 from models.errors import StatisticUnavailable
 from models.units.tool_calls import names_of
 
@@ -121,7 +119,10 @@ async def _respond(request: Request, door: _Door) -> Response:
 
     params = {**PARAMS, **body.params}.items()
     request.state.names = names | {field: names.get(param, param) for field, param in params}
-    ask = _checked_ask(body, service.ready_scorer())
+    scorer = service.ready_scorer()
+    ask = ask_of(body, light=is_light(body.model, scorer.workers.generator.info))
+    if body.wants_logprobs and "answer_token_logprobs" not in scorer.available_statistics(ask):
+        raise StatisticUnavailable("this deployment's model tells no log-probs", field="logprobs")
     run = partial(service.run, replace(ask, in_background=is_in_background(request)), wanted.id)
     if body.stream:
         return EventStream(run, door.events(wanted), service.telemetry)
@@ -144,11 +145,3 @@ def _chat_of(body: ResponseRequest) -> tuple[ChatRequest, dict[str, str]]:
                     fault["loc"] = (names[first],)
                     break
         raise RequestValidationError(faults) from None
-
-
-def _checked_ask(body: _Body, scorer: Scorer) -> Ask:
-    """The `Ask` of a body; refuses a model that is not served, or that has no log-probs."""
-    ask = ask_of(body, light=is_light(body.model, scorer.workers.generator.info))
-    if body.wants_logprobs and "answer_token_logprobs" not in scorer.available_statistics(ask):
-        raise StatisticUnavailable("this deployment's model tells no log-probs", field="logprobs")
-    return ask

@@ -24,6 +24,7 @@ CHOICES = grammar_of({"enum": ["Rome", 7]})
 HELD = replace(REQUEST, grammar=CHOICES)
 TEXT = "/v1/completions"
 SHOWN = {"budget": "heeded", "num_thoughts": 2, "tags": "tokens"}
+IN_CHATS = SHOWN | {"tokenizes": False, "completes": False, "parser": "reasoning"}
 
 
 def asked(server):
@@ -44,7 +45,8 @@ def trials(server):
         ({"tokenizes": False}, ""),
         ({"tokenizes": False, "completes": False}, ""),
         (SHOWN, ""),
-        (SHOWN | {"tokenizes": False, "completes": False, "parser": "reasoning"}, ""),
+        (IN_CHATS, ""),
+        (IN_CHATS | {"num_thoughts": 100, "efforts": ("none",)}, ""),
         ({"formats": "refused"}, "takes no response_format"),
         ({"formats": "ignored"}, "answers otherwise"),
         ({"formats": "ignored"} | SHOWN, "answers otherwise"),

@@ -97,6 +97,26 @@ async def test_a_question_of_one_token_stands_behind_a_reasoning_that_is_over(wa
     assert decode(body["prompt"], special=True).partition(said)[2] == closing
 
 
+@pytest.mark.parametrize("way", ["chats", "reasoning", "reasoning_content"])
+@pytest.mark.parametrize(
+    "efforts", [("none", "high"), ("high",), ()], ids=["heeded", "refused", "ignored"]
+)
+async def test_a_server_of_chats_is_asked_at_once_where_it_heeds_no_effort(way, efforts):
+    law = replace(REQUEST.sampling, max_reasoning_tokens=0)
+    chat = replace(REQUEST, messages=({"role": "user", "content": "Is it?"},), prompt=None)
+    text = replace(REQUEST, messages=None, prompt="Is it?")
+    traits = WAYS[way] | {"efforts": efforts}
+    async with openai_server(**traits) as server, over(server) as generator:
+        server.bodies.clear()
+        for question in (chat, text):
+            await generator.first_token_logprobs(replace(question, sampling=law), (["True"],))
+        asked = [body.get("reasoning_effort") for _, body in server.bodies]
+        await generator.generate(chat, None)
+        answered = [body.get("reasoning_effort") for _, body in server.bodies[len(asked) :]]
+    assert asked == ["none" if "none" in efforts else None] * 2
+    assert set(answered) == {None}
+
+
 @pytest.mark.parametrize("way", ["tokens", "special", "halves"])
 async def test_a_bound_of_0_has_the_answer_at_once_without_a_parser(way):
     law = replace(REQUEST.sampling, max_reasoning_tokens=0)
