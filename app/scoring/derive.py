@@ -214,6 +214,6 @@ def _p_true_logprob(true_false: TrueFalse) -> float | str:
         return "the question about the answer exceeds the context"
     true, false = true_false
     if true is None or false is None:
-        return "the model does not tell True from False by one token"
+        return "the first token of the reply does not tell True from False"
     share = log_share(true, false)
     return "the model replies with neither True nor False" if share is None else share
