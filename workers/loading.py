@@ -126,14 +126,12 @@ def default_similarity(
     loaded = comparers or {}
     if "embedding" in loaded:
         return "embedding"
-    is_shipped = not similarity.urls and similarity.model == ComparerConfig().model
-    is_foreign = is_shipped
+    is_foreign = is_shipped = similarity.model == ComparerConfig().model
     if "cross_encoder" in loaded:
         is_foreign = loaded["cross_encoder"].info.is_out_of_domain
     if is_foreign and not language_model.is_embedded:
         return "added"
-    is_named = not similarity.urls and not is_shipped
-    if not is_named:
+    if similarity.urls or is_shipped:
         return "cross_encoder"
     with _loading("similarity.model", similarity.model):
         is_embedding = resolve(_IS_EMBEDDING)(similarity.model, similarity.revision)

@@ -23,6 +23,7 @@ from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.made_calibrators import calibrator, with_prompts
 from tests.tiny_models import tiny_encoder
 from tests.tiny_probes import saved
+from tests.worker_servers import listening, make_app
 from workers import loading
 from workers.build import build_workers, load_served
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
@@ -453,3 +454,23 @@ def test_a_worker_of_generation_looks_at_no_similarity_model(tmp_path):
     with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__MODEL=nowhere"):
         load_served("similarity", config, Hooks())
     asyncio.run(served.generator.close())
+
+
+FOREIGN = GeneratorConfig(engine="fake", model="org/model")
+
+
+@pytest.mark.parametrize("known", [FOREIGN, GeneratorConfig()], ids=["that knows", "by default"])
+def test_a_gateway_with_a_foreign_model_compares_by_added_behind_a_similarity_worker(known):
+    def config(generation, similarity):
+        return WorkerConfig(generation, similarity, NliConfig(), ProbeConfig("", ""))
+
+    served = load_served("similarity", config(known, ComparerConfig()), Hooks())
+    assert ("cross_encoder" in served.comparers) is (known is not FOREIGN)
+
+    async def connected():
+        async with listening(make_app(lambda: served)) as port:
+            behind = ComparerConfig(url=f"http://127.0.0.1:{port}")
+            async with running_workers(build_workers(config(FOREIGN, behind))) as workers:
+                return workers.default_similarity, workers.similarity_of_given
+
+    assert asyncio.run(connected()) == ("added", "added")
