@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from tests.deploy.chart import ROOT, VLLM, container_of, environment, names, pod_of, render
 
 
 def test_an_external_server_takes_the_place_of_the_worker():
-    objects = render({"generation": {"url": "http://vllm:8000", "api": "openai", "model": "m"}})
+    server = {"url": "http://vllm:8000", "api": "openai", "model": "m"}
+    objects = render({"generation": server, "similarity": {"model": "cross-encoder/any"}})
     assert "cocoa-generation" not in names(objects, "Deployment")
     settings = environment(objects, "gateway")
     assert settings["COCOA_GENERATION__URL"] == "http://vllm:8000"
@@ -14,6 +17,35 @@ def test_an_external_server_takes_the_place_of_the_worker():
     assert settings["COCOA_GENERATION__MODEL"] == "m"
     # Which pair models serve depends on whose answers they compare.
     assert environment(objects, "similarity")["COCOA_GENERATION__MODEL"] == "m"
+
+
+FOREIGN = {"generation": {"model": "org/model"}}
+SERVED = {"generation": {"url": "http://vllm:8000", "api": "openai", "model": "m"}}
+
+
+@pytest.mark.parametrize("values", [FOREIGN, SERVED, VLLM | {"similarity": {}}])
+def test_beside_a_foreign_model_the_gateway_compares_by_words_without_a_worker(values):
+    objects = render(values | {"similarity": {"strip": False}})
+    assert "cocoa-similarity" not in names(objects, "Deployment")
+    settings = environment(objects, "gateway")
+    assert "COCOA_SIMILARITY__URL" not in settings
+    assert settings["COCOA_SIMILARITY__STRIP"] == "false"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"similarity": {"model": "cross-encoder/any"}},
+        {"similarity": {"name": "cross_encoder"}},
+        {"nli": {"model": "org/nli"}},
+        {"generation": {"model": "embedded-long"}},
+        {"generation": {"url": "http://worker:8000"}},
+    ],
+)
+def test_a_worker_compares_where_a_pair_model_does_or_may(values):
+    objects = render(FOREIGN | values)
+    assert "cocoa-similarity" in names(objects, "Deployment")
+    assert "COCOA_SIMILARITY__URL" in environment(objects, "gateway")
 
 
 def test_own_vllm_serves_the_model_and_the_gateway_asks_it():

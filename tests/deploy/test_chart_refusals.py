@@ -27,7 +27,6 @@ def volume(path):
     ("values", "message"),
     [
         ({"vllm": {"enabled": True}}, "generation.model must name the model that vLLM serves"),
-        (VLLM | {"similarity": {}}, "similarity.model must name a model"),
         (VLLM | {"generation": {"url": "http://x", "model": "m"}}, "exclude each other"),
         ({"generation": {"api": "openai"}}, "generation.api is for what is at generation.url"),
         ({"similarity": {"api": "tei"}}, "similarity.api is for what is at similarity.url"),

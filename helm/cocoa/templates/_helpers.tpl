@@ -52,7 +52,18 @@ labels:
 {{/* Processes that this release runs, as JSON: {"generation": true, …}. */}}
 {{- define "cocoa.runs" -}}
 {{- $generation := and (not .Values.generation.url) (not .Values.vllm.enabled) -}}
-{{- dict "gateway" true "generation" $generation "similarity" (not .Values.similarity.url) | toJson -}}
+{{- $similarity := and (not .Values.similarity.url) (include "cocoa.hasPairModel" .) -}}
+{{- dict "gateway" true "generation" $generation "similarity" (not (not $similarity)) | toJson -}}
+{{- end }}
+
+{{/* Whether a model compares answers: empty where words do, which the gateway reads itself. */}}
+{{- define "cocoa.hasPairModel" -}}
+{{- $own := .Values.generation.model | default "embedded" | hasPrefix "embedded" -}}
+{{- $isForeign := or .Values.vllm.enabled (eq .Values.generation.api "openai") (not $own) -}}
+{{- $isNamed := .Values.similarity.model | default "embedded" | hasPrefix "embedded" | not -}}
+{{- $reads := has .Values.similarity.name (list "cross_encoder" "embedding" "nli" "align") -}}
+{{- $hasNli := ne ((.Values.nli).model | default "auto") "auto" -}}
+{{- if or (not $isForeign) $isNamed $reads $hasNli }}true{{ end }}
 {{- end }}
 
 {{/* Components with pods, as JSON. */}}
