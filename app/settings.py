@@ -164,6 +164,13 @@ class Settings(BaseSettings):
             raise ValueError("needs the package mcp: pip install 'cocoa-serve[mcp]'")
         return mcp
 
+    @field_validator("escalation")
+    @classmethod
+    def _is_named(cls, second: EscalationConfig) -> EscalationConfig:
+        if second.url and not second.model:
+            raise ValueError("needs the name of its model: COCOA_ESCALATION__MODEL")
+        return second
+
     @property
     def workers(self) -> WorkerConfig:
         return WorkerConfig(
@@ -210,7 +217,7 @@ def variables() -> Iterator[str]:
 def _line_of(fault: Mapping[str, Any]) -> str:
     """One of pydantic's errors, by the name of its variable; a value may be a key."""
     name = _PREFIX + "__".join(map(str, fault["loc"])).upper()
-    return f"{name}: {fault['msg']}"
+    return f"{name}: {fault['msg'].removeprefix('Value error, ')}"
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:

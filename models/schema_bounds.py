@@ -42,7 +42,8 @@ def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "multipleOf" in schema:
         lowered["multipleOf"] = _step(schema["multipleOf"])
     low, high, kind = _end(schema, "minimum", 1), _end(schema, "maximum", -1), "number"
-    if _is_integer(schema):
+    types = schema.get("type", ())
+    if "integer" in ([types] if isinstance(types, str) else types) and "number" not in types:
         kind, low, high = "integer", low and _whole(low), high and _whole(high)
     if low and high and (low[0] > -high[0] or (low[0] == -high[0] and (low[1] or high[1]))):
         raise Unheld(f"no {kind} lies between its bounds")
@@ -110,11 +111,6 @@ def check_steps(schemas: Sequence[Mapping[str, Any]]) -> None:
 
 def _is_finite(number: float) -> bool:
     return isinstance(number, int) or math.isfinite(number)
-
-
-def _is_integer(schema: Mapping[str, Any]) -> bool:
-    types = schema.get("type", ())
-    return "integer" in ([types] if isinstance(types, str) else types) and "number" not in types
 
 
 def _end(schema: Mapping[str, Any], closed: str, sign: int) -> _End | None:

@@ -204,7 +204,9 @@ def in_words(words: Sequence[str], start: int) -> tuple[int | None, int]:
     total: int | None = None
     end = i = start
     first, behind = (*words[start : start + 2], "", "")[:2]
-    if first in _BEFORE_SCALES and (behind in _HUNDREDS or _is_scale(first, behind)):
+    # "A third" is mostly one more, where "one third" is a part.
+    is_scale = behind in _SCALES and (_SCALES[behind][0] > 1 or first != "a")
+    if first in _BEFORE_SCALES and (behind in _HUNDREDS or is_scale):
         total, end, i = 1, start + 1, start + 1
     while i < len(words) and (word := words[i]):
         i += 1
@@ -232,11 +234,6 @@ def scales_of(word: str, number: Number) -> tuple[int | Fraction, ...]:
     if word.casefold() in _SINGULAR and number.values != (Fraction(1),):
         return ()
     return _SCALES.get(word) or _SCALES.get(word.casefold(), ())
-
-
-def _is_scale(article: str, word: str) -> bool:
-    """True where it scales "a": "a third" is mostly one more, where "one third" is a part."""
-    return word in _SCALES and (_SCALES[word][0] > 1 or article != "a")
 
 
 def _sum(total: int | None, part: int | None) -> int | None:

@@ -198,6 +198,13 @@ def test_a_url_with_a_password_is_refused_and_not_quoted(load, group):
     assert "secret" not in str(error.value)
 
 
+def test_a_second_model_is_named(load):
+    server = {"COCOA_ESCALATION__URL": "http://second.example"}
+    with pytest.raises(ValueError, match=r"^COCOA_ESCALATION: needs the name of its model"):
+        load(**server)
+    assert load(**server, COCOA_ESCALATION__MODEL="org/model").escalation.model == "org/model"
+
+
 def test_tools_for_agents_need_their_package(load, monkeypatch):
     assert load(COCOA_MCP="true").mcp
     monkeypatch.setattr("app.settings.find_spec", lambda name: None)
