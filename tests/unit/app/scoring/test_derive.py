@@ -61,8 +61,8 @@ def test_a_given_answer_says_why_it_has_no_light_score():
     ("true_false", "reason"),
     [
         (None, "context"),
-        ((None, -1.0), "by one token"),
-        ((-1.0, None), "by one token"),
+        ((None, -1.0), "does not tell True from False"),
+        ((-1.0, None), "does not tell True from False"),
         ((-12.3, -13.0), "neither True nor False"),
     ],
     ids=["too long", "no true", "no false", "another reply"],
