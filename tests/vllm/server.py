@@ -22,11 +22,14 @@ PROBES = [PROBES_DIR / "consistency", PROBES_DIR / "semantic_entropy"]
 NAME = "embedded"
 START_S = 600
 FIRST_ID = 2_000_000_000
-CPU = {
+ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
+    # On a GPU: the runner that the plugin knows, and an attention that does not round to TF32.
+    "VLLM_USE_V2_MODEL_RUNNER": "0",
+    "TRITON_F32_DEFAULT": "ieee",
 }
 
 
@@ -149,7 +152,7 @@ def _started(command: list[str], log: Path, *, plugin: bool) -> subprocess.Popen
     cores = sorted(os.sched_getaffinity(0))[:2]
     environment = (
         os.environ
-        | CPU
+        | ENVIRONMENT
         | {
             "VLLM_CPU_OMP_THREADS_BIND": f"{cores[0]}-{cores[-1]}",
             "VLLM_CACHE_ROOT": str(log.parent / "cache"),
