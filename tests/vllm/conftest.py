@@ -1,4 +1,4 @@
-"""A real vLLM on a CPU, beside the engine in process. Only `make test-vllm` runs this."""
+"""A real vLLM, beside the engine in process. Only `make test-vllm` runs this."""
 
 import pytest
 

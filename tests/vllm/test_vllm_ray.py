@@ -5,7 +5,7 @@ import pytest
 from models.embedded import LANGUAGE_MODEL_DIR
 from tests.ray_job import PROGRAMS, answers_of_two_runs
 from tests.vllm import reference
-from tests.vllm.server import CPU, PYTHON
+from tests.vllm.server import ENVIRONMENT, PYTHON
 
 NUM_PROMPTS = 64
 WITHIN = 1e-3
@@ -17,7 +17,7 @@ def test_killed_and_begun_again_it_writes_each_answer_once_with_its_scores(tmp_p
     ids = [f"q{i}" for i in range(NUM_PROMPTS)]
     command = [PYTHON, PROGRAMS / "in_one_job.py", LANGUAGE_MODEL_DIR]
     named = dict(zip(ids, prompts, strict=True))
-    responses = answers_of_two_runs(tmp_path, named, command, [ENGINE], CPU)
+    responses = answers_of_two_runs(tmp_path, named, command, [ENGINE], ENVIRONMENT)
     for name, case in zip(ids, reference.cases(prompts), strict=True):
         result, answer = responses[name]["result"], case.expected.answer
         assert result["text"] == answer.text
