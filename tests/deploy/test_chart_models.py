@@ -20,7 +20,7 @@ def test_an_external_server_takes_the_place_of_the_worker():
 
 
 FOREIGN = {"generation": {"model": "org/model"}}
-SERVED = {"generation": {"url": "http://vllm:8000", "api": "openai", "model": "m"}}
+SERVED = {"generation": {"url": "http://vllm:8000", "api": "openai"}}
 
 
 @pytest.mark.parametrize("values", [FOREIGN, SERVED, VLLM | {"similarity": {}}])

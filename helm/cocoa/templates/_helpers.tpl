@@ -52,14 +52,14 @@ labels:
 {{/* Processes that this release runs, as JSON: {"generation": true, …}. */}}
 {{- define "cocoa.runs" -}}
 {{- $generation := and (not .Values.generation.url) (not .Values.vllm.enabled) -}}
-{{- $similarity := and (not .Values.similarity.url) (include "cocoa.hasPairModel" .) -}}
-{{- dict "gateway" true "generation" $generation "similarity" (not (not $similarity)) | toJson -}}
+{{- $similarity := and (not .Values.similarity.url) (include "cocoa.hasPairModel" . | eq "true") -}}
+{{- dict "gateway" true "generation" $generation "similarity" $similarity | toJson -}}
 {{- end }}
 
 {{/* Whether a model compares answers: empty where words do, which the gateway reads itself. */}}
 {{- define "cocoa.hasPairModel" -}}
 {{- $own := .Values.generation.model | default "embedded" | hasPrefix "embedded" -}}
-{{- $isForeign := or .Values.vllm.enabled (eq .Values.generation.api "openai") (not $own) -}}
+{{- $isForeign := or (eq .Values.generation.api "openai") (not $own) -}}
 {{- $isNamed := .Values.similarity.model | default "embedded" | hasPrefix "embedded" | not -}}
 {{- $reads := has .Values.similarity.name (list "cross_encoder" "embedding" "nli" "align") -}}
 {{- $hasNli := ne ((.Values.nli).model | default "auto") "auto" -}}
