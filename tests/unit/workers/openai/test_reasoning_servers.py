@@ -97,6 +97,16 @@ async def test_a_question_of_one_token_stands_behind_a_reasoning_that_is_over(wa
     assert decode(body["prompt"], special=True).partition(said)[2] == closing
 
 
+async def test_a_question_that_continues_a_text_is_no_reasoning_that_is_over():
+    law = replace(REQUEST.sampling, max_reasoning_tokens=0)
+    question = replace(REQUEST, messages=None, prompt="Is it?", sampling=law)
+    async with openai_server(**WAYS["tokens"]) as server, over(server) as generator:
+        server.bodies.clear()
+        await generator.first_token_logprobs(question, (["True"],))
+    [(_, body)] = server.bodies
+    assert decode(body["prompt"], special=True).endswith("Is it?")
+
+
 @pytest.mark.parametrize("way", ["chats", "reasoning", "reasoning_content"])
 @pytest.mark.parametrize(
     "efforts", [("none", "high"), ("high",), ()], ids=["heeded", "refused", "ignored"]
@@ -104,17 +114,21 @@ async def test_a_question_of_one_token_stands_behind_a_reasoning_that_is_over(wa
 async def test_a_server_of_chats_is_asked_at_once_where_it_heeds_no_effort(way, efforts):
     law = replace(REQUEST.sampling, max_reasoning_tokens=0)
     chat = replace(REQUEST, messages=({"role": "user", "content": "Is it?"},), prompt=None)
+    if "high" in efforts:
+        chat = replace(chat, chat_template_kwargs={"reasoning_effort": "high"})
     text = replace(REQUEST, messages=None, prompt="Is it?")
     traits = WAYS[way] | {"efforts": efforts}
     async with openai_server(**traits) as server, over(server) as generator:
         server.bodies.clear()
         for question in (chat, text):
             await generator.first_token_logprobs(replace(question, sampling=law), (["True"],))
-        asked = [body.get("reasoning_effort") for _, body in server.bodies]
         await generator.generate(chat, None)
-        answered = [body.get("reasoning_effort") for _, body in server.bodies[len(asked) :]]
-    assert asked == ["none" if "none" in efforts else None] * 2
-    assert set(answered) == {None}
+    bodies = [body for _, body in server.bodies if body["messages"] == list(chat.messages)]
+    asked, answered = bodies[:2], bodies[2:]
+    of_chat = "high" if "high" in efforts else None
+    expected = ["none"] * 2 if "none" in efforts else [of_chat, None]
+    assert [body.get("reasoning_effort") for body in asked] == expected
+    assert {body.get("reasoning_effort") for body in answered} == {of_chat}
 
 
 @pytest.mark.parametrize("way", ["tokens", "special", "halves"])
