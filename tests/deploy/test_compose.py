@@ -35,6 +35,10 @@ def test_the_compose_files_are_valid(files, profile):
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
+        # `docker compose` refuses to wait for one whose profile is not active.
+        for other in service.get("depends_on", ()):
+            assert other in services, name
+            assert "profiles" not in services[other], name
 
 
 def test_what_compose_scrapes_and_shows_is_there():
