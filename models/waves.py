@@ -20,6 +20,7 @@ from models.errors import EngineError
 from models.estimators.cocoa import found_mass
 from models.estimators.information import Undefined
 from models.records import Array, Generation, GenerationRequest, GivenAnswer
+from models.rows import evened
 from models.statistics import SAMPLE_STATISTICS
 
 # True where the first samples, so many, all mean the same as the answer.
@@ -121,7 +122,7 @@ def _mass(answer: records.Sequence | None, samples: Sequence[records.Sequence]) 
         answer = samples[0]  # no text adds to the mass that the samples hold themselves
     logprobs: list[Array] = []
     texts: list[str] = []
-    for sequence in (answer, *samples):
+    for sequence in (answer, *evened(samples)):
         if sequence.token_logprobs is None:
             return 0.0
         logprobs.append(sequence.token_logprobs)

@@ -17,6 +17,7 @@ from models.engines.texts import parted
 from models.errors import EngineError, InvalidRequest
 from models.records import Array, Generation, GenerationRequest, Grammar, SamplingParams
 from models.records import Sequence as TokenSequence
+from models.rows import evened
 from models.selection import Strategy, mbr, most_probable, most_probable_normalized
 
 _COMPARED = attrgetter("compared_text")
@@ -90,7 +91,7 @@ def subject_of(ask: Ask, generation: Generation | None) -> Subject:
     for sample in samples:
         (withheld if sample.is_withheld else kept).append(sample)
     is_first_withheld = bool(withheld) and withheld[0] is samples[0]
-    return Subject(answer, None, tuple(kept), tuple(withheld), is_first_withheld)
+    return Subject(answer, None, evened(kept), tuple(withheld), is_first_withheld)
 
 
 def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> TokenSequence:

@@ -3,9 +3,10 @@
 u is `sp`, `ppl` or `mte`, c is `consistency`. Vashurin et al. 2025.
 
 Rao-Blackwellised (ours): texts that were found weigh by probability, the rest by consistency. The
-model knows the probability of each sequence that it drew. A is the answer y* and the distinct
-sample texts, p(y) = exp(sum_t l_t) of a text's first occurrence in sample order, P = sum_A p. A
-sample that equals y* adds nothing. Where P is 0, these are consistency and CoCoA.
+model knows the probability of each sequence that it drew. A is the answer y* and the distinct rows
+of tokens among the samples, p(y) = exp(sum_t l_t), P = sum_A p: a text weighs as much as all its
+rows together, and equal rows count once. A sample that equals y* adds nothing. Where P is 0, these
+are consistency and CoCoA.
 """
 
 import math
@@ -180,9 +181,9 @@ def rb_consistency(
 
     Ours: Rao-Blackwell over Vashurin et al. 2025.
 
-    A: the answer y* and the distinct sample texts; p(y) = exp(sum_t l_t) of a text's first
-    occurrence in sample order; P = sum_A p. A sample that equals y* adds nothing. Where P > 1, the
-    sum is divided by P and stands alone.
+    A: the answer y* and the distinct rows of tokens among the samples, which differ by text or by
+    log-probs; p(y) = exp(sum_t l_t); P = sum_A p. A sample that equals y* adds nothing. Where
+    P > 1, the sum is divided by P and stands alone.
 
     answer_token_logprobs: (T,). sample_token_logprobs: M arrays (T_i,). sample_texts: M.
     similarity: (M,), or (M - 1,) without y* where that is one of the samples. exact_match: (M,).
@@ -194,7 +195,7 @@ def rb_consistency(
     Use: as consistency, where log-probs are known: what was found counts by its probability, and
     only what was not found is estimated from the samples.
     """
-    distinct = first_occurrences(sample_texts, exact_match)
+    distinct = distinct_rows(sample_texts, sample_token_logprobs, exact_match)
     probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, distinct)
     unseen = consistency(similarity)
     of_each = _of_each_sample(similarity, answer_token_logprobs, sample_token_logprobs, exact_match)
@@ -296,20 +297,23 @@ def found_mass(
     Raises:
         Undefined: no samples, or an answer or a sample without tokens.
     """
-    distinct = first_occurrences(sample_texts, exact_match)
+    distinct = distinct_rows(sample_texts, sample_token_logprobs, exact_match)
     probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, distinct)
     return plain(min(1.0, probabilities.sum()))
 
 
-def first_occurrences(sample_texts: Sequence[str], exact_match: Array) -> list[int]:
-    """Index of the first sample of each distinct text that is not the answer's."""
-    texts: set[str] = set()
-    indices = []
+def distinct_rows(
+    sample_texts: Sequence[str], sample_token_logprobs: Sequence[Array], exact_match: Array
+) -> list[int]:
+    """Index of one sample of each row of tokens, by text and log-probs, that is not the answer's.
+
+    The same text may be written in several tokens, each of a probability of its own.
+    """
+    indices: dict[tuple[str | float, ...], int] = {}
     for i, text in enumerate(sample_texts):
-        if text not in texts and not exact_match[i]:
-            indices.append(i)
-        texts.add(text)
-    return indices
+        if not exact_match[i]:
+            indices.setdefault((text, *sample_token_logprobs[i].tolist()), i)
+    return list(indices.values())
 
 
 def _probabilities(

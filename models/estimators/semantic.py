@@ -6,7 +6,7 @@ from itertools import combinations, starmap
 import numpy as np
 from numpy.typing import NDArray
 
-from models.estimators.cocoa import first_occurrences
+from models.estimators.cocoa import distinct_rows
 from models.estimators.information import at_least, nonempty, plain, with_tokens
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array
@@ -79,19 +79,20 @@ def semantic_entropy(
 
     In order, each sample joins the first class whose first member it entails and is entailed by;
     i entails j where E_ij is the largest of (E, N, C). p_k sums exp(sum_t l_t) over the distinct
-    texts of the class, each at its first occurrence. The value depends on the order of the samples.
+    rows of tokens in the class, which differ by text or by log-probs. The classes depend on the
+    order of the samples where entailment is not transitive, as published.
 
     sample_token_logprobs: M arrays (T_i,). sample_texts: M. entailment, contradiction: (M, M).
 
     Use: the established baseline for short free-form answers.
     """
-    logprobs = list(map(np.sum, with_tokens(sample_token_logprobs)))
-    entropy = 0.0
+    samples, entropy = with_tokens(sample_token_logprobs), 0.0
     entails = (entailment >= contradiction) & (entailment >= 1.0 - entailment - contradiction)
     for members in classes_of(entails & entails.T):
-        by_text = {sample_texts[i]: logprobs[i] for i in reversed(members)}
-        class_logprob = float(np.logaddexp.reduce(list(by_text.values())))
-        entropy -= len(members) / len(logprobs) * class_logprob
+        texts, rows = [sample_texts[i] for i in members], [samples[i] for i in members]
+        distinct = distinct_rows(texts, rows, np.zeros(len(members)))
+        class_logprob = float(np.logaddexp.reduce([rows[i].sum() for i in distinct]))
+        entropy -= len(members) / len(samples) * class_logprob
     return plain(entropy)
 
 
@@ -120,14 +121,15 @@ def semantic_density(
 
     Qiu et al. 2024.
 
-    w = exp(mean_t l_t); U: first occurrences of the distinct samples that are not the answer.
+    w = exp(mean_t l_t); U: the distinct rows of tokens among the samples, which differ by text or
+    by log-probs, without those of the answer.
 
     exact_match, answer_entailment, answer_contradiction: (M,), answer against sample.
 
     Use: to tell whether this answer, rather than the question, is in doubt.
     """
     samples, answer = with_tokens(sample_token_logprobs), nonempty(answer_token_logprobs)
-    others = first_occurrences(sample_texts, exact_match)
+    others = distinct_rows(sample_texts, samples, exact_match)
     # Weights relative to the largest: those of very unlikely answers would all be 0 otherwise.
     means, closeness = [answer.mean()], [1.0]
     for i in others:

@@ -1,7 +1,9 @@
 """`POST /score`: answers that exist already."""
 
 import json
+import math
 import threading
+from itertools import permutations
 
 import pytest
 
@@ -48,6 +50,20 @@ async def test_the_end_of_an_answer_counts_unless_it_is_left_open(service):
 
     assert ended["usage"]["completion_tokens"] == open_ended["usage"]["completion_tokens"] + 1
     assert ended["scores"]["sp"] > open_ended["scores"]["sp"]
+
+
+async def test_given_samples_give_the_same_scores_in_every_order(service):
+    samples = [{"text": "Paris", "token_logprobs": [one]} for one in (-5, -0.5, -0.51)]
+    samples.append({"text": "Rome", "token_logprobs": [-1]})
+    given = {"answer": "Paris", "answer_token_logprobs": [-0.01]}
+    given["estimators"] = ["semantic_entropy", "rb_cocoa_root_sp", "mcse", "semantic_density"]
+    first = await scored(service, **given, samples=samples)
+    of_paris = math.log(math.exp(-5) + math.exp(-0.5))
+
+    assert first["scores"]["semantic_entropy"] == pytest.approx(-0.75 * of_paris + 0.25)
+    for order in permutations(samples):
+        result = await scored(service, **given, samples=list(order))
+        assert result["scores"] == pytest.approx(first["scores"])
 
 
 async def test_an_empty_answer_without_its_end_has_no_likelihood(service):

@@ -52,8 +52,8 @@ def light(s):
 
 
 def found(s):
-    """Probability and dissimilarity of the answer and of each distinct sample that is not it."""
-    pairs, texts = [(math.exp(sum(s["answer_token_logprobs"])), 0.0)], set()
+    """Probability and dissimilarity of the answer and of each distinct row that is not its text."""
+    pairs, rows = [(math.exp(sum(s["answer_token_logprobs"])), 0.0)], set()
     similarity = iter(s["similarity"])
     is_left_out = len(s["similarity"]) < len(s["sample_texts"])
     of_samples = zip(s["sample_texts"], s["sample_token_logprobs"], s["exact_match"], strict=True)
@@ -62,9 +62,9 @@ def found(s):
             is_left_out = False
             continue
         similar = next(similarity)
-        if not is_answer and text not in texts:
+        if not is_answer and (text, *logprobs) not in rows:
             pairs.append((math.exp(sum(logprobs)), 1 - similar))
-        texts.add(text)
+        rows.add((text, *logprobs))
     return pairs
 
 
@@ -144,10 +144,8 @@ def semantic_entropy(s):
             classes.append([i])
     entropy, num_samples = 0.0, len(entails)
     for members in classes:
-        logprobs = {}
-        for i in members:
-            logprobs.setdefault(s["sample_texts"][i], sum(s["sample_token_logprobs"][i]))
-        entropy -= len(members) / num_samples * log_sum(list(logprobs.values()))
+        rows = {(s["sample_texts"][i], *s["sample_token_logprobs"][i]) for i in members}
+        entropy -= len(members) / num_samples * log_sum([sum(row[1:]) for row in rows])
     return entropy
 
 
@@ -175,12 +173,13 @@ def rouge_l(a, b):
 
 
 def semantic_density(s):
-    logarithms, close, texts = [mean(s["answer_token_logprobs"])], [1.0], set()
+    logarithms, close, rows = [mean(s["answer_token_logprobs"])], [1.0], set()
     for i, text in enumerate(s["sample_texts"]):
-        if not s["exact_match"][i] and text not in texts:
+        row = (text, *s["sample_token_logprobs"][i])
+        if not s["exact_match"][i] and row not in rows:
             logarithms.append(mean(s["sample_token_logprobs"][i]))
             close.append((1 + s["answer_entailment"][i] - s["answer_contradiction"][i]) / 2)
-        texts.add(text)
+        rows.add(row)
     weights = [math.exp(one - max(logarithms)) for one in logarithms]
     return -sum(w * c for w, c in zip(weights, close, strict=True)) / sum(weights)
 
