@@ -86,6 +86,8 @@ class Ask:
         samples: existing ones; None lets the model draw them where any are read.
         sampling: the law of the samples, and bounds of the texts.
         strategy: which text is scored; heeded where the model answers.
+        greedy_by: what the caller of a door sends for the greedy answer, in its words, where a
+            temperature has made the answer a drawn one; None where `strategy` did.
         light: no samples may be drawn; a probe stands for them.
         estimators: names to score; None for the default ones.
         of_tokens: the default estimators are those that read no samples.
@@ -123,6 +125,7 @@ class Ask:
     samples: tuple[GivenSample, ...] | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     strategy: Strategy = "greedy"
+    greedy_by: str | None = None
     light: bool = False
     estimators: tuple[str, ...] | None = None
     of_tokens: bool = False

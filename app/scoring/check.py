@@ -104,7 +104,10 @@ def _of_light(plan: Plan) -> Faults:
     ask, no_samples = plan.ask, "in light mode, which draws no samples"
     if ask.answer is None and ask.strategy != "greedy":
         for name in _reading(plan, PROBE_STATISTICS):
-            yield "strategy", f"must be greedy for {name}, which reads the greedy answer"
+            message = f"must be greedy for {name}, which reads the greedy answer"
+            if ask.greedy_by is not None:
+                message += f": send {ask.greedy_by}"
+            yield "strategy", message
         if ask.light:
             yield "strategy", f"must be greedy {no_samples}"
     if not ask.light:

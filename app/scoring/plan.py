@@ -369,7 +369,7 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         compared[name] = binding.reasoning.get(name), how_it_reasons.get(name)
     if ask.answer is not None:
         compared["append_eos"] = True, ask.answer.append_eos
-    if reads_samples(read):
+    if reads_samples(read) or plan.is_sampled:
         compared |= {
             "num_samples": (_draw(binding), _draw(sampling)),
             "temperature": (binding.temperature, sampling.temperature),
@@ -381,8 +381,11 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     if plan.parts_compared_by == "words" and binding.unit != "answer":
         compared["compared by"] = "nli" if binding.nli else "words", "words"
     schema_use = ask.schema_use
-    if binding.unit != "answer" or "followed" in f"{binding.schema_use} {schema_use}":
+    used = f"{binding.schema_use} {schema_use}"
+    if binding.unit != "answer" or "followed" in used:
         compared["json_schema"] = binding.schema_use, schema_use
+    elif "called" in used:
+        compared["tools"] = binding.schema_use, schema_use
     limit, bound_limit = sampling.max_new_tokens or DEFAULT_NEW_TOKENS, binding.max_new_tokens
     if limit < bound_limit or binding.share_cut > MAX_SHARE_CUT:
         compared["max_new_tokens"] = bound_limit, limit
@@ -392,6 +395,10 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     for name, (bound, requested) in compared.items():
         if bound != requested:
             differing[name] = f"{name} {_in_words(bound)}", f"{name} {_in_words(requested)}"
+    if "strategy" in differing and binding.strategy == "greedy" and ask.greedy_by is not None:
+        differing["strategy"] = ask.greedy_by, f"temperature {sampling.temperature}"
+        if binding.temperature == SamplingParams().temperature:
+            differing.pop("temperature", None)
     return differing
 
 

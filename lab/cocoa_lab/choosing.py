@@ -19,6 +19,7 @@ import typer
 from cocoa_lab.comparison import MEAN, ByEstimator, Column, Table, difference, intervals, table
 from cocoa_lab.lines import objects_in
 from cocoa_lab.metrics import prr
+from cocoa_lab.overwriting import GENERATIONS
 from cocoa_lab.recordings import read
 from cocoa_lab.rendering import markdown_table
 from cocoa_lab.report import number, signed, to_json
@@ -71,7 +72,7 @@ def answers_of(folder: Path, similarity: str | None = None) -> Column:
     """
     results = json.loads((folder / "results.json").read_text())
     left_out = {task["task"] for task in results["tasks"] if task["left_out"]}
-    _, recordings = read(folder / "generations.jsonl")
+    _, recordings = read(folder / GENERATIONS)
     first = next(iter(results["similarity"]))
     draw = next(iter(results["samples"]["greedy"]))
     lines: dict[str, dict[str, Any]] = {}

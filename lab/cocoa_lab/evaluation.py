@@ -55,6 +55,7 @@ class EvaluationSpec:
         measure_names: name of the quality measure, by task.
         measures: measures by name, all of `measure_names` among them.
         rescore: score what the file holds; no language model is loaded.
+        temperature: of the draws; None for 1, or for that of what the file holds.
     """
 
     dataset: str
@@ -68,6 +69,7 @@ class EvaluationSpec:
     measure_names: Mapping[str, str]
     measures: Mapping[str, Measure]
     rescore: bool
+    temperature: float | None = None
 
     @property
     def measure_by_task(self) -> dict[str, Measure]:
@@ -106,6 +108,9 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
     """
     if spec.rescore:
         header, recordings = _stored(spec.generations)
+        drawn_at = header.sampling["temperature"]
+        if spec.temperature not in (None, drawn_at):
+            raise AnotherRun(f"{spec.generations} was drawn at temperature {drawn_at:g}")
         examples = [example for example in spec.examples if example.id in recordings]
         async with lab_scorer(settings, _generator_of(header)) as scorer:
             _check_measures(spec, scorer)
@@ -268,7 +273,9 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW])),
+        sampling=sampling_of(
+            max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW]), spec.temperature
+        ),
         # All of them whatever is wanted, so that other estimators can be scored later; P(True)
         # alone costs prefills.
         statistics=tuple(sorted(generator.statistics & _RECORDED)),

@@ -8,6 +8,7 @@ from typing import Any
 from cocoa_lab.log import AnotherRun
 
 RESULTS = "results.json"
+GENERATIONS = "generations.jsonl"
 
 
 def check_replaceable(out: Path, settings: Mapping[str, Any], num_prompts: int) -> None:

@@ -339,3 +339,38 @@ async def test_a_calibrator_without_prompts_compares_none(calibrated):
 
     assert body["warnings"] == []
     assert version["calibrator"]["compares_prompts"] is False
+
+
+CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
+TOOLS = [{"type": "function", "function": {"name": "pay"}}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        (
+            {"temperature": 0.2},
+            "not calibrated for temperature 0.2: ask with temperature 0 or none, or calibrate "
+            "for it",
+        ),
+        (
+            {"tools": TOOLS, "uncertainty": {"units": "answer", "target_error": 0.05}},
+            "not calibrated for tools called: ask with tools none, or calibrate for it",
+        ),
+    ],
+    ids=["a temperature, as most clients send it", "tools"],
+)
+async def test_a_chat_is_told_in_its_own_words_what_would_be_calibrated(calibrated, fields, why):
+    made = await bound_to_fakes()
+    chats = replace(made.parts[0], binding=replace(made.parts[0].binding, input="messages"))
+    async with calibrated(replace(made, parts=(chats,))) as service:
+        body = {"model": "cocoa", **CHAT, "uncertainty": {"target_error": 0.05}}
+        calibrated_one = await service.client.post("/v1/chat/completions", json=body)
+        for greedy in (0, None):
+            again = body | {"temperature": greedy}
+            asked = await service.client.post("/v1/chat/completions", json=again)
+            assert asked.status_code == 200
+        refused = await service.client.post("/v1/chat/completions", json=body | fields)
+
+    assert calibrated_one.json()["choices"][0]["uncertainty"]["confidence"] is not None
+    assert (refused.status_code, refused.json()["error"]["message"]) == (422, why)

@@ -282,6 +282,8 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
             message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
             raise InvalidRequest(message, field="temperature")
         strategy = wanted.strategy or "sample"
+        if wanted.strategy is None:
+            fields["greedy_by"] = "temperature 0 or none"
     if isinstance(body, ChatRequest):
         fields |= message_fields(body.messages)
         variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)

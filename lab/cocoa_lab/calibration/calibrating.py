@@ -11,6 +11,7 @@ from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.labels import Labelled, Labels
 from cocoa_lab.calibration.thresholds import DELTA
 from models.calibration import ALL, FORMAT, Binding, Calibration, Calibrator, Part
+from models.records import SamplingParams
 
 # Where two ways of asking are one thing to the model, scores of the same prompts are the same up to
 # rounding, which may decide otherwise now and then, of a token or of a class by NLI.
@@ -87,6 +88,8 @@ def way_of(binding: Binding) -> str:
     if binding.stop_mass is not None:
         draw = "auto"
     way = f"{binding.input}, {binding.strategy}, {binding.similarity}, num_samples {draw}"
+    if binding.temperature != SamplingParams().temperature:
+        way += f", temperature {binding.temperature:g}"
     if binding.unit != "answer":
         way = f"{binding.unit}s, {way}"
     if binding.probes:

@@ -21,7 +21,7 @@ from cocoa_lab.calibration.thresholds import (
     steps_of_answers,
     steps_of_parts,
 )
-from models.calibration import Calibration, shortened
+from models.calibration import Calibration, Threshold, shortened
 from models.records import Array
 
 TARGET_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -66,9 +66,11 @@ def fit(
     steps: Steps = steps_of_answers(uncertainty, correct)
     if answers is not None:
         steps = steps_of_parts(uncertainty, correct, answers)
-    thresholds = []
+    thresholds: list[Threshold] = []
     for target in TARGET_ERRORS:
         found = controlled_threshold(steps, target, delta=delta)
+        if thresholds and not _is_looser(found, thresholds[-1]):
+            found = replace(thresholds[-1], target_error=target)
         if found.uncertainty is None:
             missing = num_missing(steps, target, delta=delta)
             found = replace(found, labels_missing=missing)
@@ -82,6 +84,17 @@ def fit(
         num_labels=len(correct),
         num_right=int(correct.sum()),
     )
+
+
+def _is_looser(found: Threshold, stricter: Threshold) -> bool:
+    """Whether it accepts as much as the threshold of the next stricter target.
+
+    That one keeps the looser promise, too: at twice the error its test at level p is one at about
+    p². So of two targets the looser one never accepts less.
+    """
+    if found.uncertainty is None or stricter.uncertainty is None:
+        return stricter.uncertainty is None
+    return found.uncertainty >= stricter.uncertainty
 
 
 def _shortened(values: Array) -> Array:

@@ -12,7 +12,7 @@ import orjson
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.lines import objects_in
-from cocoa_lab.overwriting import RESULTS
+from cocoa_lab.overwriting import GENERATIONS, RESULTS
 from cocoa_lab.run import Draw, Variant
 from models.calibration import Binding, binding_of
 from models.codec import to_json
@@ -78,8 +78,12 @@ def read_labels(
     strategy: Strategy | None = None,
     similarity: str | None = None,
     draw: str | None = None,
+    temperature: float | None = None,
 ) -> tuple[list[Labelled], str]:
     """The answers of a run, for each way of asking, and what they are.
+
+    Lines of one prompt are one draw of prompts: of whole answers the first one counts, and the
+    parts of all its answers are as of one answer.
 
     Args:
         folder: of a finished `cocoa evaluate`.
@@ -87,29 +91,51 @@ def read_labels(
         strategy: how the answers were chosen; None takes all of the run's.
         similarity: name of the function; None takes all.
         draw: name of the draw of samples; None takes all.
+        temperature: at which the run has drawn; None takes any.
 
     Raises:
         CannotCalibrate: no such results, or quality of degrees without `correct_at`.
     """
     results = _results(folder)
     wanted = Variant(strategy or "", similarity or "", draw or "")  # type: ignore[arg-type]
+    drawn = results.get("binding") or results["header"]["sampling"]
+    if temperature not in (None, drawn["temperature"]):
+        raise CannotCalibrate(f"{folder} was drawn at temperature {drawn['temperature']:g}")
+    prompts = prompts_of(folder)
     if "binding" in results:  # of a run over parts of answers
-        of_parts = _of_parts(folder, results, wanted)
+        of_parts = _of_parts(folder, results, wanted, prompts)
         _check_any(of_parts, folder, wanted)
         return of_parts, _source_of_parts(results)
-    rows: defaultdict[tuple[str, Variant], list[Any]] = defaultdict(list)
+    rows: defaultdict[tuple[str, Variant], dict[str, Any]] = defaultdict(dict)
+    ids: set[str] = set()
     for line in objects_in(folder / "scores.jsonl", *_OF_SCORES):
         found = Variant(line["strategy"], line["similarity"], line["draw"])
         if _is_wanted(wanted, found) and line["quality"] is not None:
-            rows[line.get("input", "prompt"), found].append(line)
+            prompt = prompts.get(line["id"], line["id"])
+            rows[line.get("input", "prompt"), found].setdefault(prompt, line)
+            ids.add(line["id"])
     _check_any(rows, folder, wanted)
     parts = []
-    for (asked, variant), lines in rows.items():
+    for (asked, variant), by_prompt in rows.items():
+        lines = list(by_prompt.values())
         parts.append(Labelled(_labels(lines, correct_at), _bindings(results, asked, variant)))
     dataset = results["settings"]["dataset"]
     measures = ", ".join(sorted({task["quality"] for task in results["tasks"]}))
-    num_labels = len({line["id"] for lines in rows.values() for line in lines})
-    return parts, f"{without_folders(dataset)}, {num_labels} labels by {measures}"
+    num_labels = len({line["id"] for lines in rows.values() for line in lines.values()})
+    source = f"{without_folders(dataset)}, {num_labels} labels by {measures}"
+    if num_repeats := len(ids) - num_labels:
+        source += f" ({num_repeats} lines repeat a prompt)"
+    return parts, source
+
+
+def prompts_of(folder: Path) -> dict[str, str]:
+    """The prompt of each line of a run, by id, whatever its blanks; none where it is not known."""
+    prompts: dict[str, str] = {}
+    path = folder / GENERATIONS
+    for line in objects_in(path) if path.exists() else ():
+        if "prompt" in line:  # all but the header
+            prompts[line["id"]] = " ".join(line["prompt"].split())
+    return prompts
 
 
 def _is_wanted(wanted: Variant, found: tuple[str, str, str]) -> bool:
@@ -122,18 +148,21 @@ def _check_any(found: Collection[Any], folder: Path, wanted: Variant) -> None:
         raise CannotCalibrate(f"{folder} holds no labelled answers of {words}")
 
 
-def _of_parts(folder: Path, results: Mapping[str, Any], wanted: Variant) -> list[Labelled]:
+def _of_parts(
+    folder: Path, results: Mapping[str, Any], wanted: Variant, prompts: Mapping[str, str]
+) -> list[Labelled]:
     """The labelled parts of a run over the parts of answers, for each wanted draw of samples."""
     lines = list(objects_in(folder / "units.jsonl", "id", "task", "scores", "correct"))
     numbers: dict[str, int] = {}
-    for line in lines:
-        numbers.setdefault(line["id"], len(numbers))
+    asked = [prompts.get(line["id"], line["id"]) for line in lines]
+    for prompt in asked:
+        numbers.setdefault(prompt, len(numbers))
     labels = Labels(
         [line["task"] for line in lines],
         np.array([line["correct"] for line in lines], dtype=np.float64),
         {},
         ids=[f"{line['id']} {line['path'] or line['spans']}" for line in lines],
-        answers=np.array([numbers[line["id"]] for line in lines], dtype=int),
+        answers=np.array([numbers[prompt] for prompt in asked], dtype=int),
     )
     binding = binding_of(to_json(results["binding"]))
     first = Draw(binding.num_samples, binding.stop_mass).name

@@ -9,6 +9,7 @@ import numpy as np
 from app.scoring.ask import Ask
 from app.scoring.plan import generation_request
 from cocoa_lab.calibration.fitting import CannotCalibrate
+from cocoa_lab.calibration.labels import prompts_of
 from cocoa_lab.distances import fit_distance
 from models.probes.domain import Distance, PromptDomain
 from models.records import Array
@@ -121,15 +122,20 @@ def domain_of(folders: Sequence[Path]) -> PromptDomain:
     """
     if not folders:
         raise CannotCalibrate("labels of POST /feedback have no states of their prompts")
-    runs = []
+    runs, states = [], list[Array]()
     for folder in folders:
         try:
-            runs.append(read_states(folder / STATES))
+            run = read_states(folder / STATES)
         except (OSError, ValueError, LookupError):
             raise CannotCalibrate(f"{folder} holds no states of its prompts") from None
+        prompts = prompts_of(folder)
+        by_prompt: dict[str, Array] = {}  # lines of one prompt may differ by rounding
+        for name, state in run.by_id.items():
+            by_prompt.setdefault(prompts.get(name, name), state)
+        runs.append(run)
+        states += by_prompt.values()
     if len({(one.generator, one.layer) for one in runs}) != 1:
         raise CannotCalibrate("the runs are of different models")
-    states = [state for one in runs for state in one.by_id.values()]
     # A prompt that was asked as a chat, too, must not be held out and known at once.
     different = np.unique(np.stack(states), axis=0)
     if len(different) < MIN_PROMPTS:

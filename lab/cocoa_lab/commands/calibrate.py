@@ -46,6 +46,9 @@ def calibrate(
     num_samples: Annotated[
         str | None, typer.Option(help="Number of samples, or auto, of --results; all by default.")
     ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="At which --results were drawn; any by default.")
+    ] = None,
     namespace: Annotated[
         str | None,
         typer.Option(help='Whose labels of --feedback are taken; "" is that of no key.'),
@@ -59,8 +62,9 @@ def calibrate(
     if feedback is None and namespace is not None:
         typer.echo("--namespace chooses among --feedback", err=True)
         raise typer.Exit(2)
-    if not results and (strategy or similarity or num_samples):
-        typer.echo("--strategy, --similarity and --num-samples choose among --results", err=True)
+    if not results and (strategy or similarity or num_samples or temperature is not None):
+        options = "--strategy, --similarity, --num-samples and --temperature"
+        typer.echo(f"{options} choose among --results", err=True)
         raise typer.Exit(2)
     from rich.console import Console
 
@@ -84,7 +88,12 @@ def calibrate(
     try:
         for folder in results or ():
             of_run, source = read_labels(
-                folder, correct_at, strategy=strategy, similarity=similarity, draw=num_samples
+                folder,
+                correct_at,
+                strategy=strategy,
+                similarity=similarity,
+                draw=num_samples,
+                temperature=temperature,
             )
             sources.setdefault(source, []).extend(of_run)
         if feedback is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args
 import typer
 
 from app.cli.environment import settings_or_exit
+from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from cocoa_lab.commands.command_line import command_line
 from cocoa_lab.commands.evaluate_units import evaluate_units
 from cocoa_lab.commands.failing import errors_told
@@ -58,7 +59,19 @@ def evaluate(
             help="Similarity function; further ones after commas are compared with the first."
         ),
     ] = None,
-    answers: Annotated[str, typer.Option(help="Answer strategies with commas between.")] = _ANSWERS,
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Answer strategies with commas between; default: {_ANSWERS}, and sample where "
+            "--temperature is named."
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            min=MIN_SAMPLING_TEMPERATURE, max=2, help="At which samples are drawn. Default: 1."
+        ),
+    ] = None,
     quality: Annotated[
         str | None,
         typer.Option(
@@ -99,7 +112,7 @@ def evaluate(
     from cocoa_lab import judge, outputs
     from cocoa_lab.datasets import load
     from cocoa_lab.evaluation import EvaluationSpec
-    from cocoa_lab.overwriting import check_replaceable
+    from cocoa_lab.overwriting import GENERATIONS, check_replaceable
     from cocoa_lab.quality import QUALITY, quality_names
     from models.estimators import ESTIMATORS
 
@@ -109,7 +122,7 @@ def evaluate(
         message = "is for --quality judge, and for --units sentences or claims"
         raise typer.BadParameter(message, param_hint="--judge-url")
     if units is not None:
-        if answers != _ANSWERS or quality is not None or rescore:
+        if answers is not None or quality is not None or rescore:
             message = "takes neither --answers, --quality nor --rescore"
             raise typer.BadParameter(message, param_hint="--units")
         evaluate_units(
@@ -121,12 +134,17 @@ def evaluate(
             num_samples=num_samples,
             estimators=estimators,
             similarity=similarity,
+            temperature=temperature,
             seed=seed,
             num_resamples=num_resamples,
             settings=settings,
             force=force,
         )
         return
+    if answers is None:
+        answers = _ANSWERS
+        if temperature is not None:  # as most applications ask
+            answers += ",sample"
     measure = None
     if quality is not None:
         measure = _known(quality, _MEASURES, "--quality")[0]
@@ -148,7 +166,7 @@ def evaluate(
     spec = EvaluationSpec(
         dataset=dataset,
         examples=examples,
-        generations=out / "generations.jsonl",
+        generations=out / GENERATIONS,
         draws=draws,
         seed=seed,
         estimators=chosen,
@@ -157,6 +175,7 @@ def evaluate(
         measure_names=quality_names(examples, measure),
         measures=measures,
         rescore=rescore,
+        temperature=temperature,
     )
     if not force:
         told = outputs.settings_of(dataset, seed, draws)

@@ -25,6 +25,7 @@ def evaluate_units(
     num_samples: str | None,
     estimators: str | None,
     similarity: str | None,
+    temperature: float | None,
     seed: int,
     num_resamples: int,
     settings: "Settings",
@@ -33,7 +34,7 @@ def evaluate_units(
 ) -> None:
     """Score the parts of each answer of a file, label them, and report; see the options' help."""
     from cocoa_lab.datasets import drawn
-    from cocoa_lab.overwriting import check_replaceable
+    from cocoa_lab.overwriting import GENERATIONS, check_replaceable
     from cocoa_lab.parts import outputs
     from cocoa_lab.parts.examples import read_parts
     from cocoa_lab.parts.measured import measure
@@ -57,12 +58,13 @@ def evaluate_units(
         dataset=dataset,
         units=units,
         examples=examples,
-        generations=out / "generations.jsonl",
+        generations=out / GENERATIONS,
         draws=draws,
         seed=seed,
         estimators=wanted,
         similarity=similarity,
         judge=judge,
+        temperature=temperature,
     )
     with progress_of("prompts") as progress:
         task = progress.add_task("evaluating", total=len(examples))

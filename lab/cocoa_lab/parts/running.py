@@ -52,6 +52,7 @@ class PartsSpec:
         similarity: name of the function; None for the deployment's default.
         judge: labels the parts of which nothing else says what they are, and is held against the
             labels of the others; what it says is kept beside the generations.
+        temperature: of the draws; None for 1.
     """
 
     dataset: str
@@ -63,6 +64,7 @@ class PartsSpec:
     estimators: Sequence[str] | None
     similarity: str | None
     judge: JudgeModel | None = None
+    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,7 @@ def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(max(draw.num_samples for draw in spec.draws)),
+        sampling=sampling_of(max(draw.num_samples for draw in spec.draws), spec.temperature),
         statistics=tuple(sorted(generator.statistics & recorded)),
         asks_p_true=False,
     )

@@ -81,6 +81,16 @@ OTHER = {
         PLAN,
         "for json_schema followed: ask with json_schema none,",
     ),
+    "calls of tools": (
+        replace(ASK, tools=({"type": "function"},)),
+        PLAN,
+        "not calibrated for tools called: ask with tools none, or calibrate for it",
+    ),
+    "a temperature that draws the answer": (
+        replace(sampled(temperature=0.2), strategy="sample", greedy_by="temperature 0 or none"),
+        replace(PLAN, strategy="sample"),
+        "not calibrated for temperature 0.2: ask with temperature 0 or none, or calibrate for it",
+    ),
     "an effort": (
         replace(ASK, chat_template_kwargs={"reasoning_effort": "low"}),
         PLAN,
@@ -103,6 +113,13 @@ def test_a_score_of_something_else_has_no_confidence_and_no_decision(ask, plan, 
     with pytest.raises(NotCalibrated, match=re.escape(why)) as refused:
         check_asked(replace(ask, target_error=0.05), plan, calibrator())
     assert refused.value.field == "target_error"
+
+
+def test_a_drawn_answer_is_bound_to_its_temperature_whatever_its_score_reads():
+    plan = replace(PLAN, strategy="sample", estimators=("sp",), primary="sp")
+    known = calibrator({ALL: {"sp": calibration()}}, strategy="sample", temperature=0.2)
+    assert judge(sampled(temperature=0.2), plan, known, 0.5).confidence is not None
+    assert judge(sampled(temperature=0.7), plan, known, 0.5).confidence is None
 
 
 def test_a_calibrator_of_chats_speaks_of_chats_and_not_of_prompts():

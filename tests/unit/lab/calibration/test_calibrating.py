@@ -9,7 +9,7 @@ import pytest
 from cocoa_lab.calibration.calibrating import calibrate, to_json
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.labels import Labelled, Labels, read_labels
-from cocoa_lab.overwriting import RESULTS
+from cocoa_lab.overwriting import GENERATIONS, RESULTS
 from models.calibration import ALL, Calibrator
 from tests.made_calibrators import BINDING
 
@@ -171,6 +171,37 @@ def test_a_run_over_parts_has_labels_for_each_draw_of_scores_that_read_samples(t
     assert of_auto.labels.scores == {"cocoa_sp": [0.3]}
     [alone] = read_labels(tmp_path, draw="auto-5")[0]
     assert alone.labels.scores == {"sp": [0.5], "cocoa_sp": [0.3]}, "no other part speaks of it"
+
+
+def test_lines_of_one_prompt_are_one_draw(tmp_path):
+    folder = a_run(tmp_path, inputs=("prompt",) * 6)
+    lines = [{"format": 4, "dataset": "mine.jsonl"}]
+    lines += [{"id": f"{i}", "prompt": ("Where?", "Where? ", "When?")[i % 3]} for i in range(5)]
+    (folder / GENERATIONS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    parts, source = read_labels(folder, draw="10")
+    assert [list(part.labels.ids) for part in parts] == [["0", "2", "5"]] * 2
+    assert source == "mine.jsonl, 3 labels by contains (3 lines repeat a prompt)"
+
+
+def test_parts_of_the_answers_to_one_prompt_are_as_of_one_answer(tmp_path):
+    about = {"settings": {"dataset": "mine.jsonl"}, "num_parts": 3, "num_answers": 3}
+    (tmp_path / RESULTS).write_text(json.dumps(about | {"binding": asdict(BINDING)}))
+    lines = [{"id": f"{i}", "prompt": "When?" if i else "Where?"} for i in range(3)]
+    (tmp_path / GENERATIONS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    part = {"task": "t", "path": "/a", "spans": [], "correct": 1.0, "scores": {"sp": 0.5}}
+    (tmp_path / "units.jsonl").write_text(
+        "".join(json.dumps({"id": f"{i}", **part}) + "\n" for i in range(3))
+    )
+    [of_parts] = read_labels(tmp_path)[0]
+    assert of_parts.labels.answers.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("temperature", [0.2, None])
+def test_a_run_is_bound_to_the_temperature_of_its_draws(tmp_path, temperature):
+    parts, _ = read_labels(a_run(tmp_path, temperature=0.2), temperature=temperature)
+    assert {binding.temperature for part in parts for binding in part.bindings} == {0.2}
+    with pytest.raises(CannotCalibrate, match=r"was drawn at temperature 0\.2"):
+        read_labels(tmp_path, temperature=1.0)
 
 
 def test_what_a_run_does_not_hold_is_named(tmp_path):

@@ -1,6 +1,7 @@
 """The states of a run's prompts, and the kinds that are found among them."""
 
 import asyncio
+import json
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from cocoa_lab.calibration.prompts import (
     layer_of,
     read_states,
 )
+from cocoa_lab.overwriting import GENERATIONS
 from models.probes.domain import PromptDomain
 from models.records import SamplingParams
 from tests.fakes.engine import FakeEngine
@@ -100,6 +102,15 @@ def test_a_prompt_that_two_runs_had_counts_once(tmp_path):
         keep(tmp_path / name, asks(MIN_PROMPTS - 1))
     with pytest.raises(CannotCalibrate, match="199 prompts are fewer than 200"):
         domain_of([tmp_path / "prompts", tmp_path / "chats"])
+
+
+def test_lines_of_one_prompt_count_once_though_rounding_tells_their_states_apart(tmp_path):
+    keep(tmp_path, asks(MIN_PROMPTS))
+    prompts = [f"Question {min(i, MIN_PROMPTS - 2)}?" for i in range(MIN_PROMPTS)]
+    lines = [json.dumps({"id": f"{i}", "prompt": prompt}) for i, prompt in enumerate(prompts)]
+    (tmp_path / GENERATIONS).write_text("\n".join(lines) + "\n")
+    with pytest.raises(CannotCalibrate, match="199 prompts are fewer than 200"):
+        domain_of([tmp_path])
 
 
 def of_kind(rng, centre, number):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,27 @@ def test_where_no_number_of_labels_will_do_none_is_told():
     correct = np.tile([1.0, 1.0, 1.0, 0.0], 25)
 
     assert num_missing(steps_of_answers(uncertainty, correct), 0.1) is None
+
+
+@pytest.mark.parametrize("count", [60, 150, 270, 600])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_looser_target_accepts_at_least_what_a_stricter_one_does(count, seed):
+    accepted = []
+    for one in fit(*made(count, seed)).thresholds:
+        assert (one.labels_missing is None) | (one.uncertainty is None)
+        accepted.append(one.share_accepted or 0.0)
+
+    assert accepted == sorted(accepted)
+
+
+def test_a_target_that_finds_nothing_of_its_own_takes_the_threshold_of_a_stricter_one():
+    uncertainty, correct = np.arange(270.0), np.tile([1.0, 0.0], 135)
+    correct[:27] = 1  # with the looser target more are looked at first, and many of these are wrong
+    strict, loose = fit(uncertainty, correct).thresholds[-2:]
+
+    assert controlled_threshold(steps_of_answers(uncertainty, correct), 0.2).uncertainty is None
+    assert strict.share_accepted == 0.1
+    assert loose == replace(strict, target_error=0.2)
 
 
 def test_too_few_labels_promise_nothing():

@@ -265,3 +265,20 @@ def test_answers_are_held_to_the_schema_of_their_line_and_bound_to_it(tmp_path, 
     assert result.exit_code == 0, result.output
     with pytest.raises(CannotCalibrate, match="some prompts have a JSON schema"):
         read_labels(tmp_path / "both")
+
+
+def test_a_run_at_another_temperature_draws_the_answer_too_and_binds_its_labels(tmp_path, cocoa):
+    dataset, out = dataset_of(tmp_path / "made.jsonl", *rows_of("facts", 60)), tmp_path / "out"
+    at_20 = ["--temperature", "0.2", *QUICK]
+    assert cocoa("evaluate", dataset, "--out", out, *at_20).exit_code == 0
+    parts, _ = read_labels(out, temperature=0.2)
+    bindings = [part.bindings[0] for part in parts]
+    assert {binding.temperature for binding in bindings} == {0.2}
+    assert "sample" in {binding.strategy for binding in bindings}
+
+    again = cocoa("evaluate", dataset, "--out", out, "--rescore", "--temperature", "0.7", *QUICK)
+    refused = cocoa("evaluate", dataset, "--out", out, "--temperature", "0.7", *QUICK)
+    other = cocoa("calibrate", "--results", out, "--out", tmp_path / "c", "--temperature", "0.7")
+    assert "was drawn at temperature 0.2" in again.output
+    assert 0 not in {again.exit_code, refused.exit_code, other.exit_code}
+    assert "was drawn at temperature 0.2" in other.output
