@@ -21,7 +21,7 @@ from models.engines.hidden import HiddenTap
 from models.engines.jobs import Prefix, Scored
 from models.engines.layers import is_llama_like
 from models.engines.lean import LeanForward
-from models.engines.sampling import entropies
+from models.engines.sampling import entropies, log_norms
 from models.errors import ModelLost
 from models.pretrained import (
     Cache,
@@ -133,10 +133,10 @@ class RowCache:
         following = read[0].float()
         # (chunk, V): each predicts one of the chunk's tokens
         logits = torch.cat([before.logits[None].float(), following[:-1]])
-        logprobs = logits.log_softmax(-1)
-        scored.logprobs += logprobs.gather(1, chunk[:, None])[:, 0].tolist()
+        norms = log_norms(logits, logits.amax(-1))
+        scored.logprobs += (logits.gather(1, chunk[:, None])[:, 0].double() - norms).tolist()
         if with_entropies:
-            scored.entropies += entropies(logprobs).tolist()
+            scored.entropies += entropies(logits - norms[:, None].float()).tolist()
         scored.read = Prefix(before.cache, length, following[-1].clone())
 
     def keep(self, rows: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
 """One step's choice: the next token of every row, with the statistics that its request wants.
 
-A log-probability is that of the `log_softmax` of all logits: raw, which means temperature 1 and no
-truncation. Nothing as wide as the vocabulary is returned.
+A log-probability is that of the `log_softmax` of all logits, in float64: raw, which means
+temperature 1 and no truncation. Nothing as wide as the vocabulary is returned.
 """
 
 import functools
@@ -119,12 +119,13 @@ def next_tokens(
         tokens[plan.greedy] = likeliest[slot[plan.greedy]]
     columns = torch.full((4, len(slots)), math.nan, dtype=torch.float64, device=device)
     columns[0], columns[3] = tokens, best[slot]
-    if plan.has_statistics:
-        columns[1], entropy = _statistics(logits, slots, tokens, plan.entropies)
+    if plan.has_statistics or plan.tops:
+        norms = log_norms(logits, best)
+        columns[1] = logits[slot, tokens].double() - norms[slot]
         if plan.entropies:
-            columns[2, plan.entropies] = entropy[slot[plan.entropies]].double()
-    if plan.tops:
-        note_likeliest(logits, slots, plan.tops)
+            wanting = [slots[i] for i in plan.entropies]
+            columns[2, plan.entropies] = _entropies_of(logits, norms, wanting)
+        note_likeliest(logits, norms, slots, plan.tops)
     # One transfer a step: each .tolist() waits for the device. Token ids are exact in float64.
     token_ids, logprobs, entropy, best_logits = columns.tolist()
     return list(map(int, token_ids)), logprobs, entropy, best_logits
@@ -151,35 +152,28 @@ def _drawn(logits: Tensor, law: Law, slot: Tensor, rows: Sequence[Row], *, is_on
     return torch.cat(parts)
 
 
-def _statistics(
-    logits: Tensor, slots: Sequence[int], tokens: Tensor, wanting: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    """Log-probs (rows,) of the rows' tokens, and entropies (num_slots,) where rows want them.
+def log_norms(logits: Tensor, best: Tensor) -> Tensor:
+    """The log of the sum of the exponentials of each row of logits: (R,) float64 of (R, V).
 
-    Args:
-        logits: (num_slots, V).
-        slots: (rows,).
-        tokens: (rows,).
-        wanting: indices of the rows that want entropies.
+    `log_softmax` in float32 has it off by up to 5e-5 over a large vocabulary.
+
+    best: (R,) the largest of each row.
     """
-    num_slots, width = logits.shape
-    slot = torch.tensor(slots, device=logits.device)
-    logprobs = torch.empty(len(slots), dtype=torch.float32, device=logits.device)
-    entropy = torch.full((num_slots,), math.nan, device=logits.device)
-    wanted = {slots[i] for i in wanting}
-    size = _rows_at_once(8 * width)
-    for start in range(0, num_slots, size):
-        part = logits[start : start + size].log_softmax(-1, dtype=torch.float32)
-        block = range(start, start + len(part))
-        within = torch.tensor(
-            [i for i, row in enumerate(slots) if row in block], device=slot.device
-        )
-        logprobs[within] = part[slot[within] - start, tokens[within]]
-        if of := [i for i in block if i in wanted]:
-            if len(of) < len(part):
-                part = part[torch.tensor(of, device=slot.device) - start]
-            entropy[of] = entropies(part)
-    return logprobs, entropy
+    sums, size = [], _rows_at_once(8 * logits.shape[-1])
+    for part, most in zip(torch.split(logits, size), torch.split(best.float(), size), strict=True):
+        sums.append((part.float() - most[:, None]).exp_().sum(-1, dtype=torch.float64))
+    return torch.cat(sums).log() + best.double()
+
+
+def _entropies_of(logits: Tensor, norms: Tensor, wanting: Sequence[int]) -> Tensor:
+    """Entropies (W,) float64 of the W rows of logits (R, V) that are `wanting`; some twice."""
+    distinct, places = torch.unique(
+        torch.tensor(wanting, device=logits.device), return_inverse=True
+    )
+    found = []
+    for part in torch.split(distinct, _rows_at_once(8 * logits.shape[-1])):
+        found.append(entropies(logits[part].float() - norms[part, None].float()))
+    return torch.cat(found).double()[places]
 
 
 def _rows_at_once(num_bytes: int) -> int:
@@ -208,14 +202,19 @@ def draw(logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor) -> Tensor:
     return tokens.gather(1, chosen)[:, 0]
 
 
-def note_likeliest(logits: Tensor, slots: Sequence[int], tops: Sequence[tuple[int, Row]]) -> None:
-    """Note in rows the likeliest next tokens with their log-probs, the likeliest first."""
+def note_likeliest(
+    logits: Tensor, norms: Tensor, slots: Sequence[int], tops: Sequence[tuple[int, Row]]
+) -> None:
+    """Note in rows the likeliest next tokens with their log-probs, the likeliest first.
+
+    A log-prob is the number that the token has where it is chosen.
+    """
     most, size = min(MAX_TOPS, logits.shape[-1]), _rows_at_once(8 * logits.shape[-1])
     for start in range(0, len(tops), size):
         part = tops[start : start + size]
-        of = logits[[slots[index] for index, _ in part]].float()
-        values, tokens = of.topk(most, dim=-1)
-        values -= of.logsumexp(-1, keepdim=True)
+        of = [slots[index] for index, _ in part]
+        values, tokens = logits[of].topk(most, dim=-1)
+        values = values.double() - norms[of, None]
         for (_, row), *columns in zip(part, tokens.tolist(), values.tolist(), strict=True):
             pairs = zip(*columns, strict=True)
             row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])

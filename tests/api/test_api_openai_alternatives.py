@@ -1,12 +1,21 @@
 """Likeliest tokens in the place of each of an answer's, as OpenAI's endpoints tell them."""
 
 import json
-import math
 
 import pytest
 
 from app.http.openai.responses import Known, chat_logprobs, without_blank
-from tests.api.openai_calls import CHAT, TEXT, answered, both, post, text_of, uncertainty_of
+from tests.api.openai_calls import (
+    CHAT,
+    INPUTS,
+    TEXT,
+    answered,
+    both,
+    post,
+    said_at,
+    text_of,
+    uncertainty_of,
+)
 
 pytestmark = pytest.mark.anyio
 ALTERNATIVES = {CHAT: {"logprobs": True, "top_logprobs": 3}, TEXT: {"logprobs": 3}}
@@ -26,8 +35,43 @@ async def test_a_chat_tells_as_many_as_are_asked_for(service):
         tops = token["top_logprobs"]
         assert len(tops) == 3
         assert tops[0]["token"] == token["token"]
-        assert math.isclose(tops[0]["logprob"], token["logprob"])
+        assert tops[0]["logprob"] == token["logprob"]
         assert bytes(tops[0]["bytes"]).decode() == tops[0]["token"]
+
+
+def chosen_of(logprobs):
+    """Each token that is shown: its name, its log-prob, and the likeliest in its place."""
+    if "tokens" in logprobs:
+        names, numbers = logprobs["tokens"], logprobs["token_logprobs"]
+        return list(zip(names, numbers, logprobs["top_logprobs"], strict=True))
+    found = []
+    for one in logprobs["content"]:
+        tops = {top["token"]: top["logprob"] for top in one["top_logprobs"]}
+        found.append((one["token"], one["logprob"], tops))
+    return found
+
+
+@both
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_token_has_one_number_and_one_name_at_every_endpoint(service, path, stream):
+    response = await post(service, path, **ALTERNATIVES[path], max_tokens=200, stream=stream)
+    bodies = [response.text]
+    if stream:
+        bodies = [line[6:] for line in response.text.splitlines() if line][:-1]
+    told = []
+    for choice in [choice for body in bodies for choice in json.loads(body)["choices"]]:
+        told += chosen_of(choice["logprobs"]) if choice.get("logprobs") else []
+        end = choice["finish_reason"]
+    for token, logprob, tops in told:
+        assert tops[token] == logprob == max(tops.values())
+    assert (end, told[-1][0]) == ("stop", "")  # the token that ended it adds no text
+
+    asked = INPUTS[path] | {"max_new_tokens": 200, "return_tokens": True}
+    native = await service.client.post("/generate-with-uncertainty", json=asked)
+    tokens = native.json()["tokens"]
+    assert [token["logprob"] for token in tokens] == [logprob for _, logprob, _ in told]
+    whole = said_at(path, "".join(token["text"] for token in tokens))
+    assert whole == "".join(token for token, _, _ in told)
 
 
 async def test_a_text_tells_them_by_their_texts(service):

@@ -3,6 +3,7 @@
 A server returns a reasoning in its text, apart from it in a message, or not at all.
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -68,7 +69,8 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
 def _likeliest(choice: Choice, num: int) -> records.Tops | None:
     """(T,) at most `num` of each token's likeliest ones; None for 0, or where there are none.
 
-    Of several with one text the chosen one counts; those without a probability are left out.
+    Of several with one text the chosen one counts, which a server may call otherwise among them;
+    those without a probability are left out.
     """
     if not num or choice.tops is None or choice.tokens is None or choice.logprobs is None:
         return None
@@ -76,8 +78,9 @@ def _likeliest(choice: Choice, num: int) -> records.Tops | None:
     together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
     for tops, token, logprob in together:
         possible = {name: one for name, one in tops.items() if one > MISSING}
-        chosen = {token: logprob}  # before one as likely, which may be itself by another name
-        ranked = sorted((chosen | possible | chosen).items(), key=itemgetter(1), reverse=True)
+        alike = (name for name, one in possible.items() if math.isclose(one, logprob, abs_tol=1e-6))
+        possible.pop(token if token in possible else next(alike, token), None)
+        ranked = sorted(({token: logprob} | possible).items(), key=itemgetter(1), reverse=True)
         likeliest_of_each.append(tuple(ranked[:num]))
     return tuple(likeliest_of_each)
 

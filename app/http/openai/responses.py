@@ -31,7 +31,20 @@ class Known(NamedTuple):
 
 
 def known_of(tokens: Iterable[Token]) -> list[Known]:
-    return [Known(token.text, token.logprob, token.tops) for token in tokens]
+    return [Known(token.text, token.logprob, _named_alike(token)) for token in tokens]
+
+
+def _named_alike(token: Token) -> records.TokenTops:
+    """The likeliest tokens in the place of one, which itself has the same name among them.
+
+    What ends an answer, or is a part of a character, adds no text to it, and is spelt out by
+    generators. It is known by its log-prob, which is one number.
+    """
+    tops = dict(token.tops)
+    if tops.get(token.text) == token.logprob:
+        return token.tops
+    own = next((name for name, logprob in token.tops if logprob == token.logprob), None)
+    return tuple((token.text if name == own else name, tops[name]) for name, _ in token.tops)
 
 
 def chat_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
