@@ -228,3 +228,22 @@ async def test_a_failure_that_passes_is_not_told():
     async with serving_over(tokenizes=False) as (client, server):
         server.replies += [JSONResponse({}, 529)]
         await generated(client)
+
+
+async def test_tags_that_leak_make_no_samples_alike():
+    countries = ["Serbia", "India", "Peru", "Chad"]
+
+    def leaks(choice, body):
+        country = countries[choice["index"]] if body.get("n") == 4 else "Bulgaria"
+        content = f"</think>\n\nIt is in {country}."
+        choice["message"] = {"reasoning_content": "Let me see.", "content": content}
+
+    traits = {"tokenizes": False, "completes": False, "max_logprobs": None}
+    async with serving_over(alter=leaks, **traits) as (client, _):
+        asked = CHAT | {"num_samples": 4, "return_samples": True}
+        found = await generated(client, **asked)
+    assert found["text"].strip() == "It is in Bulgaria."
+    assert found["scores"]["consistency"] > 0.0
+    assert [one["text"].strip() for one in found["samples"]] == [
+        f"It is in {country}." for country in countries
+    ]

@@ -98,10 +98,10 @@ def behind_reasoning(
     """
     found, said = _parted([choice.text], opened=opened)
     num_tokens, first = choice.num_tokens, choice.num_tokens
-    is_finished = bool(choice.text) or choice.finish_reason == "stop"
+    is_finished = bool(without_tags(choice.text)) or choice.finish_reason == "stop"
     thoughts, answer = choice.reasoning, choice.text
     if thoughts is not None:
-        texts, opened = choice.tokens, True
+        texts, opened, answer = choice.tokens, True, without_tags(answer)
     elif found is not None:
         thoughts, answer, is_finished = found.text, said, found.is_finished
     elif choice.num_hidden:  # log-probs are the answer's own where their tokens are its text
@@ -133,7 +133,28 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
 
 def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
-    return part(texts, tags_in("".join(texts), opened=opened), opened=opened)
+    text = "".join(texts)
+    opened = opened or text.lstrip().startswith(_ENDS)  # what begins with its end was opened
+    return part(texts, tags_in(text, opened=opened), opened=opened)
+
+
+def without_tags(text: str) -> str:
+    r"""A text behind the tags that it begins with, and behind what stands between them.
+
+    Some servers leave them there, though they return the reasoning apart.
+
+    >>> without_tags("</think>\n\nIt is."), without_tags("<think>Hm.</think>It is.")
+    ('\n\nIt is.', 'It is.')
+    """
+    while found := [one for one in KNOWN_TAGS if text.lstrip().startswith((one.start, one.end))]:
+        text = text.partition(found[0].end)[2]
+    return text
+
+
+def _may_begin_in_tags(text: str) -> bool:
+    """True where what follows a text may have `without_tags` leave more of it out."""
+    lead = without_tags(text).lstrip()
+    return any(tag.startswith(lead) for tags in KNOWN_TAGS for tag in (tags.start, tags.end))
 
 
 class Teller:
@@ -198,12 +219,12 @@ class Teller:
         """Tell the held tokens once it is certain whether they are the answer's."""
         text = "".join(token.text for token in self._held)
         tags, first = tags_in(text, opened=self._opened), first_of_answer(self._texts, opened=True)
-        found, answer = part([text], tags, opened=self._opened)
+        found, answer = _parted([text], opened=self._opened)
         if self._is_apart:
-            if first is None and self._held and not self._texts:
+            if first is None and not self._texts:
                 first = 0  # of tokens without texts, such a chat has held the answer's alone
-            if first is not None:
-                self._begin(first, text)
+            if first is not None and not _may_begin_in_tags(text):
+                self._begin(first, without_tags(text))
         elif found is not None and found.is_finished:
             self._is_silent = first is None and bool(self._stop)
             if not self._is_silent:
@@ -212,8 +233,8 @@ class Teller:
         elif found is not None:
             if not any(tags.inner):
                 self._listener.tell_thoughts(_certain(found.text))
-        elif text.strip() and not any(one.start.startswith(text.lstrip()) for one in KNOWN_TAGS):
-            self._begin(0, text)  # with which no start tag begins
+        elif not _may_begin_in_tags(text):
+            self._begin(0, text)
 
     def _begin(self, first: int, text: str) -> None:
         """Tell the tokens held from the answer's first one on, which have its text."""

@@ -233,6 +233,62 @@ async def test_a_reasoning_in_parts_is_streamed_apart():
     assert (generation.answer.text, heard) == ("It", "It")
 
 
+LEAKED = {
+    "the end": ("Let me see.", "</think>\n\nIt is."),
+    "the end twice": ("Let me see.", "</think>\n</think>\n\nIt is."),
+    "both": ("Let me see.", "\n<think>\nLet me see.\n</think>\n\nIt is."),
+    "of others": ("Let me see.", "[/THINK]It is."),
+    "an empty reasoning": ("", "</think>\n\nIt is."),
+    "none": ("Let me see.", "\n\nIt is."),
+}
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(("thoughts", "content"), LEAKED.values(), ids=LEAKED)
+async def test_tags_that_leak_into_a_message_are_no_part_of_its_answer(
+    thoughts, content, is_streamed, name
+):
+    reply = JSONResponse({"choices": [said("", message={name: thoughts, "content": content})]})
+    if is_streamed:
+        pieces = [delta(content=content[i : i + 3]) for i in range(0, len(content), 3)]
+        reply = stream(delta(**{name: thoughts}), *pieces, STOP)
+    generation, heard = await answer_to(reply, is_streamed=is_streamed)
+    answer = generation.answer
+    assert (answer.compared_text, answer.reasoning.text) == ("It is.", thoughts)
+    assert answer.reasoning.is_finished
+    assert not is_streamed or heard == answer.text
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "is_finished"),
+    [
+        ("<think>So I ", "", False),
+        ("It ends in </think>.", "It ends in </think>.", True),
+        ("It is <think>so</think>.", "It is <think>so</think>.", True),
+    ],
+    ids=["cut within", "named behind words", "both behind words"],
+)
+async def test_tags_within_an_answer_are_its_text(content, text, is_finished):
+    message = {"reasoning": "Let me see.", "content": content}
+    reply = {"choices": [said("", message=message, finish_reason="length")]}
+    generation, _ = await answer_to(JSONResponse(reply))
+    assert generation.answer.text == text
+    assert generation.answer.reasoning.is_finished == is_finished
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["with its thoughts", "alone"])
+async def test_behind_a_tag_that_leaks_log_probs_are_the_answers(shown):
+    texts = ["Let", " me", "</think>"] * shown + ["</think>"] * (not shown) + ["\n\n", "It", ""]
+    content = [{"token": one, "logprob": -0.5 - i} for i, one in enumerate(texts)]
+    message = {"reasoning_content": "Let me", "content": "</think>\n\nIt"}
+    choice = said("", message=message, logprobs={"content": content})
+    usage = {"completion_tokens": len(texts)}
+    generation, _ = await answer_to(JSONResponse({"choices": [choice], "usage": usage}))
+    expected = [one["logprob"] for one in content[-3:]]
+    assert generation.answer.token_logprobs.tolist() == expected
+
+
 TOO_LONG = {"error": {"code": 400, "type": "exceed_context_size_error", "message": "n_ctx"}}
 BUSY = "insufficient_system_resource"  # DeepSeek's
 FAILED = {"error": {"code": 502, "message": "Provider returned error"}}
