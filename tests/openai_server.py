@@ -103,6 +103,7 @@ class Traits:
         draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
         alter: changes each choice of a reply, or each piece of one, with the body that it answers.
+        counts: the `completion_tokens` of `usage`, of a body and the number that was written.
         delay_s: before each answer, and between the events of a stream.
     """
 
@@ -156,6 +157,7 @@ class Traits:
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     replies: list = field(default_factory=list)
     alter: Callable | None = None
+    counts: Callable | None = None
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
     heads: list = field(default_factory=list)
@@ -723,6 +725,8 @@ def _answered(traits, body, sent):
     rows = [generate(traits, body, prompt, i) for prompt in prompts for i in range(num)]
     usage = {"prompt_tokens": sum(map(len, prompts)), "completion_tokens": 0}
     usage["completion_tokens"] = sum(len(row.ids) for row in rows)
+    if traits.counts:
+        usage["completion_tokens"] = traits.counts(body, usage["completion_tokens"])
     if traits.budget is not None and traits.parser is not None:
         told = {"reasoning_tokens": sum(map(_num_thoughts, rows))}
         usage["completion_tokens_details"] = told

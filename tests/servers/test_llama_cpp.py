@@ -30,6 +30,7 @@ from workers.build import build_workers
 from workers.config import GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
 from workers.openai.generator import connect_generator
+from workers.openai.logprobs import UNCOVERED
 from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
@@ -202,6 +203,18 @@ async def test_a_real_chat_is_answered_with_ten_samples(real_url):
     assert len(generation.samples) == SAMPLING.num_samples
     assert generation.answer.token_logprobs is not None
     assert all(one.token_logprobs is not None for one in generation.samples)
+
+
+async def test_characters_of_several_tokens_cost_the_log_probs_and_are_counted(real_url):
+    prompt = "The fox emoji is 🦊 and the bear emoji is"
+    law = replace(SAMPLING, max_new_tokens=12)
+    wanted = frozenset({"answer_token_logprobs"})
+    asked = GenerationRequest(prompt, sampling=law, statistics=wanted)
+    async with over(real_url) as generator:
+        generation = await generator.generate(asked)
+    assert not generation.answer.text.isascii()
+    assert generation.absent == {"answer_token_logprobs": UNCOVERED}
+    assert (generation.answer.finish_reason, generation.answer.num_tokens) == ("length", 12)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])

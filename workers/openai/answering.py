@@ -256,7 +256,7 @@ class OpenAIRequest:
         usage = replies.last([event for event in events if event.get("usage")], "usage")
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
-        return replies.counted(usage, choices, self._most)
+        return replies.counted(usage, choices, self._most, stop)
 
     async def _sequence(self, choice: Choice, index: int) -> records.Sequence:
         """The record of a choice, which is the answer, 0, or a sample."""
@@ -303,14 +303,10 @@ class OpenAIRequest:
             texts, text = sequence.token_texts, sequence.text
         if sequence.refusal is not None or choice.logprobs is None:
             return ""
-        covered, num_unlisted = None, 0
-        if choice.token_ids is None:  # else special tokens may not be shown in the text
-            covered = logprobs.are_of(texts, text, is_cut=choice.finish_reason == "length")
-            # Tokens that end a text, and that not every server lists.
-            num_unlisted = 1 + sum(map(len, self._request.sampling.stop))
-        if covered is None:
-            covered = choice.num_missing <= num_unlisted
-        return "" if covered else logprobs.UNCOVERED
+        if choice.token_ids is not None:  # special tokens may not be shown in the text
+            return ""
+        covered = logprobs.are_of(texts, text, is_cut=choice.finish_reason == "length")
+        return logprobs.UNCOVERED if covered is False else ""
 
     def _other_law(self, index: int) -> str:
         """The reason why log-probs of the answer, 0, or of samples are of another law, or ""."""

@@ -5,11 +5,14 @@ the names of ids that no vocabulary has.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
+from models.engines.texts import cut_at_stop
 from models.errors import InvalidLogits
 from models.probes.domain import DOMAIN_PERCENTILE
 from models.ranges import LOGPROBS
@@ -39,7 +42,7 @@ _NO_TEXT = re.compile(r"token_id:|bytes:|<0x[0-9A-F]{2}>|[\ufffd\u2581\u0120\u01
 NO_NUMBER = "the server told a log-prob that is none"
 BEYOND_ONE = "the likeliest tokens that the server told have a probability above 1 together"
 ABOVE_LIKELIEST = "the server told a chosen token as likelier than the likeliest in its place"
-UNCOVERED = "the tokens that the server told log-probs of are not those of the text"
+UNCOVERED = "the tokens that the server told log-probs of are not those of the text, or not all"
 ALL_ZERO = "the server told log-probs of 0 alone"
 NO_LIGHT = {
     0: "",
@@ -193,6 +196,41 @@ def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | No
     if is_cut:
         return shown == wanted
     return shown.startswith(wanted)
+
+
+def num_up_to(stop: tuple[str, ...], texts: Sequence[str]) -> int | None:
+    """The number of tokens up to the one that completes a stop string; None where none does."""
+    whole, ends = "".join(texts), list(accumulate(map(len, texts)))
+    if cut_at_stop(whole, stop) is None:
+        return None
+    return 1 + bisect_left(ends, True, key=lambda end: cut_at_stop(whole[:end], stop) is not None)
+
+
+def num_ended(
+    texts: Sequence[str], text: str, stop: tuple[str, ...], *, is_whole: bool = True
+) -> int | None:
+    """The number of tokens of a text and of what ended it; None where their texts do not tell it.
+
+    A server that decodes several tokens at once may list some behind the end. Where the text is
+    not `is_whole`, since its reasoning stands apart, only stop strings tell it.
+
+    >>> num_ended(["It", " is", " and", " so", " on"], "It", stop=(" is and",))
+    3
+    >>> num_ended(["It", " is", "</s>", " and"], "It is", stop=())
+    3
+    """
+    num = num_up_to(stop, texts)
+    before = cut_at_stop("".join(texts), stop) or ""
+    if num is not None and before.strip().endswith(text.strip()):
+        return num
+    if not is_whole or not are_of(texts, text, is_cut=False):
+        return None
+    num_left = len(_without_blanks(text))
+    for num, shown in enumerate(texts, 1):
+        if num_left <= 0 and (shown == "" or shown.strip()):  # else a blank before the end
+            return num
+        num_left -= len(_without_blanks(shown))
+    return len(texts)
 
 
 def _without_blanks(text: str) -> str:

@@ -16,13 +16,13 @@ import numpy as np
 from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
-from models.engines.texts import cut_at_stop, ended
-from models.records import Array, FinishReason, SamplingParams
+from models.engines.texts import cut_at_stop
+from models.records import Array, FinishReason
 from models.units.tool_calls import Call
 from models.units.tool_calls import read as calls_in
 from workers.calls import read
 from workers.client import Unreachable
-from workers.openai.logprobs import UNCOVERED, unsound, without_columns
+from workers.openai.logprobs import UNCOVERED, num_ended, unsound, without_columns
 from workers.refusals import Unreadable
 
 # Other servers' words for ends that are known here, in small letters; "given" is a word of ours.
@@ -111,10 +111,9 @@ class Choice:
         refusal: that it returns in place of an answer; None where it returns none.
         unsound: why its log-probs are none; "" where they may be read.
         prompt_tokens: each token of the prompt with its log-prob, by id; empty without.
+        num_listed: tokens that the server lists by ids or log-probs, behind its end as well.
         num_written: tokens of it, by `usage` where the server does not list them.
         num_hidden: tokens of a reasoning that the text may not show, by `usage`.
-        num_missing: that `usage` counts, and that neither ids nor log-probs list, on the average
-            over the texts of its call; 0 where none are listed.
     """
 
     text: str
@@ -128,9 +127,9 @@ class Choice:
     refusal: str | None = None
     unsound: str = ""
     prompt_tokens: Sequence[Mapping[str, Any] | None] = ()
+    num_listed: int = 0
     num_written: int = 0
     num_hidden: int = 0
-    num_missing: int = 0
 
     @property
     def num_tokens(self) -> int | None:
@@ -148,6 +147,13 @@ class Choice:
         shown = "".join(tokens).rstrip()
         return bool(tokens) and (tokens[-1] == "" or not shown.endswith(self.text.rstrip()))
 
+    def num_unlisted(self, stop: tuple[str, ...]) -> int:
+        """The most tokens of its end that a server may write and not list."""
+        lists_end = self.token_ids is None and self.finish_reason == "stop" and self.shows_its_end
+        if self.finish_reason == "length" or lists_end:
+            return 0
+        return 1 + max(map(len, stop), default=0)
+
     def of_prompt(self, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
         """Log-probs (T,) and texts of the last T tokens of its prompt, which are `ids`."""
         logprobs, texts = [], []
@@ -162,18 +168,28 @@ class Choice:
         return np.array(logprobs, dtype=np.float64), tuple(texts)
 
 
-def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Choice]:
-    """Each choice of a call, of at most `most` tokens, with its share of what `usage` counts."""
+def counted(
+    usage: Any, choices: Sequence[Choice], most: int, stop: tuple[str, ...]
+) -> list[Choice]:
+    """Each choice of a call, of at most `most` tokens, with its share of what `usage` counts.
+
+    Where that is more than is listed, log-probs are none: some servers list one entry for all
+    tokens of a character, with the log-prob of the last.
+    """
     total, size = count(usage, "completion_tokens"), len(choices)
-    hidden = -(-count(usage, "completion_tokens_details", "reasoning_tokens") // size)
-    listed = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
-    missing = 0
-    if len(listed) == size:
-        missing = max(0, -(-max(0, total - sum(listed)) // size) - hidden)
+    all_hidden = count(usage, "completion_tokens_details", "reasoning_tokens")
+    num_missing = total - sum(choice.num_listed for choice in choices)
+    if num_missing > all_hidden / 2:  # a reasoning is listed as a whole or not at all
+        num_missing -= all_hidden
+    listed = [choice for choice in choices if choice.num_tokens is not None]
+    lacks = num_missing > sum(choice.num_unlisted(stop) for choice in listed)
     shares = []
     for place, choice in enumerate(choices):
         num = min(most, total // size + (place < total % size))
-        shares.append(replace(choice, num_written=num, num_hidden=hidden, num_missing=missing))
+        share = replace(choice, num_written=num, num_hidden=-(-all_hidden // size))
+        if lacks and len(listed) == size:
+            share = replace(share, tokens=None, logprobs=None, tops=None, unsound=UNCOVERED)
+        shares.append(share)
     return shares
 
 
@@ -286,15 +302,15 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
         tokens, why_unsound = texts, why_unsound if texts else _CALLS_APART
     if ids and logprobs is not None and len(logprobs) != len(ids):
         why_unsound = UNCOVERED
+    num_listed = len(ids) or (0 if logprobs is None else len(logprobs))
     # Some servers take no stop strings. Calls that came apart from text have none.
     if (cut := None if calls else cut_at_stop(text, stop)) is not None:
         text, finish_reason = cut, "stop"
-        if tokens is not None and logprobs is not None:
-            kept, before, _ = ended(list(tokens), SamplingParams(stop=stop))
-            num, ids = len(kept), ids[: len(kept)]
-            tokens, logprobs, tops = tokens[:num], logprobs[:num], tops and tops[:num]
-            if before.strip() != cut.strip():
-                why_unsound = UNCOVERED
+    if tokens is not None and logprobs is not None and finish_reason == "stop" and not calls:
+        num = num_ended(tokens, text, stop, is_whole=not reasoning)
+        ids, tokens, logprobs, tops = ids[:num], tokens[:num], logprobs[:num], tops and tops[:num]
+        if num is None and cut is not None:
+            why_unsound = UNCOVERED
     is_cut = cut is not None or last(pieces, "stop_reason") is not None
     if why_unsound:
         tokens = logprobs = tops = None
@@ -311,6 +327,7 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
         reasoning=reasoning or None,
         refusal="".join(message.get("refusal") or "" for message in messages) or None,
         unsound=why_unsound,
+        num_listed=num_listed,
         prompt_tokens=last(pieces, "prompt_logprobs") or (),
     )
 

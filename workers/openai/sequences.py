@@ -19,7 +19,7 @@ from models.statistics import fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.logprobs import ENTROPY, MISSING, column
+from workers.openai.logprobs import ENTROPY, MISSING, column, num_up_to
 from workers.openai.replies import Choice, told_by
 
 TOO_MANY = "it answers more tokens than were asked for"
@@ -170,7 +170,7 @@ class Teller:
         self._listener = listener
         self._opened = opened
         self._stop = request.sampling.stop
-        # Tokens before the answer has begun, and the texts that the server lists of them.
+        # Tokens before the answer has begun, and the texts that the server lists of all.
         self._held: list[Token] = []
         self._texts: list[str] = []
         self._has_begun = False
@@ -204,6 +204,9 @@ class Teller:
         sequence = to_sequence(choice, self._wanted, self._num_tops)
         # What becomes certain with several tokens at once comes with the first of them.
         tokens = remaining_tokens(sequence, 0, 0)
+        self._texts += choice.tokens or ()
+        if self._stop and (num := num_up_to(self._stop, self._texts)) is not None:
+            tokens = tokens[: max(0, len(tokens) + num - len(self._texts))]
         self._num_left -= len(tokens)
         if self._num_left < 0:
             raise Unreachable(TOO_MANY)
@@ -213,7 +216,6 @@ class Teller:
             self._tell(tokens)
         else:
             self._held += tokens
-            self._texts += choice.tokens or ()
 
     def _look_for_answer(self) -> None:
         """Tell the held tokens once it is certain whether they are the answer's."""
