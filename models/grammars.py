@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from models.records import Grammar
 from models.schema_bounds import (
@@ -20,7 +21,7 @@ from models.schema_bounds import (
     lowered_numbers,
 )
 from models.schema_branches import Branches
-from models.units.json_schemas import VALUES, BadSchema, check_depth, place, schemas_in
+from models.units.json_schemas import VALUES, BadSchema, check_depth, place, pointer, schemas_in
 from models.units.json_values import escaped
 
 MAX_SCHEMA_CHARACTERS = 65_536
@@ -101,7 +102,7 @@ def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, 
         return
     if not reference.startswith("#"):
         raise BadSchema(f"{place(path)}: $ref must point into the schema itself, as #/$defs/name")
-    if reference.removeprefix("#") not in schemas:
+    if pointer(reference) not in schemas:
         raise BadSchema(f"{place(path)}: $ref {reference!r:.60} points to no schema")
 
 
@@ -134,7 +135,7 @@ def _choices(path: str, schema: Any) -> list[list[str]]:
         return []
     choices = [[f"{path}/allOf/{number}"] for number in range(len(schema.get("allOf", [])))]
     if "$ref" in schema:
-        choices.append([schema["$ref"].removeprefix("#")])
+        choices.append([pointer(schema["$ref"])])
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             numbers = range(len(schema[keyword]))
@@ -231,9 +232,9 @@ class _Writer:
             if keyword in ("const", "enum"):
                 applied[keyword] = value
             elif keyword == "$ref":
-                path_of_it = value.removeprefix("#")
+                path_of_it = pointer(value)
                 self._referred.add(path_of_it)
-                applied[keyword] = f"#/$defs/{escaped(path_of_it)}"
+                applied[keyword] = "#/$defs/" + quote(escaped(path_of_it), safe="~$")
             elif keyword in ("allOf", "anyOf"):
                 applied[keyword] = self._several(path, keyword, schema)
         if "oneOf" not in schema:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from models.units.json_schemas import TYPES
+from models.units.json_schemas import TYPES, pointer
 
 # Each is compared with each other one.
 _MAX_BRANCHES = 64
@@ -36,7 +36,7 @@ class Branches:
         for _ in range(_MAX_DEPTH):
             if not isinstance(schema, dict) or "$ref" not in schema:
                 break
-            schema = self.targets.get(schema["$ref"].removeprefix("#"), True)
+            schema = self.targets.get(pointer(schema["$ref"]), True)
         return schema
 
     def _are_exclusive(self, one: Any, other: Any, within: _Kinds, depth: int) -> bool:

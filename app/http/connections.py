@@ -217,8 +217,12 @@ class GuardedProtocol(HttpToolsProtocol):
         raise httptools.HttpParserError
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        """Answer an incomplete request with an error, and close the connection."""
-        if self.awaits_client:
+        """Answer an incomplete request with an error, and close the connection.
+
+        So is one with bytes behind it that are no request: its length was told too small.
+        """
+        is_alone = self.cycle is not None and not self.pipeline
+        if self.awaits_client or (is_alone and not self.cycle.response_started):
             self._all.telemetry.observe_one("errors", code)
             request_id = uuid.uuid4().hex
             body = ErrorBody(code=code, message=message, field=None, request_id=request_id)

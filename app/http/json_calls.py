@@ -45,7 +45,7 @@ async def read_body(request: Request, adapter: TypeAdapter[Result]) -> Result:
 
     Raises:
         RequestValidationError: it is declared as JSON and is not, holds too many lists and objects,
-            or is not of the adapter's type.
+            names a member of an object twice, or is not of the adapter's type.
         HTTPException: 400 where it is not UTF-8, nested too deep, or has a number of too many
             digits; 415 where it is neither JSON nor declared as JSON.
     """
@@ -141,7 +141,7 @@ def _body(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Re
         message = f"Body should hold at most {_MAX_CONTAINERS} lists and objects"
         raise RequestValidationError([{"type": "too_many_containers", "loc": (), "msg": message}])
     try:
-        value = json.loads(content.decode("utf-8-sig"))
+        value = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_members)
     except (ValueError, RecursionError) as error:
         if not is_declared:
             message = "send a JSON body, with Content-Type: application/json"
@@ -151,6 +151,17 @@ def _body(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Re
             raise RequestValidationError([fault]) from None
         raise HTTPException(400) from error
     return checked(adapter.validate_python, value)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members, none of which may come twice: one would be ignored."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        message = f"the body names {twice!r:.60} twice in one object"
+        raise RequestValidationError([{"type": "named_twice", "loc": (), "msg": message}])
+    return value
 
 
 def _num_containers(content: bytes) -> int:

@@ -4,7 +4,7 @@ The number of pairs is known beforehand of given texts only. Generated texts are
 bounds by `check_pairs` and `check_relevance` once it is there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
@@ -30,7 +30,9 @@ from models.similarity.align import num_cells, sentences
 from models.similarity.pairs import PairTable
 from models.similarity.protocol import NLI_LABELS
 from models.statistics import PROBE_STATISTICS, reads_samples
+from models.units.json_schemas import BadSchema
 from models.units.json_values import leaves, parsed
+from models.units.schemas import check_schema
 from models.units.sentences import sentence_spans
 from workers.protocol import ComparerInfo, GeneratorInfo
 
@@ -141,6 +143,11 @@ def _of_units(plan: Plan, models: Models) -> Faults:
     ask, available = plan.ask, plan.available
     if ask.splits_claims and not ask.has_prompt:
         yield "units", "no model splits the answer: send a prompt, or claims"
+    if isinstance(ask.json_schema, Mapping) and ask.grammar is None:
+        try:
+            check_schema(ask.json_schema)
+        except BadSchema as error:
+            yield "json_schema", str(error)
     if available.isdisjoint({"sample_texts", "answer_token_texts"}):
         yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
 

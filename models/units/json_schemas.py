@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from models.units.json_values import escaped
 
@@ -45,6 +46,15 @@ class BadSchema(ValueError):
 def place(path: str) -> str:
     """A JSON Pointer, as messages begin with it."""
     return f"at #{path:.120}"
+
+
+def pointer(reference: str) -> str:
+    """The JSON Pointer of a reference into the schema itself, its escapes read. RFC 6901, 6.
+
+    >>> pointer("#/$defs/a%20b")
+    '/$defs/a b'
+    """
+    return unquote(reference.removeprefix("#"))
 
 
 def check_depth(value: Any) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from operator import ge, gt, le, lt
 from typing import Any
 
-from models.units.json_schemas import BadSchema, schemas_in
+from models.units.json_schemas import BadSchema, check_depth, place, pointer, schemas_in
 from models.units.json_values import MAX_DEPTH, Value, escaped, json_type
 from models.units.steps import Steps
 
@@ -81,6 +81,24 @@ def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> fro
     return frozenset(nullable)
 
 
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """Refuse a schema that says nothing of any value, before there is one.
+
+    Raises:
+        BadSchema: names the place, and what cannot stand there.
+    """
+    check_depth(schema)
+    reader = _Reader(schema, None)
+    for path, part in dict(schemas_in(schema)).items():
+        if not isinstance(part, dict):
+            continue
+        reference, tolerance = part.get("$ref", ""), part.get("x-relative-tolerance", 0)
+        if type(tolerance) not in (int, float):
+            raise BadSchema(f"{place(path)}: x-relative-tolerance is a number")
+        if reference.startswith("#") and reader.target(part) is None:
+            raise BadSchema(f"{place(path)}: $ref {reference!r:.60} points to no schema")
+
+
 @contextmanager
 def _known_as_bad(schema: object) -> Iterator[None]:
     """Wrap any error of a keyword with an impossible value in `BadSchema`."""
@@ -132,16 +150,17 @@ class _Reader:
                 continue
             seen.add(id(schema))
             holding.append(schema)
-            pending += [self._target(schema), *schema.get("allOf", [])]
+            pending += [self.target(schema), *schema.get("allOf", [])]
             for branches in filter(None, (schema.get("anyOf"), schema.get("oneOf"))):
                 valid = (branch for branch in branches if self.is_valid(branch, value, depth))
                 pending.append(next(valid, False))
         return holding
 
-    def _target(self, schema: Mapping[str, Any]) -> object:
+    def target(self, schema: Mapping[str, Any]) -> object:
         """The target of a local reference; None without one, or where it points nowhere."""
-        start, *tokens = schema.get("$ref", "").split("/")
-        if start != "#":
+        reference = schema.get("$ref", "")
+        start, *tokens = pointer(reference).split("/")
+        if start or not reference.startswith("#"):
             return None
         target = self._root
         for token in tokens:

@@ -40,6 +40,24 @@ async def test_what_is_neither_json_nor_declared_as_such_is_told_what_to_send(se
     assert "application/json" in assert_error(response, 415, "unsupported_media_type")
 
 
+TWICE = {
+    "a field": ("seed", '{"prompt": "Hi", "seed": 1, "seed": 2}'),
+    "a field with the same value": ("prompt", '{"prompt": "Hi", "prompt": "Hi"}'),
+    "spelled in two ways": ("prompt", '{"prompt": "Hi", "pro\\u006dpt": "Ho"}'),
+    "within another": ("role", '{"messages": [{"role": "user", "content": "Hi", "role": "tool"}]}'),
+    "in a large body": ("seed", '{"prompt": "' + "Hi" * 20_000 + '", "seed": 1, "seed": 2}'),
+}
+
+
+@pytest.mark.parametrize(("name", "body"), TWICE.values(), ids=list(TWICE))
+@pytest.mark.parametrize("path", [GENERATE, "/score", "/v1/chat/completions", "/v1/responses"])
+async def test_a_name_that_comes_twice_is_refused_and_neither_is_ignored(service, path, name, body):
+    response = await service.client.post(path, content=body, headers=JSON)
+
+    assert response.status_code == 422
+    assert response.json()["error"]["message"] == f"the body names '{name}' twice in one object"
+
+
 async def test_no_body_at_all_is_an_invalid_request(service):
     assert_error(await service.client.post(GENERATE), 422, "invalid_request")
 

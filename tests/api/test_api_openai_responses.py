@@ -248,6 +248,7 @@ REFUSED = [
     ({"instructions": "x", "input": [{"role": "user", "content": [IMAGE]}]}, "input.0"),
     ({"temperature": 1, "uncertainty": {"temperature": 1}}, "uncertainty.temperature"),
     ({"max_tokens": 3}, "max_tokens"),
+    ({"include": ["message.output_text.logprob"]}, "include.0"),
     ({"stream_options": {}}, "stream_options"),
 ]
 

@@ -9,6 +9,7 @@ import pytest
 
 from models.estimators import ESTIMATORS
 from models.similarity.added import added
+from tests.api.errors_told import assert_error
 from tests.api.scored import PROMPT, SAMPLES, scored
 from tests.reasons import score_reasons
 
@@ -50,6 +51,50 @@ async def test_the_end_of_an_answer_counts_unless_it_is_left_open(service):
 
     assert ended["usage"]["completion_tokens"] == open_ended["usage"]["completion_tokens"] + 1
     assert ended["scores"]["sp"] > open_ended["scores"]["sp"]
+
+
+DRAWN = {"num_samples": 10, "max_samples": 5, "stop_mass": 0.5, "temperature": 0.5, "top_k": 5}
+DRAWN |= {"top_p": 0.5, "seed": 0}
+
+
+@pytest.mark.parametrize("field", DRAWN)
+@pytest.mark.parametrize(
+    "given",
+    [{"samples": SAMPLES}, {"samples": SAMPLES, "prompt": PROMPT}, {"answer_token_logprobs": [-1]}],
+    ids=["samples", "samples and a prompt", "log-probs and no prompt"],
+)
+async def test_how_samples_are_drawn_is_refused_where_none_are(service, given, field):
+    body = {"answer": "Paris", **given, field: DRAWN[field]}
+    if field in ("max_samples", "stop_mass"):
+        body["num_samples"] = "auto"
+    response = await service.client.post("/score", json=body)
+
+    named = "num_samples" if "num_samples" in body else field
+    message = assert_error(response, 422, "invalid_request", named)
+    assert message == "is of texts that are drawn here: samples are given, or no prompt is"
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": 7}, "at #: type cannot be 7"),
+        ({"properties": {"a": {"type": "text"}}}, "at #/properties/a: type 'text' is none of"),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "$ref '#/$defs/b' points to no schema"),
+        (
+            {"properties": {"a": {"x-relative-tolerance": "5%"}}},
+            "#/properties/a: x-relative-tolerance",
+        ),
+    ],
+    ids=["a type", "a type of a field", "a reference", "a tolerance"],
+)
+@pytest.mark.parametrize("answer", ['{"a": 1}', '{"b": 1}', "no JSON"])
+async def test_a_schema_that_is_none_is_refused_whatever_the_answer_is(
+    service, schema, told, answer
+):
+    body = {"answer": answer, "samples": [{"text": answer}], "units": "fields"}
+    response = await service.client.post("/score", json=body | {"json_schema": schema})
+
+    assert told in assert_error(response, 422, "invalid_request", "json_schema")
 
 
 async def test_given_samples_give_the_same_scores_in_every_order(service):

@@ -220,6 +220,14 @@ async def test_a_length_that_no_body_has_is_refused(length, error):
         assert await client.error() == error
 
 
+@pytest.mark.parametrize("length", [5, len(BODY) - 1, 0], ids=["5", "one less", "none"])
+async def test_a_body_that_is_longer_than_its_length_is_refused_in_words(length):
+    async with listening() as (_, port, _), connected(port) as client:
+        await client.send(post(f"Content-Length: {length}", framed=False))
+        assert await client.error() == (400, "invalid_http")
+        assert await client.closed() == b""
+
+
 async def test_a_length_of_5000_zeros_is_no_length_at_all():
     async with listening() as (_, port, gate), connected(port) as client:
         gate.opened.set()

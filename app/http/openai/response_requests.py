@@ -33,6 +33,17 @@ from app.http.requests.tools import (
 from models.records import EFFORT, MAX_TOPS
 
 _LOGPROBS = "message.output_text.logprobs"
+# All that OpenAI's clients know to ask for.
+_Included = Literal[
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "message.output_text.logprobs",
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+]
 
 
 class _Sent(NullIsDefault):
@@ -264,7 +275,7 @@ class ResponseRequest(ChatFields):
     """As that of chats."""
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS), Whole] = 0
     """So many of the likeliest tokens in the place of each of the answer's."""
-    include: Annotated[list[str], Field(max_length=16)] = []  # noqa: RUF012
+    include: Annotated[list[_Included], Field(max_length=16)] = []  # noqa: RUF012
     """`message.output_text.logprobs` for log-probs of the answer's tokens; others are of tools and
     stores that are not here, and add nothing."""
 

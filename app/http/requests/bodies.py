@@ -42,6 +42,8 @@ _OTHER_NAMES = {
     "timeout": "timeout_s",
 }
 
+# How samples are drawn, which nothing reads of samples that are given.
+_OF_DRAWN = ("num_samples", "max_samples", "stop_mass", "temperature", "top_k", "top_p", "seed")
 # `_check_input` as JSON schemas: one input, and what its template reads with messages only.
 _OF_CHAT = ["messages", "chat_template_kwargs", "reasoning_effort"]
 _OF_PROMPT = having(["prompt"], _OF_CHAT, prompt="string")
@@ -183,6 +185,14 @@ class ScoreRequest(ScoringRequest):
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES, _OF_LOGPROBS]}
     )
+
+    @model_validator(mode="after")
+    def _check_drawn(self) -> Self:
+        is_drawn = self.samples is None and (self.prompt, self.messages) != (None, None)
+        for name in () if is_drawn else _OF_DRAWN:
+            why = "is of texts that are drawn here: samples are given, or no prompt is"
+            refuse_if(name in self.model_fields_set, name, why)
+        return self
 
     @model_validator(mode="after")
     def _check_claims(self) -> Self:

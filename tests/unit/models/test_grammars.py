@@ -65,6 +65,11 @@ def test_a_schema_that_is_followed_as_it_is_stays_as_it_is(schema):
             | {"$defs": {"/definitions/a~1b": {"type": "integer"}}},
         ),
         (
+            {"$ref": "#/$defs/a%20%C3%A9%25", "$defs": {"a é%": {"type": "integer"}}},
+            {"$ref": "#/$defs/~1$defs~1a%20%C3%A9%25"}
+            | {"$defs": {"/$defs/a é%": {"type": "integer"}}},
+        ),
+        (
             {"type": "object", "properties": {"n": {"$ref": "#"}}},
             {"type": "object", "properties": {"n": {"$ref": "#/$defs/"}}}
             | {"$defs": {"": {"type": "object", "properties": {"n": {"$ref": "#/$defs/"}}}}},
