@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 
-from models.similarity.added import without_accents
+from models.estimators.overlap import MARKS
 from models.similarity.reading import with_joined_initials
 from models.similarity.units import unit_of
 from models.similarity.words import FUNCTION_WORDS
@@ -22,11 +22,16 @@ _WORD = re.compile(
     (?P<number>\d+(?:[:/]\d+)+|(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)*|(?<![\w.])\.\d+)
     (?!\w)(?:\s?(?P<behind>[%\u2030\u00b0{_MONEY}])(?!\w))?
     | (?<!\w)[^\W\d_]{{1,2}}-(?![\w-])
-    | [{_NO_BLANKS}]
-    | (?:(?![{_NO_BLANKS}])\w)+(?:&\w+)*(?:[+#]+(?!\w))?
+    | [{_NO_BLANKS}][{MARKS}]*
+    | (?![{_NO_BLANKS}])\w(?:(?![{_NO_BLANKS}])[\w{MARKS}])*(?:&\w+)*(?:[+#]+(?!\w))?
     """,
     re.VERBOSE,
 )
+# Marks that are accents: behind Latin, Greek and Cyrillic letters. Elsewhere they are vowels.
+_ACCENTS = re.compile(
+    "(?<=[A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u052f\u1e00-\u1fff])[\u0300-\u036f]+"
+)
+_POINTS = re.compile("[\u05b0-\u05c7\u064b-\u0652]")  # vowels that Semitic texts mostly leave out
 _UNIT = re.compile(r"(?<=\d)(?!s)[^\W\d_]+\b")
 _SPELLED = {"percent": "%", "dollar": "$", "dollars": "$", "euro": "\u20ac", "euros": "\u20ac"}
 _CONTRACTED = re.compile(r"[^\W\d_]['\u2019]\Z")
@@ -51,7 +56,8 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
             Rolling Stone".
     """
     text = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
-    text = with_joined_initials(without_accents(text))
+    parted = unicodedata.normalize("NFD", text)
+    text = with_joined_initials(unicodedata.normalize("NFC", _ACCENTS.sub("", parted)))
     text = _UNIT.sub(_apart, _HYPHENATED.sub(r"\1", text))
     found: list[str] = []
     for match in _WORD.finditer(text):
@@ -96,8 +102,11 @@ def says(reference: str, output: str) -> bool:
 
     Case, punctuation and the articles a, an, the do not count; signs that belong to a word do. The
     unit of a number (10%, $5) counts where the reference has one. What is spelled as a function
-    word in capitals, "US", is one in capitals.
+    word in capitals, "US", is one in capitals. Accents do not count, nor Semitic vowels where one
+    of the two texts leaves them out; the combining marks of other scripts do.
     """
+    if not (_POINTS.search(reference) and _POINTS.search(output)):
+        reference, output = _POINTS.sub("", reference), _POINTS.sub("", output)
     written = with_joined_initials(output)
     for capitals in _CAPITALS.findall(with_joined_initials(reference)):
         if capitals.lower() in FUNCTION_WORDS and not re.search(rf"\b{capitals}\b", written):

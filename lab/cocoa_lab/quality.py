@@ -19,7 +19,7 @@ import numpy as np
 from cocoa_lab.containing import says
 from cocoa_lab.examples import Example
 from cocoa_lab.judges import share_right
-from models.estimators.overlap import rouge_l_f, word_stems
+from models.estimators.overlap import NO_BLANKS, rouge_l_f, word_stems
 from models.records import Array, Pair
 from models.units.comparison import JsonComparer
 from models.units.json_values import parsed
@@ -29,10 +29,24 @@ from models.units.schemas import rules
 Support = Callable[[Sequence[Pair]], Awaitable[Sequence[float]]]
 MeasureFunction = Callable[[Sequence[str], Sequence[Example], Support | None], Awaitable[Array]]
 
-_LETTER = re.compile(r"\W*([A-D])\b")
+# The letter of an option: in brackets, or a capital; an "A" before a noun is an article.
+_OPTION = (
+    r"[\W_]*(?:([a-d])(?=[)\]])"
+    r"|([A-D])(?![\w'\u2019]|-\w)(?<!A(?=\s+(?!(?:and|as|because|is|or|since)\b)[^\W\d_])))"
+)
+_OPENING = re.compile(_OPTION)
+_SAID = "(?:is|was|are|be|would|should|must|the|correct|right|best|option|choice|letter)"
+_IS = rf"(?:\s+{_SAID})*(?:\s+(?:is|was|be)|\s*:)(?:\s+{_SAID})*"
+_ANSWER = re.compile(rf"(?i:\banswers?{_IS}\s*:?){_OPTION}")
+_CHOOSES = re.compile(
+    rf"(?i:\W*(?:i(?:\s+would|\W+d|\s+will|\W+ll)?\s+(?:choose|pick|select|say|think)|it(?:\s+is|\W+s)"
+    rf"|the|option|choice|letter)(?:\s+(?:it\s+is|{_SAID}))*\s*:?){_OPTION}"
+)
 # A sign counts where no operand stands before it; commas only where they group thousands; U+2212 is
 # a minus.
 _NUMBER = re.compile(r"(?:(?<![\w)%])[-\u2212])?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?")
+_NO_BLANKS = re.compile(f"[{NO_BLANKS}]")
+_NOT_CHINESE = re.compile("[\u0e00-\u1fff\u3040-\u30ff]")
 _COMET_MODEL = "Unbabel/wmt22-comet-da"
 
 
@@ -166,7 +180,7 @@ async def facts(outputs: Sequence[str], examples: Sequence[Example], _: Support 
 
 
 def accuracy(output: str, example: Example) -> float:
-    """1 where the output opens with the reference's letter, 0 with another or with none."""
+    """1 where the output names the reference's letter as its answer, 0 with another or none."""
     if (reference := choice(example.references[0])) is None:
         return float("nan")
     return float(choice(output) == reference)
@@ -195,11 +209,18 @@ def chrf(output: str, example: Example) -> float:
 def bleu(output: str, example: Example) -> float:
     """Sentence BLEU of sacrebleu with the best reference, in [0, 1].
 
-    Effective order and sacrebleu's own smoothing.
+    Effective order and sacrebleu's own smoothing. Words are told by the reference's script: those
+    of sacrebleu's "13a" where there are blanks, of its "zh" in Chinese; elsewhere characters.
     """
     from sacrebleu import sentence_bleu
 
-    return max(float(sentence_bleu(output, [text]).score) for text in example.references) / 100
+    scores: list[float] = []
+    for text in example.references:
+        tokenize = "13a"
+        if _NO_BLANKS.search(text):
+            tokenize = "char" if _NOT_CHINESE.search(text) else "zh"
+        scores.append(float(sentence_bleu(output, [text], tokenize=tokenize).score))
+    return max(scores) / 100
 
 
 async def align(
@@ -255,14 +276,16 @@ def _comet_scores(package: Any, triples: list[dict[str, str]]) -> Sequence[float
 
 
 def choice(text: str) -> str | None:
-    """The letter A to D that a text opens with.
+    """The letter A to D that a text opens with, or names as the answer.
 
-    >>> choice(" (B) because"), choice("Because")
-    ('B', None)
+    >>> choice(" (b) because"), choice("The answer is B."), choice("A train"), choice("Because")
+    ('B', 'B', None, None)
     """
-    if (found := _LETTER.match(text)) is None:
+    answers = list(_ANSWER.finditer(text))
+    found = next(reversed(answers), None) or _OPENING.match(text) or _CHOOSES.match(text)
+    if found is None:
         return None
-    return found[1]
+    return str(found[1] or found[2]).upper()
 
 
 def final_number(text: str) -> Decimal | None:

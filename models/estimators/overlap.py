@@ -1,6 +1,7 @@
 """ROUGE-L of word stems, defined on every script.
 
 Equal to the rouge-score package's on ASCII words, which drops all signs: here "C++" is not "C".
+Combining marks belong to their letters, and of scripts without blanks each character is a word.
 Lin 2004.
 """
 
@@ -8,6 +9,7 @@ import functools
 import re
 import sys
 import threading
+import unicodedata
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,12 +19,20 @@ from typing import Any
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _COMPARED = "+<>\u2264\u2265\u2248\u00b1\u221a\u00ac~"
+# Characters of scripts without blanks.
+NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff"
+NO_BLANKS += r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Combining marks, many of them vowels: no letters to Python's `re`.
+MARKS = "".join(
+    one for one in map(chr, range(0x300, 0x12000)) if unicodedata.category(one)[0] == "M"
+)
+_CHARACTER = re.compile(rf"[{NO_BLANKS}][{MARKS}]*")
 _WORD = re.compile(
     rf"""
     # signs before a number or a letter; never from the midst of them: a run of signs is read once
     (?:(?<![^\W_])(?<![-.#{_COMPARED}{_MONEY}])[-#{_COMPARED}{_MONEY}]*\.?(?=\d|[^\W\d_](?![^\W_])))?
     # a word, with a charge or a mark of one or two letters, or with what only a sign can be
-    (?:(?<![^\W_])[^\W\d_]{{1,2}}-(?![\w-]) | [^\W_]+
+    (?:(?<![^\W_])[^\W\d_]{{1,2}}-(?![\w-]) | [^\W_]+(?:[{MARKS}]+[^\W_]*)*
         (?:(?:[+#\u266d\u266f]+|\s?[%\u2030\u00b0{_MONEY}])(?![^\W_]))?)
     # between numbers, and alone
     | (?<=\d)[-*/^](?=\d) | [=\u2260\u00d7\u00f7%\u2030\u00b0{_COMPARED}{_MONEY}]
@@ -42,12 +52,21 @@ def word_stems(text: str) -> list[str]:
     """
     stem = _stemmer().stem
     stems: list[str] = []
-    for word in _WORD.findall(text.lower().translate(_DASHES)):
+    for word in _WORD.findall(spaced(text).translate(_DASHES)):
         if len(word) >= _SHORTEST_STEMMED and word.isalnum():
             stems.append(stem(word))
         else:
             stems.append("".join(word.split()))  # "10 %" is "10%"
     return stems or text.split()  # "✓" is not "✗"
+
+
+def spaced(text: str) -> str:
+    """The text in lower case and composed, with blanks around what is a word of one character.
+
+    >>> spaced("Rome は首都").split()
+    ['rome', 'は', '首', '都']
+    """
+    return _CHARACTER.sub(r" \g<0> ", unicodedata.normalize("NFC", text.lower()))
 
 
 def rouge_l_f(a: Sequence[str], b: Sequence[str]) -> float:

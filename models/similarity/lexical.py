@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.estimators.overlap import rouge_l_f, word_stems
+from models.estimators.overlap import rouge_l_f, spaced, word_stems
 from models.records import Pair, PairScores
 from models.similarity.added import containment, word_set
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
@@ -65,8 +65,8 @@ class LexicalModel:
 
 # F1 of the longest common subsequence of word stems (Lin 2004).
 ROUGE_L = LexicalModel("rouge_l", word_stems, rouge_l_f)
-# Over the lower-cased words between blanks.
-JACCARD = LexicalModel("jaccard", lambda text: frozenset(text.lower().split()), jaccard)
+# Over the lower-cased words between blanks, or characters of scripts without any.
+JACCARD = LexicalModel("jaccard", lambda text: frozenset(spaced(text).split()), jaccard)
 # Over the words that texts have; its rules cut them to what they add.
 ADDED = LexicalModel("added", word_set, containment)
 

@@ -67,11 +67,28 @@ async def test_exact_match(output, references, expected):
         ("b", None),
         ("Because", None),
         ("E", None),
-        ("The answer is B", None),
+        ("(b)", "B"),
+        ("b) joule", "B"),
+        ("**C**", "C"),
+        ("A is right", "A"),
+        ("A, because it is a unit", "A"),
+        ("A train leaves at 5.", None),
+        ("a) and b) are wrong, the answer is C", "C"),
+        ("B, for answer A is wrong", "B"),
+        ("D-day", None),
+        ("The answer is B", "B"),
+        ("**Answer:** (b)", "B"),
+        ("The correct answer is therefore not B.", None),
+        ("Option A is wrong. The answer is B.", "B"),
+        ("I think it is C.", "C"),
+        ("It's D", "D"),
+        ("The correct option is A", "A"),
+        ("The answer is A large dog", None),
+        ("It is vitamin C.", None),
         ("", None),
     ],
 )
-def test_the_letter_that_a_text_opens_with(text, expected):
+def test_the_letter_that_a_text_opens_with_or_names_as_its_answer(text, expected):
     assert choice(text) == expected
 
 
@@ -145,6 +162,25 @@ async def test_chrf_is_sacrebleus_of_a_corpus_of_one_with_the_best_reference(out
     )
 
     assert await one("chrf", output, *references) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("output", "reference", "tokenize"),
+    [
+        ("我住在北京。", "我住在北京市。", "zh"),
+        ("私は東京に住んでいます。", "私は東京に住んでいる。", "char"),
+        ("ฉันรักประเทศไทย", "ฉันรักเมืองไทย", "char"),
+        ("북경에 살아요 지금", "북경에 살아요 오늘", "13a"),
+    ],
+    ids=["Chinese", "Japanese", "Thai", "Korean"],
+)
+async def test_bleu_tells_words_by_script(output, reference, tokenize):
+    metric = BLEU(effective_order=True, tokenize=tokenize)
+    expected = metric.corpus_score([output], [[reference]]).score / 100
+
+    found = await one("bleu", output, reference)
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert found > 0.2
 
 
 @pytest.mark.parametrize(("output", "references"), TEXTS)

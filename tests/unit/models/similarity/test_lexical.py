@@ -39,7 +39,13 @@ def test_rouge_l_equals_the_rouge_score_package_on_ascii(seed):
 
 def test_rouge_l_knows_every_script():
     assert rouge_l("Пари́ж красив", "пари́ж красив") == 1.0
-    assert rouge_l("東京", "京都") == 0.0
+    assert rouge_l("東京", "京都") == 0.5, "by characters"
+    assert rouge_l("大阪", "京都") == 0.0
+    assert rouge_l("我住在北京。", "我住在北京市。") == pytest.approx(10 / 11)
+    assert rouge_l("été e\u0301te\u0301", "e\u0301te\u0301 été") == 1.0
+    for one, other in (("दिल", "दाल"), ("தி", "து"), ("নি", "ন"), ("কৃ", "ক")):
+        assert rouge_l(one, other) == 0.0
+        assert rouge_l(one, one) == 1.0
 
 
 @pytest.mark.parametrize(
