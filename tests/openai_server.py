@@ -103,6 +103,8 @@ class Traits:
         draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
         alter: changes each choice of a reply, or each piece of one, with the body that it answers.
+        greedy_where: true of the bodies whose draws are none.
+        sharpness: of its model, which is surer the more of it there is.
         counts: the `completion_tokens` of `usage`, of a body and the number that was written.
         delay_s: before each answer, and between the events of a stream.
     """
@@ -158,6 +160,8 @@ class Traits:
     replies: list = field(default_factory=list)
     alter: Callable | None = None
     counts: Callable | None = None
+    greedy_where: Callable | None = None
+    sharpness: float = 1.0
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
     heads: list = field(default_factory=list)
@@ -233,6 +237,8 @@ def _shown_tags(traits, body):
 def generate(traits, body, prompt, child):
     """The child-th sequence of a request."""
     temperature = body.get("temperature", 1.0)
+    if traits.greedy_where and traits.greedy_where(body):
+        temperature = 0.0
     seed = body.get("seed") if traits.heeds_seed else None
     rng = traits.draws if seed is None else np.random.default_rng(seed + child)
     row = Row(prompt)
@@ -242,6 +248,8 @@ def generate(traits, body, prompt, child):
     default = traits.context if "messages" in body else 16
     for _ in range(min(body.get("max_tokens", default), traits.context - len(prompt))):
         raw = whole = next_logprobs([*prompt, *row.ids], traits.weights)
+        if traits.sharpness != 1.0:
+            raw = whole = log_softmax(raw * traits.sharpness)
         if texts and not thoughts:
             raw = _held(raw, texts, row.ids[num_thoughts:])
         law = _law(raw, body, traits) if temperature else raw

@@ -37,6 +37,11 @@ class Kind(Protocol[Known]):
         """Its known capabilities where they still hold; None where they do not."""
 
 
+def is_old(tried_at: float) -> bool:
+    """True where what was tried at this monotonic second is to be tried again."""
+    return time.monotonic() - tried_at > _TRY_AGAIN_S
+
+
 class ChangedModel(Exception):
     """A reply shows that the server's model is no longer the one that was called."""
 
@@ -81,9 +86,13 @@ class Server(Generic[Known]):
         """The liveness check of every second: raises while it is not there, or not tried out."""
         description = await self._kind.look_up(self.client)
         is_other, self._description = description != self._description, description
-        is_old = time.monotonic() - self._tried_at > _TRY_AGAIN_S
         is_sound = self.is_up and self._failure is None
-        if is_other or is_old or not is_sound or (self.hangs and not self._is_under_trial):
+        if (
+            is_other
+            or is_old(self._tried_at)
+            or not is_sound
+            or (self.hangs and not self._is_under_trial)
+        ):
             self.doubt()
         if self.known is None or self._failure is not None:
             if self._trial is not None:

@@ -215,12 +215,16 @@ _OF_LOGPROBS = frozenset({"answer_token_logprobs", "sample_token_logprobs"})
 def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     """The ask as this generator can answer it, and as the result reports it.
 
-    Where it answers by draws alone, the answer is one of the samples. Where it parts calls of tools
+    Where it answers by draws alone, the answer is one of the samples, and where its draws are none
+    it is the greedy one. Where it parts calls of tools
     from text itself, their tokens may not be known: samples are drawn, and consistency is reported.
     """
     is_answered = ask.has_prompt and ask.answer is None
-    if generator.no_greedy and is_answered and ask.strategy == "greedy" and not ask.light:
+    draws = "sample_texts" in generator.statistics
+    if generator.no_greedy and draws and is_answered and ask.strategy == "greedy" and not ask.light:
         ask = replace(ask, strategy="sample")
+    if is_answered and ask.strategy == "sample" and not draws:
+        ask = replace(ask, strategy="greedy")
     if generator.parts_calls and ask.tools and ask.of_tokens:
         most = max(ask.sampling.num_samples, SamplingParams().num_samples)
         sampling, primary = replace(ask.sampling, num_samples=most), ask.primary or OF_SUPPORT
@@ -263,7 +267,11 @@ def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
     if ask.answer is not None and generator.no_given:
         absent |= dict.fromkeys(ANSWER_STATISTICS, generator.no_given)
     absent |= dict.fromkeys(_lost_to_grammar(ask, generator), generator.no_grammar_logprobs)
-    return absent | dict(generator.absent)
+    absent |= generator.absent
+    for name, row in STATISTICS.items():
+        for source in row.derived_from & absent.keys():
+            absent.setdefault(name, absent[source])
+    return absent
 
 
 def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationRequest:

@@ -234,7 +234,7 @@ async def test_tags_that_leak_make_no_samples_alike():
     countries = ["Serbia", "India", "Peru", "Chad"]
 
     def leaks(choice, body):
-        country = countries[choice["index"]] if body.get("n") == 4 else "Bulgaria"
+        country = countries[choice["index"]] if body.get("n", 1) > 1 else "Bulgaria"
         content = f"</think>\n\nIt is in {country}."
         choice["message"] = {"reasoning_content": "Let me see.", "content": content}
 
@@ -247,3 +247,37 @@ async def test_tags_that_leak_make_no_samples_alike():
     assert [one["text"].strip() for one in found["samples"]] == [
         f"It is in {country}." for country in countries
     ]
+
+
+GREEDY = {
+    "that tells no log-probs": {"tokenizes": False, "max_logprobs": None},
+    "that tells log-probs": {"tokenizes": False},
+    "of token ids": {},
+}
+
+
+@pytest.mark.parametrize("traits", GREEDY.values(), ids=GREEDY)
+async def test_draws_that_are_none_make_no_answer_certain(traits):
+    tells = traits.get("max_logprobs", 20) is not None
+    units = {"units": "sentences"} if tells else {}
+    async with serving_over(greedy_where=lambda body: True, **traits) as (client, server):
+        server.bodies.clear()
+        found = await generated(client, explain=True, **units)
+        version = (await client.get("/version")).json()
+        drawn = {"model": "cocoa", "messages": CHAT["messages"], "temperature": 0.7}
+        chat = await client.post("/v1/chat/completions", json=drawn)
+        named = await generated(client, 422, estimators=["consistency"])
+        others = await generated(client, 422, strategy="mbr")
+        assert not any(body.get("n") for _, body in server.bodies)
+
+    assert found["text"]
+    assert "draws_repeat" in found["warnings"]
+    assert found["scores"]["consistency"] is None
+    assert "repeat what is too unlikely" in found["reasons"]["consistency"]
+    assert found.get("support") is None
+    assert (found["scores"]["sp"] is not None) == tells
+    assert found["uncertainty"] is None
+    assert version["model_capabilities"]["temperature"] is False
+    assert chat.status_code == 200, chat.text
+    assert chat.json()["choices"][0]["message"]["content"]
+    assert (named["error"]["field"], others["error"]["field"]) == ("estimators", "strategy")

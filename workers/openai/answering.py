@@ -1,5 +1,6 @@
 """One request at one server: its answer and its samples, side by side."""
 
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -20,12 +21,15 @@ from workers.openai.found import SCALED
 from workers.openai.grammars import check_followed, check_heeded, for_tokens, under_grammar
 from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
-from workers.openai.replies import Choice, read_choices
+from workers.openai.replies import Choice, read_choices, repetition
 from workers.openai.requests import Prompt
 from workers.refusals import OF_PROMPT, Rejected
 
 # Tokens of a reasoning's tags, at most.
 _TAGS = 8
+# Of a law that `top_k` leaves fewer tokens, log-probs tell nothing; and the nats of what is too
+# unlikely: it happens once in a thousand times.
+_FEW_TOKENS, _UNLIKELY = 20, -6.9
 # The reason why a sequence lacks a wanted field, by the field.
 _MISSING = {
     "token_logprobs": "the server told no log-probs",
@@ -36,7 +40,11 @@ _NOT_APART = "the server does not tell the tokens of the answer from those of it
 
 
 class OpenAIRequest:
-    """One request at one server; its listener receives the tokens that are streamed."""
+    """One request at one server; its listener receives the tokens that are streamed.
+
+    Attributes:
+        draws: its samples as they came.
+    """
 
     def __init__(self, calls: ModelCalls, request: GenerationRequest, listener: Listener) -> None:
         self._calls = calls
@@ -53,6 +61,8 @@ class OpenAIRequest:
         self._unread: dict[bool, str] = {}
         self._readings: dict[str, records.ProbeReading] = {}
         self._form: AnswerForm = "literal"
+        self._greedy_choice: list[Choice] = []
+        self.draws: list[Choice] = []
 
     async def run(self) -> Generation:
         """Answer and samples.
@@ -119,6 +129,7 @@ class OpenAIRequest:
             "temperature_not_heeded": samples and not (has_temperature and has_top_p),
             "top_k_not_heeded": samples and law.top_k and not takes("top_k"),
             "seed_not_heeded": samples and ignores_seed,
+            "draws_repeat": self._can.draws_repeat or self._repeat(),
             "one_token_answer": self._readings and answer.num_tokens == 1,
             "out_of_domain": any(one.out_of_domain for one in self._readings.values()),
         }
@@ -136,6 +147,19 @@ class OpenAIRequest:
                 if field != "token_texts":
                     reason = self._unread.get(name in SAMPLE_STATISTICS, reason)
                 self._absent.setdefault(name, reason)
+
+    def _repeat(self) -> bool:
+        """True where the draws are so much alike as their law hardly lets them be.
+
+        Log-probs tell the law from a temperature of 1 on, where it is not cut to a few tokens.
+        """
+        law = self._request.sampling
+        is_cut = 0 < law.top_k < _FEW_TOKENS or self._request.grammar is not None
+        nats = repetition([*self._greedy_choice, *self.draws], law.temperature)
+        if nats is None or is_cut or law.temperature < 1.0:
+            return False
+        longest = max(one.num_tokens or 0 for one in self.draws)
+        return nats - len(self.draws) * longest * math.log(law.top_p) < _UNLIKELY
 
     def _fitted(self, request: GenerationRequest, num_answer: int) -> GenerationRequest:
         """The request with a `max_new_tokens` that fits the context."""
@@ -170,6 +194,7 @@ class OpenAIRequest:
             wanted = self._request.statistics & self._can.probes.keys()
             probes = {name: self._can.probes[name] for name in wanted}
             self._readings = columns.readings(choice.tops, probes)
+        self._greedy_choice = [choice]
         return await self._sequence(choice, 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
@@ -181,6 +206,7 @@ class OpenAIRequest:
         samples: list[records.Sequence] = []
         for choice in await self._drawn(self._body(1), range(first, first + num), place):
             samples.append(await self._sequence(choice, num_drawn + len(samples) + 1))
+            self.draws.append(choice)
         return samples
 
     async def _drawn(self, body: Mapping[str, Any], seeds: range, place: int) -> list[Choice]:

@@ -14,7 +14,7 @@ from models.records import MAX_TOPS, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from models.units.reasoning import Tags
 from workers.openai.logprobs import Columns
-from workers.openai.profiles import Profile
+from workers.openai.profiles import UNMASKED, Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
 from workers.refusals import Rejected
 
@@ -39,6 +39,7 @@ class OpenAIServer:
     Attributes:
         model_id: as it calls the model.
         profile: of its kind, as its refusals have changed it.
+        tried, tried_at: the same as its trial has left it, and the monotonic second of that.
         kind: its profile's name.
         root: the source of the model that it names; "" for none. Never shown to anybody.
         version: of the server's program; "" where it does not say.
@@ -46,6 +47,7 @@ class OpenAIServer:
         unsound: why the log-probs of its trial were invalid; "" otherwise.
         raw_greedy, raw_samples: a greedy answer's log-probs, and those of samples, are those of
             the untouched distribution.
+        draws_repeat: draws that cannot be alike are.
         special_prefix: ids that every prompt begins with.
         eos_id: of the token that ends an answer; None where none was seen.
         columns: of the plugin; None without it.
@@ -63,6 +65,8 @@ class OpenAIServer:
 
     model_id: str
     profile: Profile
+    tried: Profile | None = None
+    tried_at: float = 0.0
     kind: str = ""
     root: str = ""
     version: str = ""
@@ -70,6 +74,7 @@ class OpenAIServer:
     unsound: str = ""
     raw_greedy: bool = False
     raw_samples: bool = False
+    draws_repeat: bool = False
     special_prefix: tuple[int, ...] = ()
     eos_id: int | None = None
     columns: Columns | None = None
@@ -90,6 +95,29 @@ class OpenAIServer:
     def draws_at_most(self, num: int) -> None:
         """Remember that one call draws no more samples than these."""
         self.learn(max_samples=min(self.profile.max_samples or num, num))
+
+    def forget(self) -> None:
+        """Forget what it has refused since its trial: it may take that by now."""
+        then, now = self.tried or self.profile, self.profile
+        if now.no_grammar == "" and now.unmasked in ("", UNMASKED):
+            then = replace(then, no_grammar="", unmasked=now.unmasked)
+        self.profile = then
+
+    def lacks(self, kind: Profile) -> frozenset[str]:
+        """What servers of its kind have, and its trial has not shown: another one may show it."""
+        has = self.tried or self.profile
+        lacking = {name for name, new in has.names.items() if not new and kind.takes(name)}
+        for name in ("completes", "chats", "tokenizes"):
+            if getattr(has, name) != getattr(kind, name):
+                lacking.add(name)
+        shown = {
+            "logprobs": kind.logprobs is None or (has.logprobs or 0) >= kind.logprobs,
+            "raw_samples": kind.logprobs is None or self.raw_samples,
+            "draws": not self.draws_repeat,
+            "fingerprint": kind.is_hosted or self.fingerprint is not None,
+            "eos_id": not kind.tokenizes or self.eos_id is not None,
+        }
+        return frozenset(lacking | {name for name, is_shown in shown.items() if not is_shown})
 
     @property
     def reads_given(self) -> bool:
@@ -200,6 +228,7 @@ class OpenAIServer:
             (["answer_token_entropies", "sample_token_entropies"], no_entropies),
             (PROBE_STATISTICS - self.probes.keys(), no_probes),
             (supplied_by("reasoning"), "" if self.reasons else NO_REASONING),
+            (SAMPLE_STATISTICS, REPEATED if self.draws_repeat else ""),
         )
         return {name: reason for names, reason in reasons if reason for name in names}
 
@@ -219,7 +248,7 @@ class OpenAIServer:
             "raw_logprobs_of_answers": self.raw_greedy,
             "raw_logprobs_of_samples": self.raw_samples,
             "samples_a_call": profile.max_samples or "any",
-            "temperature": profile.takes("temperature"),
+            "temperature": profile.takes("temperature") and not self.draws_repeat,
             "top_k": profile.takes("top_k"),
             "seed": _NOT_KNOWN if seed is None else seed,
             "end_of_answer_token": self.eos_id,
@@ -245,6 +274,7 @@ def agree(one: Fingerprint, other: Fingerprint) -> bool:
 
 NOT_READ = "the server of the model cannot read an answer that is given"
 SCALED = "the server's log-probs may be those after temperature or truncation"
+REPEATED = "the draws of the model's server repeat what is too unlikely to repeat: they are none"
 _STATISTICS = ANSWER_STATISTICS | SAMPLE_STATISTICS | supplied_by("reasoning", "question")
 _LOGPROBS = (
     "answer_token_logprobs", "answer_token_texts", "sample_token_logprobs", "sample_token_texts",

@@ -13,10 +13,9 @@ from models.units.tool_calls import Call, names_of, read
 from workers.calling import together
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NO_FORMAT, UNMASKED
-from workers.openai.prompts import ModelCalls, closed, tokenize
+from workers.openai.prompts import HOUSE, ModelCalls, closed, question, tokenize
 from workers.openai.replies import Choice
 from workers.openai.requests import COMPLETIONS, Prompt
-from workers.openai.trial import HOUSE, question
 
 _HINTS = "x-guidance"  # of llguidance
 _NO_LARK = (

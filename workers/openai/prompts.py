@@ -30,6 +30,9 @@ from workers.refusals import ALL_TAKEN, OF_PROMPT, Denied, Rejected
 
 Reply = TypeVar("Reply")
 
+# A fixed text, sent to every server and no client's. Most models answer it in the same words each
+# time, and few of them equally surely.
+HOUSE = "Translate to German: the old house by the river."
 # Variables of a template that the client must not set.
 _RESERVED = frozenset(
     {"messages", "conversation", "tools", "documents", "chat_template", "add_generation_prompt"}
@@ -181,6 +184,16 @@ def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]
         if len(allowed) == 1 < len(request.tools):
             sent["tool_choice"] = {"type": "function", "function": {"name": allowed[0]}}
     return sent
+
+
+async def question(calls: ModelCalls, text: str) -> Prompt:
+    """A question as a chat, or as a raw prompt where there are none."""
+    if calls.can.profile.chats:
+        with suppress(ChatTemplateError):
+            messages = ({"role": "user", "content": text},)
+            return await render(calls, GenerationRequest(messages=messages))
+        calls.can.learn(chats=False)
+    return await render(calls, GenerationRequest(prompt=text))
 
 
 async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:

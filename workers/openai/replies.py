@@ -5,6 +5,7 @@ read as a stream of one event.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -166,6 +167,22 @@ class Choice:
         except (LookupError, ValueError):
             raise Unreachable("its log-probs of a prompt make no sense") from None
         return np.array(logprobs, dtype=np.float64), tuple(texts)
+
+
+def repetition(draws: Sequence[Choice], temperature: float) -> float | None:
+    """The log-probability (nats), at most, that draws are all as the first; None where they differ.
+
+    NaN where the server tells no log-probs. From a temperature of 1 on, a token of probability p is
+    the surest where all the rest is one other token's: 1 / (1 + ((1 - p) / p)^(1 / temperature)).
+    """
+    if len(draws) < 2 or len({(one.text, one.reasoning) for one in draws}) > 1:
+        return None
+    for logprobs in [one.logprobs for one in draws if not one.unsound]:
+        if logprobs is not None:
+            with np.errstate(over="ignore"):
+                odds = np.expm1(np.maximum(-logprobs, 0.0)) ** (1.0 / temperature)
+            return (len(draws) - 1) * float(-np.log1p(odds).sum())
+    return math.nan
 
 
 def counted(

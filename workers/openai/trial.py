@@ -1,44 +1,56 @@
 """The trial of a server: one look, and calls that try out all that numbers stand on.
 
-That is: the law of log-probs, whether a reasoning comes before answers, and the token that ends
-these. Log-probs under a schema are tried out later (`workers.openai.grammars`).
+That is: the law of log-probs, whether draws are any, whether a reasoning comes before answers, and
+the token that ends these. Log-probs under a schema are tried out later (`workers.openai.grammars`).
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import httpx
+
 from models.engines.protocol import EngineConfig
 from models.engines.texts import tags_in
-from models.errors import ChatTemplateError, ModelNotLoaded
-from models.records import EFFORT, NO_EFFORT, GenerationRequest
+from models.errors import CocoaError, ModelNotLoaded
+from models.records import EFFORT, NO_EFFORT, GenerationRequest, GivenAnswer, SamplingParams
+from workers.calling import Listener
 from workers.calls import Calls, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import GeneratorConfig, variable
 from workers.openai import profiles
+from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, Fingerprint, OpenAIServer, agree
 from workers.openai.logprobs import ALL_ZERO, LEAST_IDENTITY, Columns, identity_in
 from workers.openai.profiles import PROFILES, Profile
-from workers.openai.prompts import ModelCalls, closed, render, token_ids, tokenize
-from workers.openai.replies import Choice, count
+from workers.openai.prompts import HOUSE, ModelCalls, closed, question, render, token_ids, tokenize
+from workers.openai.replies import Choice, count, repetition
 from workers.openai.requests import Prompt
 from workers.openai.sequences import behind_reasoning, to_sequence
 from workers.protocol import ProbeInfo
 from workers.refusals import Denied, Failed, Rejected, Unreadable
+from workers.standing import is_old
 
 logger = logging.getLogger(__name__)
 
-# Fixed texts, sent to every server; none of them is a client's. Most models answer the first one
-# in the same words each time, and few of them equally surely.
-HOUSE, _SUM = "Translate to German: the old house by the river.", "What is 12 + 5 + 7?"
+# Fixed texts, sent to every server as `HOUSE` is.
+_SUM, _STORY = "What is 12 + 5 + 7?", "Write a short story."
+# Draws of the second one. What repeats is no draw if it is as unlikely as this, in nats; where no
+# log-probs are told, if it is as long, in characters, where hardly a token is sure.
+_DRAWN = SamplingParams(num_samples=3, max_new_tokens=24, top_k=0, seed=3)
+_HIGH, _UNLIKELY, _LEAST_CHARACTERS = 2.0, -9.2, 24
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
 # Trials that may fail before a failure is taken for a refusal; a server of no known kind has none.
 _PATIENCE = 3
+# A server that lacks something is tried out anew at so many checks, each a minute after the one
+# before, and then at every so many.
+_OFTEN, _SELDOM = 10, 60
 # Laws of draws: where log-probs are not changed by the first, those of samples are raw; where they
 # are not by the second, those of a greedy answer are.
 _CHANGED = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
@@ -68,6 +80,7 @@ class GeneratorTrial:
         self._servers = servers
         self._probes = probes
         self._num_failed: Counter[str] = Counter()  # trials, by server
+        self._num_lacking: Counter[str] = Counter()  # checks in a row, by server
         # As far as the settings and the host's name show it.
         self._kind = servers.server or profiles.by_host(next(iter(servers.urls)), self._model)
         self.profile = self._profile(self._kind or profiles.GENERIC)
@@ -83,6 +96,7 @@ class GeneratorTrial:
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
         kind, look = await self._look(client, said)
         can = self._server(kind, said, look)
+        most = can.profile.max_samples
         if kind == profiles.GENERIC or self._num_failed[client.url] >= _PATIENCE:
             can.refusals = (Rejected, Failed)
         calls = ModelCalls(client, can)
@@ -92,18 +106,48 @@ class GeneratorTrial:
             self._num_failed[client.url] += 1
             raise
         del self._num_failed[client.url]
+        # How many samples it refused to draw for the trial is learnt again, as from requests.
+        can.tried, can.tried_at = replace(can.profile, max_samples=most), time.monotonic()
         logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
         return can
 
     async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
+        kind = self._profile(known.kind)
+        if is_old(known.tried_at):
+            known.tried_at = time.monotonic()
+            known.forget()
+            if (better := await self._tried_anew(client, known, kind)) is not None:
+                return better
         if known.fingerprint is None:
             return known
         calls = ModelCalls(client, known)
         prompt, greedy = await _greedy(calls)
+        if known.profile.logprobs is None and kind.logprobs is not None:  # they may be back
+            hopeful = ModelCalls(client, replace(known, profile=replace(known.profile, logprobs=1)))
+            told = await hopeful.try_complete(prompt, max_tokens=_FINGERPRINT_TOKENS, top=1)
+            greedy = told or greedy
         is_same = agree(known.fingerprint, _fingerprint(greedy))
         if is_same and known.columns is not None:
             is_same = await columns_of(calls, prompt) == known.columns
-        return known if is_same else None
+        if is_same:
+            return known
+        self._num_lacking[client.url] = 0
+        return None
+
+    async def _tried_anew(
+        self, client: Client, known: OpenAIServer, kind: Profile
+    ) -> OpenAIServer | None:
+        """A server that lacks something, with more of it; None where there is no more."""
+        lacking, num = known.lacks(kind), self._num_lacking[client.url] + 1
+        self._num_lacking[client.url] = num if lacking else 0
+        if not lacking or (num > _OFTEN and num % _SELDOM):
+            return None
+        with suppress(Failed, Rejected, Refused, Unreachable, httpx.TransportError):
+            better = await self.try_out(client, await self.look_up(client))
+            if better.lacks(kind) < lacking:
+                self._num_lacking[client.url] = 0
+                return better
+        return None
 
     def _profile(self, kind: str) -> Profile:
         profile, url = PROFILES[kind], next(iter(self._servers.urls), "")
@@ -161,6 +205,7 @@ async def _try(calls: ModelCalls, end_token: str, known_probes: Mapping[str, Pro
     if can.profile.is_hosted:  # answers of the same weights differ
         return
     await _begin(calls, greedy, end_token)
+    can.draws_repeat = await _draws_repeat(calls)
     if columns := await columns_of(calls, prompt):
         if can.revision and not can.revision.startswith(columns.revision):
             raise Refused("its weights have another revision than the settings say")
@@ -183,7 +228,7 @@ async def _greedy(calls: ModelCalls) -> tuple[Prompt, Choice]:
 
 def _fingerprint(greedy: Choice) -> Fingerprint:
     mean = None
-    if greedy.logprobs is not None and len(greedy.logprobs) and not greedy.unsound:
+    if greedy.logprobs is not None and greedy.logprobs.any() and not greedy.unsound:
         mean = float(greedy.logprobs.mean())
     return greedy.text, mean
 
@@ -289,14 +334,33 @@ def _has_reasoned(choice: Choice, *, opened: bool = False) -> bool:
     return whole.reasoning is not None
 
 
-async def question(calls: ModelCalls, text: str) -> Prompt:
-    """A question as a chat, or as a raw prompt where there are none."""
-    if calls.can.profile.chats:
-        with suppress(ChatTemplateError):
-            messages = ({"role": "user", "content": text},)
-            return await render(calls, GenerationRequest(messages=messages))
-        calls.can.learn(chats=False)
-    return await render(calls, GenerationRequest(prompt=text))
+async def _draws_repeat(calls: ModelCalls) -> bool:
+    """True where draws of a text that no model knows by heart are all the same.
+
+    They are held to the log-probs that are told of them, at two temperatures; where there are none,
+    they are drawn where hardly a token of a model is sure.
+    """
+    chats = calls.can.profile.chats
+    messages = ({"role": "user", "content": _STORY},)
+    asked = GenerationRequest(
+        prompt=None if chats else _STORY,
+        messages=messages if chats else None,
+        statistics=frozenset({"sample_texts", "sample_token_logprobs"}),
+        answer=GivenAnswer("", append_eos=False),  # no greedy one is written beside the draws
+        num_drawn=1,
+    )
+    refusals: tuple[type[Exception], ...] = (*calls.can.refusals, CocoaError)
+    for temperature in (1.0, _HIGH) if calls.can.raw_samples else (_HIGH,):
+        law = replace(_DRAWN, temperature=temperature)
+        request = OpenAIRequest(calls, replace(asked, sampling=law), Listener(None))
+        try:
+            await request.run()
+        except refusals:
+            return False
+        nats = repetition(request.draws, temperature)
+        if nats is None or nats < _UNLIKELY:
+            return nats is not None
+    return not calls.can.raw_samples and len(request.draws[0].text) >= _LEAST_CHARACTERS
 
 
 async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.anyio
     ("traits", "most_calls"),
     [
         ({"probes": ()}, 5),
-        ({"budget": "heeded", "tags": "tokens", "num_thoughts": 2}, 6),
-        ({"tokenizes": False, "draws_several": False, "scales": True}, 6),
+        ({"budget": "heeded", "tags": "tokens", "num_thoughts": 2}, 7),
+        ({"tokenizes": False, "draws_several": False, "scales": True}, 8),
     ],
     ids=["vLLM with the plugin", "vLLM that reasons", "scaled"],
 )
