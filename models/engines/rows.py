@@ -21,7 +21,7 @@ from models.engines.hidden import HiddenTap
 from models.engines.jobs import Prefix, Scored
 from models.engines.layers import is_llama_like
 from models.engines.lean import LeanForward
-from models.engines.sampling import entropies, log_norms
+from models.engines.sampling import entropies, log_norms, normed
 from models.errors import ModelLost
 from models.pretrained import (
     Cache,
@@ -134,7 +134,7 @@ class RowCache:
         # (chunk, V): each predicts one of the chunk's tokens
         logits = torch.cat([before.logits[None].float(), following[:-1]])
         norms = log_norms(logits, logits.amax(-1))
-        scored.logprobs += (logits.gather(1, chunk[:, None])[:, 0].double() - norms).tolist()
+        scored.logprobs += normed(logits.gather(1, chunk[:, None])[:, 0], norms).tolist()
         if with_entropies:
             scored.entropies += entropies(logits - norms[:, None].float()).tolist()
         scored.read = Prefix(before.cache, length, following[-1].clone())

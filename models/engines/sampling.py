@@ -121,7 +121,7 @@ def next_tokens(
     columns[0], columns[3] = tokens, best[slot]
     if plan.has_statistics or plan.tops:
         norms = log_norms(logits, best)
-        columns[1] = logits[slot, tokens].double() - norms[slot]
+        columns[1] = normed(logits[slot, tokens], norms[slot])
         if plan.entropies:
             wanting = [slots[i] for i in plan.entropies]
             columns[2, plan.entropies] = _entropies_of(logits, norms, wanting)
@@ -163,6 +163,11 @@ def log_norms(logits: Tensor, best: Tensor) -> Tensor:
     for part, most in zip(torch.split(logits, size), torch.split(best.float(), size), strict=True):
         sums.append((part.float() - most[:, None]).exp_().sum(-1, dtype=torch.float64))
     return torch.cat(sums).log() + best.double()
+
+
+def normed(logits: Tensor, norms: Tensor) -> Tensor:
+    """Log-probs, float64, to seven digits: what decodes beside a row changes those behind them."""
+    return (logits.double() - norms).round(decimals=7)
 
 
 def _entropies_of(logits: Tensor, norms: Tensor, wanting: Sequence[int]) -> Tensor:
@@ -214,7 +219,7 @@ def note_likeliest(
         part = tops[start : start + size]
         of = [slots[index] for index, _ in part]
         values, tokens = logits[of].topk(most, dim=-1)
-        values = values.double() - norms[of, None]
+        values = normed(values, norms[of, None])
         for (_, row), *columns in zip(part, tokens.tolist(), values.tolist(), strict=True):
             pairs = zip(*columns, strict=True)
             row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])
