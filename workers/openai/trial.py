@@ -42,7 +42,7 @@ _SUM, _STORY = "What is 12 + 5 + 7?", "Write a short story."
 # Draws of the second one. What repeats is no draw if it is as unlikely as this, in nats; where no
 # log-probs are told, if it is as long, in characters, where hardly a token is sure.
 _DRAWN = SamplingParams(num_samples=3, max_new_tokens=24, top_k=0, seed=3)
-_HIGH, _UNLIKELY, _LEAST_CHARACTERS = 2.0, -9.2, 24
+_HIGH, _UNLIKELY, _LEAST_CHARACTERS = 2.0, -9.2, 32
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
@@ -338,21 +338,24 @@ async def _draws_repeat(calls: ModelCalls) -> bool:
     """True where draws of a text that no model knows by heart are all the same.
 
     They are held to the log-probs that are told of them, at two temperatures; where there are none,
-    they are drawn where hardly a token of a model is sure.
+    two texts are drawn where hardly a token of a model is sure.
     """
-    chats = calls.can.profile.chats
-    messages = ({"role": "user", "content": _STORY},)
-    asked = GenerationRequest(
-        prompt=None if chats else _STORY,
-        messages=messages if chats else None,
-        statistics=frozenset({"sample_texts", "sample_token_logprobs"}),
-        answer=GivenAnswer("", append_eos=False),  # no greedy one is written beside the draws
-        num_drawn=1,
-    )
+    tells, num_characters = calls.can.raw_samples, 0
     refusals: tuple[type[Exception], ...] = (*calls.can.refusals, CocoaError)
-    for temperature in (1.0, _HIGH) if calls.can.raw_samples else (_HIGH,):
-        law = replace(_DRAWN, temperature=temperature)
-        request = OpenAIRequest(calls, replace(asked, sampling=law), Listener(None))
+    for text, temperature in (
+        (_STORY, 1.0 if tells else _HIGH),
+        (_STORY if tells else HOUSE, _HIGH),
+    ):
+        chat = ({"role": "user", "content": text},) if calls.can.profile.chats else None
+        asked = GenerationRequest(
+            prompt=None if chat else text,
+            messages=chat,
+            sampling=replace(_DRAWN, temperature=temperature),
+            statistics=frozenset({"sample_texts", "sample_token_logprobs"}),
+            answer=GivenAnswer("", append_eos=False),  # no greedy one is written beside the draws
+            num_drawn=1,
+        )
+        request = OpenAIRequest(calls, asked, Listener(None))
         try:
             await request.run()
         except refusals:
@@ -360,7 +363,10 @@ async def _draws_repeat(calls: ModelCalls) -> bool:
         nats = repetition(request.draws, temperature)
         if nats is None or nats < _UNLIKELY:
             return nats is not None
-    return not calls.can.raw_samples and len(request.draws[0].text) >= _LEAST_CHARACTERS
+        num_characters += len(request.draws[0].text)
+        if num_characters >= _LEAST_CHARACTERS and not tells:
+            return True
+    return False
 
 
 async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:
