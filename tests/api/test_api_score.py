@@ -71,7 +71,10 @@ async def test_how_samples_are_drawn_is_refused_where_none_are(service, given, f
 
     named = "num_samples" if "num_samples" in body else field
     message = assert_error(response, 422, "invalid_request", named)
-    assert message == "is of texts that are drawn here: samples are given, or no prompt is"
+    assert (
+        message
+        == "is of samples that are drawn here: not beside given samples, nor without a prompt"
+    )
 
 
 @pytest.mark.parametrize(

@@ -208,11 +208,12 @@ async def test_openais_clients_read_the_refined_text_as_the_answer(half):
 
 
 async def test_a_given_answer_is_decided_as_given_answers_were_calibrated(judging):
-    body = {"prompt": "Which?", "answer": INVOICE, "seed": 1, **DECIDED}
+    body = {"prompt": "Which?", "answer": INVOICE, **DECIDED}
+    drawn = body | {"seed": 1}
     async with await judging(1e6) as service:
-        other = await service.client.post("/score", json=body)
+        other = await service.client.post("/score", json=drawn)
     async with await judging(1e6, strategy="given") as service:
-        given = (await service.client.post("/score", json=body)).json()
+        given = (await service.client.post("/score", json=drawn)).json()
         brought = await service.client.post("/score", json=body | {"samples": [{"text": "{}"}]})
 
     assert other.json()["error"]["code"] == "not_calibrated"

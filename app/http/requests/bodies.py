@@ -190,7 +190,9 @@ class ScoreRequest(ScoringRequest):
     def _check_drawn(self) -> Self:
         is_drawn = self.samples is None and (self.prompt, self.messages) != (None, None)
         for name in () if is_drawn else _OF_DRAWN:
-            why = "is of texts that are drawn here: samples are given, or no prompt is"
+            why = (
+                "is of samples that are drawn here: not beside given samples, nor without a prompt"
+            )
             refuse_if(name in self.model_fields_set, name, why)
         return self
 

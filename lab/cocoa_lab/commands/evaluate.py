@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args
 import typer
 
 from app.cli.environment import settings_or_exit
-from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from cocoa_lab.commands.command_line import command_line
 from cocoa_lab.commands.evaluate_units import evaluate_units
 from cocoa_lab.commands.failing import errors_told
@@ -68,9 +67,7 @@ def evaluate(
     ] = None,
     temperature: Annotated[
         float | None,
-        typer.Option(
-            min=MIN_SAMPLING_TEMPERATURE, max=2, help="At which samples are drawn. Default: 1."
-        ),
+        typer.Option(min=0.05, max=2, help="At which samples are drawn. Default: 1."),
     ] = None,
     quality: Annotated[
         str | None,

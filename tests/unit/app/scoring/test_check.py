@@ -67,7 +67,11 @@ def calibrated(**binding):
     ("wanted", "binding", "why"),
     [
         ({"prompt": "Hi"}, {}, "no second model"),
-        ({"prompt": "Hi", "tools": ({"type": "function"},)}, {}, "shown no tools"),
+        (
+            {"prompt": "Hi", "tools": ({"type": "function"},)},
+            {"schema_use": "called"},
+            "shown no tools",
+        ),
         ({"messages": (IMAGE,)}, {"input": "images"}, "shown no images"),
     ],
     ids=["none", "tools", "images"],
