@@ -4,11 +4,13 @@ Where it lies, and which weights it has.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
+from safetensors import safe_open
 from torch.overrides import TorchFunctionMode
 from transformers.utils.logging import (
     disable_default_handler,
@@ -18,7 +20,7 @@ from transformers.utils.logging import (
 
 from models.digests import digest_of
 from models.errors import ModelNotLoaded
-from models.loadable import Head, check_checkpoint, read_elsewhere
+from models.loadable import Head, check_checkpoint, read_elsewhere, skipped_method
 from models.locations import public_name
 from models.pretrained import without_compiler
 
@@ -28,6 +30,11 @@ _INSTRUCTIONS = {
     torch.bfloat16: ("amx_bf16", "avx512_bf16", "bf16"),
     torch.float16: ("amx_fp16", "avx512_fp16"),
 }
+
+
+# Ends of names of what weights are scaled with, and types of numbers that are scaled.
+_SCALES = ("scale", "scale_inv", "scale_2", "zero_point")
+_NOT_FLOATS = ("F8", "F4", "I", "U")
 
 
 class _WithoutSympy(TorchFunctionMode):
@@ -77,20 +84,19 @@ def ready_to_load(
 
 
 def load_whole(kind: Any, path: str, head: Head, **options: Any) -> Any:
-    """The model of a checkpoint that has all of its weights; only safetensors.
+    """The model of a checkpoint that has all of its weights, as they are; only safetensors.
 
     Raises:
-        ModelNotLoaded: weights are missing, of which it names some, or a package that reads them.
+        ModelNotLoaded: transformers cannot load it, weights are missing, of which it names some,
+            or they are quantised by a method that transformers does not apply.
     """
     options = options | {"use_safetensors": True, "output_loading_info": True}
     with without_compiler():
         try:
-            with _WithoutSympy():
-                model, loading = kind.from_pretrained(path, **options)
-        except RuntimeError:  # it calculates with what is counted here and what has no storage
-            model, loading = kind.from_pretrained(path, **options)
-        except ImportError as error:
-            [line, *_] = str(error).splitlines()
+            model, loading = _loaded(kind, path, options)
+        except (ImportError, RuntimeError, ValueError) as error:
+            # Of quantisers, whose packages or devices are not here.
+            [line, *_] = [*str(error).splitlines(), ""]
             raise ModelNotLoaded(f"{line}; or {read_elsewhere(head)}") from None
     missing = sorted(loading["missing_keys"])  # tied weights are not among them
     if head == "embedding":  # it takes the states of the last layer, which no pooler has seen
@@ -101,7 +107,47 @@ def load_whole(kind: Any, path: str, head: Head, **options: Any) -> Any:
             f"{', '.join(missing[:3])}: they would be random; name a checkpoint that was trained "
             "for this and saved whole"
         )
+    if getattr(model, "hf_quantizer", None) is None:
+        _check_unquantised(model, path, loading.get("unexpected_keys", ()), head)
     return model
+
+
+def _loaded(kind: Any, path: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    loaded: tuple[Any, dict[str, Any]]
+    try:
+        with _WithoutSympy():
+            loaded = kind.from_pretrained(path, **options)
+    except RuntimeError:  # it calculates with what is counted here and what has no storage
+        loaded = kind.from_pretrained(path, **options)
+    return loaded
+
+
+def _check_unquantised(model: Any, path: str, unexpected: Iterable[str], head: Head) -> None:
+    """Refuse weights that are small numbers to be scaled, which nobody has scaled."""
+    config = getattr(model, "config", None)
+    if method := (getattr(config, "quantization_config", None) or {}).get("quant_method"):
+        raise ModelNotLoaded(skipped_method(repr(method), head))
+    signs = [name for name in sorted(unexpected) if name.endswith(_SCALES)]
+    for file in _weight_files(path, config):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118, it is no mapping
+                kind = tensors.get_slice(name).get_dtype()
+                if name.endswith("weight") and kind.startswith(_NOT_FLOATS):
+                    signs.append(f"{name} of {kind}")
+    if signs:
+        raise ModelNotLoaded(skipped_method(f"a method that left {signs[0]}", head))
+
+
+def _weight_files(path: str, config: Any) -> list[Path]:
+    """The files of a folder, or of the copy of a checkpoint of the hub."""
+    folder = Path(path)
+    if not folder.is_dir():
+        commit = getattr(config, "_commit_hash", None)
+        found = try_to_load_from_cache(path, "config.json", revision=commit)
+        if not isinstance(found, str):
+            return []
+        folder = Path(found).parent
+    return sorted(folder.glob("*.safetensors"))
 
 
 def load_named(

@@ -3,11 +3,11 @@
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -28,6 +28,8 @@ _HUB_TIMEOUT_S = 4.0
 _CONFIG = "config.json"
 # The file of sentence-transformers that lists what makes one vector of a text.
 _MODULES = "modules.json"
+# NVIDIA's ModelOpt writes it, and may name itself in the configuration, too.
+_MODELOPT = "hf_quant_config.json"
 _TOKENIZER_FILES = {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model"}
 _TOKENIZER_FILES |= {"sentencepiece.bpe.model", "vocab.json", "vocab.txt", "tekken.json"}
 # Names of files that say what a checkpoint is that holds no safetensors, or is no model by itself.
@@ -53,11 +55,13 @@ class _Listed:
     Attributes:
         files: their names; None where only a copy of an earlier time is on this machine.
         architectures: that its configuration names.
+        method: by which it is quantised, as its configuration names it; "" for none.
         is_known: whether anything is known; else loading it shows.
     """
 
     files: frozenset[str] | None = None
     architectures: tuple[str, ...] = ()
+    method: str = ""
     is_known: bool = True
 
 
@@ -77,6 +81,8 @@ def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
     if listed.files is None:
         return True
     _check_files(listed.files, head)
+    if listed.method == "modelopt" or (_MODELOPT in listed.files and not listed.method):
+        raise ModelNotLoaded(skipped_method("NVIDIA's ModelOpt", head))
     _check_head(listed.architectures, head)
     return False
 
@@ -127,7 +133,7 @@ def _listed_hub(path: str, revision: str | None) -> _Listed:
             "name a folder, or fill the cache of HF_HOME while there is a network"
         ) from None
     files = frozenset(file.rfilename for file in info.siblings or ())
-    return _Listed(files, tuple((info.config or {}).get("architectures") or ()))
+    return _of_config(files, info.config or {})
 
 
 def _listed_folder(folder: Path) -> _Listed:
@@ -137,11 +143,19 @@ def _listed_folder(folder: Path) -> _Listed:
         message = f"no such folder: {folder.absolute()}; name one that holds a checkpoint"
         raise ModelNotLoaded(f"{message}, or a hub id")
     files = frozenset(os.listdir(folder))
-    architectures: tuple[str, ...] = ()
-    if _CONFIG in files:
-        config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-        architectures = tuple(config.get("architectures") or ())
-    return _Listed(files, architectures)
+    if _CONFIG not in files:
+        return _Listed(files)
+    return _of_config(files, json.loads((folder / _CONFIG).read_text(encoding="utf-8")))
+
+
+def _of_config(files: frozenset[str], config: Mapping[str, Any]) -> _Listed:
+    method = (config.get("quantization_config") or {}).get("quant_method") or ""
+    return _Listed(files, tuple(config.get("architectures") or ()), method)
+
+
+def skipped_method(method: str, head: Head) -> str:
+    """Why a checkpoint is refused whose weights would be taken for numbers that they are not."""
+    return f"is quantised by {method}, which transformers does not apply: {read_elsewhere(head)}"
 
 
 def read_elsewhere(head: Head) -> str:
@@ -164,7 +178,7 @@ def _check_kind(files: AbstractSet[str], head: Head) -> None:
 def _check_files(files: AbstractSet[str], head: Head) -> None:
     if _CONFIG not in files or not any(name.endswith(".safetensors") for name in files):
         _check_kind(files, head)
-    if _CONFIG not in files:
+    if _CONFIG not in files and not (head == "embedding" and _MODULES in files):
         raise ModelNotLoaded(f"holds no {_CONFIG}: name what `save_pretrained` wrote")
     if not any(name.endswith(".safetensors") for name in files):
         if any(name.endswith((".bin", ".pt", ".pth", ".ckpt")) for name in files):

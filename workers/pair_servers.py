@@ -1,6 +1,7 @@
 """A `Comparer` over servers that score pairs of texts (`workers.pair_apis`)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from models.digests import digest_of
@@ -11,7 +12,7 @@ from models.similarity import reads_added
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
-from workers.calling import together
+from workers.calling import check_finite, together
 from workers.calls import Calls
 from workers.config import ComparerConfig, LanguageModel
 from workers.hooks import Hooks
@@ -78,6 +79,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
             message = f"the server of the similarity model refuses a pair ({error})"
             raise SimilarityUnavailable(message) from None
         scores = {pair: score for pair, (score, _) in replies.items()}
+        check_finite(chain.from_iterable(values for values, _ in scores.values()))
         identities = {identity for _, identity in replies.values()}
         if len(identities) > 1:
             raise SimilarityUnavailable("the similarity model was replaced; repeat the request")

@@ -1,7 +1,6 @@
 """Comparers over models in this process: one pair model, or one of sentences by an NLI model."""
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -18,7 +17,7 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
-from workers.calling import failing_as, together
+from workers.calling import check_finite, failing_as, together
 from workers.protocol import Comparer, ComparerInfo, NliComparer, PairReply, PairScore
 
 Item = TypeVar("Item")
@@ -77,10 +76,7 @@ class SimilarityWorker:
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
         with failing_as(SimilarityUnavailable, "the similarity model"):
             scores = await self._pairs.submit(pairs)
-        values = chain.from_iterable(values for values, _ in scores.values())
-        if not all(map(math.isfinite, values)):
-            message = "the similarity model returned a value that is not a finite number"
-            raise SimilarityUnavailable(message)
+        check_finite(chain.from_iterable(values for values, _ in scores.values()))
         return PairReply(scores, self.info.identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:

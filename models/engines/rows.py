@@ -6,6 +6,7 @@ windows, which count cache positions, stay correct. They leave by `keep` and com
 
 import copy
 import functools
+import inspect
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -32,9 +33,6 @@ from models.pretrained import (
 )
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
-# Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
-# length.
-_SCORE_CHUNK = 64
 # Bounds of a pass over prompts, between two tokens of the running rows: products with weights on a
 # processor, about a second on two cores, and padded tokens in any case.
 _PASS_PRODUCTS = 1 << 36
@@ -68,6 +66,8 @@ class RowCache:
         logits: (rows, V) in the model's own precision, of the next token of every row.
         pass_tokens: of prompts that are read in one pass; a model that is not mergeable reads a
             prompt in one.
+        answer_tokens: of given answers that are read in one pass: 64, which bounds the transient
+            logits to (64, V), or 1 where a model forgets its past when several tokens follow it.
         tap: hidden states of the latest pass, a prefill's or a step's.
     """
 
@@ -79,6 +79,9 @@ class RowCache:
         self.pass_tokens = _pass_tokens(model)
         if not self.mergeable:
             self.pass_tokens = sys.maxsize
+        self.answer_tokens = 64
+        takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+        self._takes_positions = takes_positions and not self.mergeable
         self._lean = self._captured = None
         if is_llama_like(model):
             self._lean = LeanForward(model, self.tap.states)
@@ -124,20 +127,25 @@ class RowCache:
             prefixes.append(Prefix(part, length, logits[row, -1]))
         return prefixes
 
+    def read_on(self, before: Prefix, ids: Sequence[int]) -> tuple[Prefix, Tensor]:
+        """What `before` becomes, which is used up, and the logits (len(ids), V) behind each id."""
+        length = before.length + len(ids)
+        chunk = self._tensor([list(ids)])
+        logits = self._forward(chunk, before.cache, [length], num_logits=len(ids))[0]
+        return Prefix(before.cache, length, logits[-1].clone()), logits
+
     def score(self, scored: Scored, answer_ids: Sequence[int], *, with_entropies: bool) -> None:
         start = len(scored.logprobs)
-        chunk = self._tensor(list(answer_ids[start : start + _SCORE_CHUNK]))
-        before = scored.read
-        length = before.length + len(chunk)
-        read = self._forward(chunk[None], before.cache, [length], num_logits=len(chunk))
-        following = read[0].float()
-        # (chunk, V): each predicts one of the chunk's tokens
-        logits = torch.cat([before.logits[None].float(), following[:-1]])
+        ids = answer_ids[start : start + self.answer_tokens]
+        first = scored.read.logits[None]
+        scored.read, following = self.read_on(scored.read, ids)
+        # (len(ids), V): each predicts one of the ids
+        logits = torch.cat([first, following[:-1]]).float()
         norms = log_norms(logits, logits.amax(-1))
-        scored.logprobs += normed(logits.gather(1, chunk[:, None])[:, 0], norms).tolist()
+        chosen = logits.gather(1, self._tensor(list(ids))[:, None])[:, 0]
+        scored.logprobs += normed(chosen, norms).tolist()
         if with_entropies:
             scored.entropies += entropies(logits - norms[:, None].float()).tolist()
-        scored.read = Prefix(before.cache, length, following[-1].clone())
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep the rows at these indices, which may repeat, and drop padding that is common now.
@@ -246,6 +254,9 @@ class RowCache:
                 columns = torch.arange(width, device=ids.device)
                 arguments["position_ids"] = (columns[-ids.shape[1] :] - first[:, None]).clamp(min=0)
                 arguments["attention_mask"] = (columns >= first[:, None]).long()
+            elif self._takes_positions:  # whose own count may look into a layer that has none
+                columns = torch.arange(lengths[0], device=ids.device)
+                arguments["position_ids"] = columns[None, -ids.shape[1] :]
             output = self.model(
                 input_ids=ids,
                 past_key_values=cache,

@@ -32,7 +32,12 @@ from models.engines.protocol import (
 from models.engines.reasoning import empty_reasoning, opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
-from models.engines.self_test import check_agreement, check_reads_its_past, expected_logits
+from models.engines.self_test import (
+    check_agreement,
+    check_reads_its_past,
+    expected_logits,
+    tried,
+)
 from models.engines.template_variables import without_no_effort
 from models.engines.tokenization import (
     Detokenizer,
@@ -142,7 +147,8 @@ class TransformersEngine:
         if config.dtype == "auto" and not multiplies_quickly(model.dtype, model.device):
             logger.info("%s in float32: the processor has no instructions for its own", model.dtype)
             model = model.float()
-        wanted = expected_logits(model)  # by the weights as they are, which the engine may move
+        # by the weights as they are, which the engine may move
+        wanted = tried(model, expected_logits, model)
         engine = cls(
             model,
             tokenizer,
@@ -150,7 +156,8 @@ class TransformersEngine:
             model_id=public_name(config.model),
             revision=revision_of(model, path),
         )
-        engine.info = replace(engine.info, self_test_tokens=check_agreement(engine._cache, wanted))
+        num_tokens = tried(model, check_agreement, engine._cache, wanted)
+        engine.info = replace(engine.info, self_test_tokens=num_tokens)
         return engine
 
     @property

@@ -3,6 +3,7 @@
 It is what the cross-encoder and the NLI model share.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.errors import ModelLost
+from models.locations import public_name
 from models.records import Pair
 from models.similarity.contexts import fit_contexts, token_offsets
 from models.similarity.encoder import LeanEncoder, is_bert_like
 from models.similarity.protocol import ContextAndText
+
+logger = logging.getLogger(__name__)
 
 # Pairs of one forward pass: sorted by length, so little of a batch is padding.
 _FORWARD_PAIRS = 64
@@ -42,6 +46,13 @@ class PairClassifier:
         self._tokenizer = tokenizer
         self._budget = max_length - tokenizer.num_special_tokens_to_add(pair=True)
         self._frame = _frame_of(tokenizer)
+        if self._frame.types is None and getattr(model.config, "type_vocab_size", 0) > 1:
+            logger.warning(
+                "the pair model %s tells two texts apart by token types, which its tokenizer does "
+                "not give: it reads both as one; name token_type_ids among the model_input_names "
+                "of its tokenizer_config.json, or its own tokenizer_class",
+                public_name(str(getattr(model.config, "_name_or_path", ""))),
+            )
         self._fillers = {
             "input_ids": tokenizer.pad_token_id or 0,
             "token_type_ids": tokenizer.pad_token_type_id,

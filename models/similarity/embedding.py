@@ -1,11 +1,14 @@
 """A sentence-transformers encoder of single texts, whose vectors are compared."""
 
+import json
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
+from transformers.utils.hub import cached_file
 
 from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.errors import ModelLost, ModelNotLoaded
@@ -48,6 +51,7 @@ class EmbeddingModel:
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
+        _check_kind(config.model, config.revision)
         model, path, options, names = load_named(
             AutoModel, config.model, config.revision, {}, "embedding", config.dtype
         )
@@ -83,6 +87,29 @@ class EmbeddingModel:
         except torch.AcceleratorError as error:
             raise ModelLost(type(error).__name__) from error
         return np.asarray(vectors, dtype=np.float64)
+
+
+def _check_kind(model: str, revision: str | None) -> None:
+    """Refuse a checkpoint that makes other vectors than a transformer's, one dense one of a text.
+
+    Raises:
+        ModelNotLoaded: its files name another class of sentence-transformers, or another module.
+    """
+    read = {}
+    for name in ("config_sentence_transformers.json", "modules.json"):
+        file = cached_file(
+            model, name, revision=revision, _raise_exceptions_for_missing_entries=False
+        )
+        read[name] = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
+    saved, modules = read.values()
+    kind = saved.get("model_type", "SentenceTransformer")
+    if kind == "SentenceTransformer" and modules:
+        kind = modules[0]["type"].rpartition(".")[-1]
+    if kind not in ("SentenceTransformer", "Transformer"):
+        raise ModelNotLoaded(
+            f"is a {kind} of sentence-transformers, which is not served here: name an encoder that "
+            "is a SentenceTransformer and begins with a Transformer"
+        )
 
 
 _: type[PairModel] = EmbeddingModel  # mypy holds the class to its protocol

@@ -32,12 +32,15 @@ def floor_of(vectors: Array) -> float:
     """Mean cosine of texts that mean different things, which counts as no similarity at all.
 
     Encoders differ in it: .1 for some, .7 for others. Rounded, so that it is the same on machines
-    whose sums differ in their last digits.
+    whose sums differ in their last digits. Vectors of zeros, which have no cosine, are left out; 1
+    where no two others are left.
 
     Args:
         vectors: (N, d) of `UNLIKE`, in any length.
     """
-    unit = _of_length_one(vectors)
+    unit = _of_length_one(vectors[np.linalg.norm(vectors, axis=1) > 0])
+    if len(unit) < 2:
+        return 1.0
     cosines = (unit @ unit.T)[np.triu_indices(len(unit), k=1)]
     return round(max(0.0, float(cosines.mean())), _DIGITS)
 
@@ -45,7 +48,8 @@ def floor_of(vectors: Array) -> float:
 def vector_similarity(a: Array, b: Array, floor: float) -> Array:
     """Cosines of vectors (N, d) and (N, d), stretched so that the floor is 0 and equal texts 1.
 
-    (N,) in [0, 1]; what is less alike than unlike texts is 0.
+    (N,) in [0, 1]; what is less alike than unlike texts is 0. NaN where a vector is zeros, as some
+    encoders make of a text of which they know no word: it is like nothing, and unlike nothing.
 
     >>> vector_similarity(np.eye(2), np.array([[1.0, 0.0], [1.0, 1.0]]), 0.5).round(3).tolist()
     [1.0, 0.414]
@@ -57,5 +61,5 @@ def vector_similarity(a: Array, b: Array, floor: float) -> Array:
 
 def _of_length_one(vectors: Array) -> Array:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Array = vectors / np.maximum(lengths, np.finfo(float).tiny)
+    unit: Array = vectors / np.where(lengths == 0, np.nan, lengths)
     return unit

@@ -13,7 +13,7 @@ from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
 from models.errors import ModelNotLoaded
-from models.records import GenerationRequest, SamplingParams
+from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.similarity.cross_encoder import CrossEncoderModel
 from models.similarity.nli import NliModel
 from models.similarity.protocol import NliConfig, SimilarityConfig
@@ -21,6 +21,7 @@ from tests.tiny_models import CONFIGS, byte_tokenizer
 
 NUM_TOKENS = 90
 PROMPTS = ("Once upon a time, ", "Hi")
+GIVEN = "of more tokens than are read in one pass: " * 3
 _TOKENS = {"vocab_size": 259, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
 _SIZES = {**_TOKENS, "hidden_size": 32, "num_hidden_layers": 2}
 _HEADS = {**_SIZES, "num_attention_heads": 4, "intermediate_size": 64}
@@ -32,6 +33,8 @@ _GEMMA = {**_WINDOW, "query_pre_attn_scalar": 8}
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 _DELTA = {f"linear_{name}": 2 for name in ("num_key_heads", "num_value_heads")}
 _DELTA |= {f"linear_{name}": 8 for name in ("key_head_dim", "value_head_dim")}
+_MAMBA = {**_GROUPED, "num_key_value_heads": 4, "mamba_d_state": 8, "mamba_dt_rank": 2}
+_MAMBA2 = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "mamba_chunk_size": 16}
 _HALF = ["sliding_attention", "full_attention"]
 
 SERVED = {
@@ -57,6 +60,14 @@ SERVED = {
     "Llama 4": lambda: hf.Llama4TextConfig(
         **_LLAMA, intermediate_size_mlp=64, num_local_experts=2, attention_chunk_size=16
     ),
+    "Jamba": lambda: hf.JambaConfig(**_MAMBA, attn_layer_period=2, attn_layer_offset=1),
+    "Zamba": lambda: hf.ZambaConfig(
+        **{**_MAMBA, "num_hidden_layers": 6}, attn_layer_period=2, attn_layer_offset=1
+    ),
+    "Bamba": lambda: hf.BambaConfig(
+        **_GROUPED, **_MAMBA2, attn_layer_indices=[1], attn_rotary_emb=8
+    ),
+    "ModernBERT's decoder": lambda: hf.ModernBertDecoderConfig(**_HEADS, local_attention=8),
     "Qwen3-Next": lambda: hf.Qwen3NextConfig(
         **_LLAMA,
         **_EXPERTS,
@@ -65,13 +76,42 @@ SERVED = {
         layer_types=["linear_attention", "full_attention"],
     ),
 }
-REFUSED = {
+FORGETFUL = {
     "Mamba": lambda: hf.MambaConfig(**_SIZES, state_size=8),
     "Mamba2": lambda: hf.Mamba2Config(
         **_SIZES, state_size=8, num_heads=8, head_dim=8, n_groups=2, chunk_size=16
     ),
     "RWKV": lambda: hf.RwkvConfig(**_SIZES, attention_hidden_size=32, context_length=512),
 }
+# id: config, what the start says of it
+REFUSED = {
+    "RecurrentGemma keeps its state in its modules": (
+        lambda: hf.RecurrentGemmaConfig(
+            **_GROUPED,
+            lru_width=32,
+            attention_window_size=8,
+            block_types=["recurrent", "attention"],
+        ),
+        "is a RecurrentGemmaForCausalLM, .* decoded token by token, its logits differ",
+    ),
+    "Nemotron-H bounds the time steps of what it reads": (
+        lambda: hf.NemotronHConfig(
+            **_GROUPED, ssm_state_size=8, mamba_num_heads=4, mamba_head_dim=16, n_groups=1,
+            layers_block_type=["linear_attention", "full_attention"],
+        ),
+        "is a NemotronHForCausalLM, whose layers bound their time steps as they read",
+    ),
+    "MiniMax wants a cache of its own": (
+        lambda: hf.MiniMaxConfig(**_LLAMA, num_local_experts=2),
+        "is a MiniMaxForCausalLM, whose forward pass fails here .ValueError: MiniMax uses cache",
+    ),
+    "Bart's decoder counts padding": (
+        lambda: hf.BartConfig(
+            **_TOKENS, d_model=32, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=32
+        ),
+        "is a BartForCausalLM, which is not served rightly here",
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -83,14 +123,14 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def tiny(config):
+def tiny(config, scale=4):
     """A model whose answers never end, and whose log-probs are far from even."""
     torch.manual_seed(0)
     model = hf.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim > 1:
-                weight.mul_(4)
+                weight.mul_(scale)
     model.generation_config.eos_token_id = 300
     return model
 
@@ -101,17 +141,23 @@ def saved(model, folder):
     return str(folder)
 
 
-def answers(engine):
-    """Greedy ones of both prompts, decoded together where the engine can."""
-    sampling = SamplingParams(max_new_tokens=NUM_TOKENS)
-    wanted = frozenset({"answer_token_logprobs"})
-    jobs = []
+def sequences(engine):
+    """Of two prompts that are asked together, with samples; and of a given answer."""
+    sampling = SamplingParams(max_new_tokens=NUM_TOKENS, num_samples=2, seed=1)
+    wanted = frozenset({"answer_token_logprobs", "sample_token_logprobs"})
+    requests = []
     for prompt in PROMPTS:
-        jobs.append(engine.prepare(GenerationRequest(prompt, sampling=sampling, statistics=wanted)))
+        requests.append(GenerationRequest(prompt, sampling=sampling, statistics=wanted))
+    given = GivenAnswer(GIVEN, append_eos=False)
+    requests.append(GenerationRequest(PROMPTS[0], statistics=wanted, answer=given))
+    jobs = list(map(engine.prepare, requests))
     engine.step(jobs)
     while not engine.is_idle:
         engine.step([])
-    return [(job.prompt_ids, engine.generation(job).answer) for job in jobs]
+    for job in jobs:
+        generation = engine.generation(job)
+        for sequence in (generation.answer, *generation.samples):
+            yield job.prompt_ids, sequence, sequence is generation.answer and job is not jobs[-1]
 
 
 @pytest.mark.parametrize("family", SERVED)
@@ -119,23 +165,48 @@ def test_tokens_and_log_probs_are_those_of_the_models_own_full_forward_pass(fami
     model = tiny(SERVED[family]())
     engine = TransformersEngine.load(EngineConfig(model=saved(model, tmp_path)))
 
-    assert engine.info.self_test_tokens == 35
-    for prompt_ids, answer in answers(engine):
-        ids = torch.tensor([[*prompt_ids, *answer.token_ids]])
+    assert engine.info.self_test_tokens == 55
+    for prompt_ids, sequence, is_greedy in sequences(engine):
+        ids = torch.tensor([[*prompt_ids, *sequence.token_ids]])
         with torch.inference_mode():
             whole = model(input_ids=ids, use_cache=False).logits[0, len(prompt_ids) - 1 : -1]
         expected = whole.log_softmax(-1)
         of_tokens = expected.gather(1, ids[0, len(prompt_ids) :, None])[:, 0]
-        ours = torch.tensor(answer.token_logprobs, dtype=torch.float32)
+        ours = torch.tensor(sequence.token_logprobs, dtype=torch.float32)
 
-        assert answer.num_tokens == NUM_TOKENS
         torch.testing.assert_close(ours, of_tokens, atol=2e-4, rtol=0)
-        torch.testing.assert_close(of_tokens, expected.max(-1).values, atol=2e-4, rtol=0)
+        if is_greedy:
+            assert sequence.num_tokens == NUM_TOKENS
+            torch.testing.assert_close(of_tokens, expected.max(-1).values, atol=2e-4, rtol=0)
 
 
-@pytest.mark.parametrize("family", REFUSED)
+@pytest.mark.parametrize(("config", "reason"), REFUSED.values(), ids=REFUSED)
+def test_a_model_that_is_not_served_rightly_is_refused_in_words(config, reason, tmp_path):
+    path = saved(tiny(config()), tmp_path)
+
+    with pytest.raises(ModelNotLoaded, match=f"{reason}.*COCOA_GENERATION__URL"):
+        TransformersEngine.load(EngineConfig(model=path))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("family", "scale", "at_once"), [("Jamba", 8, 1), ("Zamba", 16, 1), ("Qwen3-Next", 4, 64)]
+)
+def test_given_answers_are_read_token_by_token_where_a_pass_over_several_forgets(
+    family, scale, at_once, dtype
+):
+    assert self_tested(tiny(SERVED[family](), scale).to(dtype)).answer_tokens == at_once
+
+
+def test_blocks_that_stand_in_no_list_are_not_shown_for_light(tmp_path):
+    path = saved(tiny(SERVED["ModernBERT's decoder"]()), tmp_path)
+
+    assert TransformersEngine.load(EngineConfig(model=path)).info.num_layers == 0
+
+
+@pytest.mark.parametrize("family", FORGETFUL)
 def test_a_model_that_would_forget_its_past_is_refused_at_the_start(family, tmp_path):
-    path = saved(tiny(REFUSED[family]()), tmp_path)
+    path = saved(tiny(FORGETFUL[family]()), tmp_path)
 
     with pytest.raises(ModelNotLoaded, match=r"is a \w+, which takes no `past_key_values`"):
         TransformersEngine.load(EngineConfig(model=path))

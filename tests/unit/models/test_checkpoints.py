@@ -1,12 +1,15 @@
 """What names a checkpoint's weights."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from models.checkpoints import load_whole, multiplies_quickly, revision_of
 from models.errors import ModelNotLoaded
+from models.pretrained import AutoModelForCausalLM
 from tests.tiny_models import random_model
 
 
@@ -73,12 +76,82 @@ def test_a_model_that_calculates_before_its_weights_are_there_is_loaded():
     assert model.frequencies.shape == (4,)
 
 
-def test_a_package_that_a_quantised_checkpoint_needs_is_told_with_the_ways_around_it():
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("Loading a GPTQ model requires optimum\nand more"),
+        NotImplementedError("HIGGS quantization requires optimum"),
+        RuntimeError("GPU is required, requires optimum"),
+        ValueError("a device is missing, requires optimum"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_a_quantised_checkpoint_needs_is_told_with_the_ways_around_it(error):
     class Quantised:
         @classmethod
         def from_pretrained(cls, path, **options):
-            raise ImportError("Loading a GPTQ model requires optimum\nand more")
+            raise error
 
-    with pytest.raises(ModelNotLoaded, match="requires optimum; or name the safetensors") as error:
+    with pytest.raises(ModelNotLoaded, match="requires optimum; or name the safetensors") as found:
         load_whole(Quantised, "org/model", "causal")
-    assert "COCOA_GENERATION__URL" in str(error.value)
+    assert "COCOA_GENERATION__URL" in str(found.value)
+
+
+def scaled(dtype, name=None):
+    """Weights of products in this type of numbers, each beside its scale if that has a name."""
+
+    def change(tensors):
+        changed = {}
+        for key, weight in tensors.items():
+            changed[key] = weight
+            if key.endswith("proj.weight"):
+                changed[key] = (weight / weight.abs().max() * 100).to(dtype)
+                if name:
+                    changed[key.removesuffix("weight") + name] = torch.ones(1)
+        return changed
+
+    return change
+
+
+def same(tensors):
+    return tensors
+
+
+FLOAT8 = torch.float8_e4m3fn
+# id: what becomes of the weights, the quantization_config, what the refusal names
+QUANTISED = {
+    "by an unknown method": (same, {"quant_method": "mine"}, "'mine'"),
+    "float8, its scales beside it": (
+        scaled(FLOAT8, "weight_scale"),
+        None,
+        "down_proj.weight_scale",
+    ),
+    "float8, scales to divide by": (scaled(FLOAT8, "weight_scale_inv"), None, "weight_scale_inv"),
+    "float8, its scales lost": (scaled(FLOAT8), None, "down_proj.weight of F8_E4M3"),
+    "integers, their scales lost": (scaled(torch.int8), None, "down_proj.weight of I8"),
+    "integers, zero points beside": (scaled(torch.uint8, "zero_point"), None, "zero_point"),
+    "floats with scales": (scaled(torch.float32, "input_scale"), None, "down_proj.input_scale"),
+}
+
+
+@pytest.mark.parametrize(("change", "method", "named"), QUANTISED.values(), ids=QUANTISED)
+def test_weights_that_nobody_scales_are_refused(tmp_path, change, method, named):
+    random_model("llama").save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    save_file(change(load_file(file)), file, {"format": "pt"})
+    if method:
+        config = json.loads((tmp_path / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(config | {"quantization_config": method}))
+
+    with pytest.raises(ModelNotLoaded, match=f"is quantised by .*{named}, which transformers does"):
+        load_whole(AutoModelForCausalLM, str(tmp_path), "causal")
+
+
+def test_masks_and_positions_that_older_checkpoints_hold_are_no_weights(tmp_path):
+    random_model("gpt2").save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    extra = {"transformer.h.0.attn.bias": torch.ones(1, 1, 8, 8, dtype=torch.uint8)}
+    extra["transformer.position_ids"] = torch.arange(8)[None]
+    save_file(load_file(file) | extra, file, {"format": "pt"})
+
+    assert load_whole(AutoModelForCausalLM, str(tmp_path), "causal")

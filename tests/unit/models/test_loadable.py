@@ -91,6 +91,34 @@ def test_what_lacks_something_is_refused_here_and_on_the_hub(
         check_checkpoint("org/model", None, head)
 
 
+@pytest.mark.parametrize(
+    ("files", "method"),
+    [(WHOLE, "modelopt"), ((*WHOLE, "hf_quant_config.json"), None)],
+    ids=["in the configuration", "in a file of its own"],
+)
+def test_checkpoints_of_modelopt_are_refused_here_and_on_the_hub(
+    folder, hub, tmp_path, files, method
+):
+    config = {"architectures": LLAMA}
+    if method:
+        config["quantization_config"] = {"quant_method": method}
+    path = folder(*files)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    hub(SimpleNamespace(siblings=info(*files).siblings, config=config))
+
+    for model in (path, "org/model"):
+        with pytest.raises(ModelNotLoaded, match=r"by NVIDIA's ModelOpt, which .*GENERATION__URL"):
+            check_checkpoint(model, None, "causal")
+
+
+def test_a_note_of_modelopt_beside_a_method_that_transformers_applies_is_none(folder, tmp_path):
+    path = folder(*WHOLE, "hf_quant_config.json")
+    config = {"architectures": LLAMA, "quantization_config": {"quant_method": "fp8"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+
+    assert not check_checkpoint(path, None, "causal")
+
+
 def test_what_has_all_passes(folder, hub):
     assert not check_checkpoint(folder(*WHOLE), None, "causal")
     hub(info(*WHOLE, architectures=BERT))

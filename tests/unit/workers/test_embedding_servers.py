@@ -1,5 +1,6 @@
 """Comparers over `/v1/embeddings`: what is sent, what becomes of the vectors, failures."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -10,6 +11,7 @@ from models.errors import ModelNotLoaded, SimilarityUnavailable
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
 from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
+from tests import score_servers
 from tests.score_servers import reason_logged, score_server, vector
 from tests.worker_servers import ANYWHERE, running
 from workers.build import build_workers
@@ -48,6 +50,20 @@ async def test_scores_are_stretched_cosines_of_texts_that_are_each_sent_once():
         np.testing.assert_allclose(found, expected(PAIRS, server))
     assert len(sent) == len(set(sent)) == 41
     assert not any(is_cut for _, is_cut in reply.scores.values())
+
+
+async def test_a_vector_of_zeros_has_no_similarity_and_fails_its_own_request_alone(monkeypatch):
+    def vector_of(text, traits):
+        return [0.0] * 62 if text == "?" else vector(text, traits)
+
+    monkeypatch.setattr(score_servers, "vector", vector_of)
+    async with score_server("embeddings") as server, over(server) as comparer:
+        asked = [comparer.compare([("?", "number 3")]), comparer.compare(PAIRS)]
+        failed, compared = await asyncio.gather(*asked, return_exceptions=True)
+
+    assert isinstance(failed, SimilarityUnavailable)
+    assert "a vector of zeros" in failed.message
+    assert len(compared.scores) == len(PAIRS)
 
 
 @pytest.mark.parametrize("most", [1, 10])

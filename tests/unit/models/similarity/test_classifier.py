@@ -111,6 +111,24 @@ def test_pairs_of_every_length_around_the_limit_are_flagged_where_they_exceed_it
     assert truncated.tolist() == (whole > MAX_LENGTH).tolist()
 
 
+@pytest.mark.parametrize(
+    ("new", "num_types", "warns"),
+    [(new_tokenizer, 2, False), (roberta_like, 2, True), (roberta_like, 1, False)],
+    ids=["types are given", "types are wanted and not given", "types are not wanted"],
+)
+def test_a_model_of_token_types_whose_tokenizer_gives_none_is_warned_of(
+    caplog, monkeypatch, new, num_types, warns
+):
+    config = SimpleNamespace(num_labels=1, type_vocab_size=num_types, _name_or_path="/models/mine")
+    monkeypatch.setattr(Reader, "config", config)
+    PairClassifier(Reader(), new(), MAX_LENGTH)
+
+    messages = [record.getMessage() for record in caplog.records]
+    assert [name for name in messages if "token_type_ids" in name] == messages
+    assert len(messages) == warns
+    assert all("the pair model mine tells" in message for message in messages)
+
+
 def test_long_texts_in_many_pairs_are_tokenised_once_each_and_leave_no_other_pieces():
     tokenizer = Counting(new_tokenizer())
     classifier = PairClassifier(Reader(), tokenizer, MAX_LENGTH)

@@ -1,16 +1,26 @@
 """Similarity by the vectors of single texts."""
 
+import asyncio
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from models.errors import ModelNotLoaded
+from models.errors import ModelNotLoaded, SimilarityUnavailable
+from models.loadable import check_checkpoint, is_embedding_model
 from models.similarity.embedding import EmbeddingModel
+from models.similarity.pairs import PairRules
 from models.similarity.protocol import SimilarityConfig
 from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
+from models.threads import ModelThread
 from tests.tiny_models import tiny_encoder
+from workers.similarity import SimilarityWorker
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +97,73 @@ def test_missing_weights_are_refused(folder, tmp_path):
         load(tmp_path)
 
 
+def static(folder, tokenizer):
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)]).save(str(folder))
+
+
+def of_model2vec(folder, tokenizer):
+    static(folder, tokenizer)
+    config = {"model_type": "model2vec", "architectures": ["StaticModel"]}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def sparse(folder, tokenizer):
+    tiny_encoder(folder)
+    saved = folder / "config_sentence_transformers.json"
+    saved.write_text(json.dumps(json.loads(saved.read_text()) | {"model_type": "SparseEncoder"}))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(static, "StaticEmbedding"), (of_model2vec, "StaticEmbedding"), (sparse, "SparseEncoder")],
+)
+def test_a_checkpoint_of_another_kind_of_vectors_is_refused_by_its_name(
+    encoder, tmp_path, make, kind
+):
+    make(tmp_path, encoder.tokenizer.backend_tokenizer)
+
+    assert is_embedding_model(str(tmp_path), None)
+    check_checkpoint(str(tmp_path), None, "embedding")
+    with pytest.raises(ModelNotLoaded, match=f"is a {kind} of sentence-transformers, which is not"):
+        load(tmp_path)
+
+
+def test_a_vector_of_zeros_is_like_nothing_and_unlike_nothing(encoder, monkeypatch):
+    encode = encoder.encode
+
+    def without_foreign(texts, **options):
+        found = encode(texts, **options)
+        found[["東京" in text for text in texts]] = 0
+        return found
+
+    monkeypatch.setattr(encoder, "encode", without_foreign)
+    model = model_of(encoder)
+    scores = model.score([("東京", "Lima"), ("Lima", "東京"), ("東京", "東京 "), ("Lima", "Lima ")])
+
+    np.testing.assert_array_equal(np.isnan(scores.values[:, 0]), [True, True, True, False])
+    assert 0 < float(model.flags[-2]) < 1, "one of the texts of the floor is such a text"
+
+
+async def test_a_pair_without_a_similarity_fails_its_own_request_alone(encoder, monkeypatch):
+    encode = encoder.encode
+    monkeypatch.setattr(
+        encoder,
+        "encode",
+        lambda texts, **options: encode(texts, **options) * [["東" not in text] for text in texts],
+    )
+    thread = ModelThread("similarity")
+    worker = SimilarityWorker(model_of(encoder), PairRules(), thread=thread, max_batch_pairs=8)
+    loop = asyncio.create_task(worker.run())
+    asked = [worker.compare([("東", "Lima")]), worker.compare([("Lima", "Cusco")])]
+    failed, compared = await asyncio.gather(*asked, return_exceptions=True)
+    await worker.close()
+    await loop
+
+    assert isinstance(failed, SimilarityUnavailable)
+    assert "a vector of zeros" in failed.message
+    assert 0 <= compared.scores["Lima", "Cusco"][0][0] <= 1
+
+
 vectors = st.lists(
     st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3), min_size=2, max_size=8
 ).map(np.array)
@@ -94,6 +171,7 @@ vectors = st.lists(
 
 @given(vectors, st.floats(0, 0.99))
 def test_similarities_are_probabilities_and_the_same_in_both_orders(found, floor):
+    found[:, 0] += 1e4 * (np.linalg.norm(found, axis=1) == 0)
     forwards = vector_similarity(found[:-1], found[1:], floor)
     assert ((forwards >= 0) & (forwards <= 1)).all()
     np.testing.assert_allclose(forwards, vector_similarity(found[1:], found[:-1], floor))
