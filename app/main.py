@@ -167,7 +167,7 @@ async def _start(
     )
     memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
-    await service.supervisor.start(workers.by_name(), service.scorer.threads)
+    await service.supervisor.start(workers.by_name())
     for setting, reason in unmet(service.capabilities()).items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)
     names = ", ".join(sorted(workers.by_name()))

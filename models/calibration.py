@@ -22,6 +22,7 @@ from models.ranges import PROBABILITIES, Exact, Range, floats
 from models.records import Array
 
 FORMAT = 2
+UNNAMED_RULES = 8  # of files of before they named their rules
 ALL = "all"  # the group of all labels, which every calibrator has
 _GREATEST = float(np.finfo(np.float64).max)
 _ANY: Range = (-_GREATEST, _GREATEST)
@@ -57,6 +58,7 @@ class Binding(Exact):
         schema_use: of a JSON schema (`app.scoring.ask.Ask.schema_use`): "followed" where texts were
             held to it; of parts "compared" where it says only how their values are compared,
             "called" where they are of calls of tools; else "none".
+        rules: version of the rules of what two answers say (`models.similarity.rules.VERSION`).
         distinct: always false; calibrators of draws that do not repeat are no more.
     """
 
@@ -80,6 +82,7 @@ class Binding(Exact):
     reasoning: Mapping[str, int | str] = field(default_factory=dict)
     unit: str = "answer"
     schema_use: str = "none"
+    rules: int = UNNAMED_RULES
     distinct: Literal[False] = False
 
 

@@ -110,7 +110,8 @@ def load_comparers(
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
         cuts = reads_added(name, similarity.compare)
-        options = {**given_to_all, "rules": replace(rules, cuts=cuts)}
+        own_rules = replace(rules, cuts=cuts, by_words=name == "added")
+        options = {**given_to_all, "rules": own_rules}
         comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **options)
     return comparers, nli
 

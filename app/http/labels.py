@@ -9,6 +9,7 @@ from app.scoring.ask import PARTS
 from app.scoring.result import Result
 from models.calibration import Binding
 from models.records import DEFAULT_NEW_TOKENS
+from models.similarity.rules import VERSION
 from models.statistics import PROBE_STATISTICS, SENTENCES_READ
 
 
@@ -91,4 +92,5 @@ def _binding(result: Result) -> Binding | None:
         probes=_probes(result, PROBE_STATISTICS - {SENTENCES_READ}),
         reasoning=ask.how_it_reasons,
         schema_use=ask.schema_use,
+        rules=VERSION,
     )

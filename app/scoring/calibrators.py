@@ -10,6 +10,7 @@ from app.scoring.observer import Observer
 from app.scoring.plan import NO_CALIBRATOR, Plan
 from models.calibration import ALL, Calibrator, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
+from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
         for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
             served = generator.probes[statistic].sha256
             identities[f"the probe of {statistic}"] = (binding.probes[statistic], served)
+        if binding.rules != VERSION:
+            raise ValueError(f"the scores of the calibrator {OTHER_RULES}: {SCORE_AGAIN}")
         for name, (bound, served) in identities.items():
             if bound != served:
                 raise ValueError(

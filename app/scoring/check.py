@@ -27,7 +27,7 @@ from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity import BY_MODEL
 from models.similarity.align import num_cells, sentences
-from models.similarity.pairs import PairTable
+from models.similarity.pairs import PairRules, PairTable, TextRules
 from models.similarity.protocol import NLI_LABELS
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_schemas import BadSchema
@@ -342,9 +342,10 @@ def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
     """Refuse given texts that make too many pairs."""
     ask, subject = plan.ask, subject_of(plan.ask, None)
     contexts = [""] * len(read_by_token(plan, subject))
-    rules = comparer.rules.of_texts_alone()  # more pairs, but no text is read
+    rules = TextRules(PairRules(), reads=False)  # more pairs, but no text is read
     similarity, nli = PairTable.noting(comparer.labels, rules), PairTable.noting(NLI_LABELS, rules)
-    of_similarity(plan, subject, contexts, similarity)
+    if not comparer.rules.by_words:  # which asks no model
+        of_similarity(plan, subject, contexts, similarity)
     of_nli(plan, subject, nli)
     num_pairs = len(similarity.scores)
     if comparer.is_by_sentence:

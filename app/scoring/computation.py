@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -33,14 +34,16 @@ from models.errors import PromptTooLong
 from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
 from models.similarity import BY_MODEL
 from models.similarity.pairs import PairTable, answer_relation, similarity_matrix
-from models.threads import ModelThread
+from models.units.steps import Steps
 from models.waves import ends_by_agreement, next_wave, with_wave
 from workers.admission import Turn
 from workers.protocol import PairScorer, Workers
 
 Value = TypeVar("Value")
 
-# To compare so many texts with each other, or so many characters of them, takes ten milliseconds.
+# Names of the threads that texts are read and compared on: long ones never hold up short ones. To
+# compare so many texts with each other, or so many characters of them, takes ten milliseconds.
+SHORT_TEXTS, LONG_TEXTS = "texts", "parts"
 _MANY, _LONG_CHARACTERS = 24, 4_000
 # For the charge of texts that came with an ask, which no model reads.
 _CHARACTERS_A_TOKEN = 4
@@ -57,13 +60,14 @@ class Computation:
     plan: Plan
     deployment: Deployment
     workers: Workers
-    thread: ModelThread
+    threads: Mapping[str, ThreadPoolExecutor]
     memory: Memory | None
     observer: Observer
 
     def __post_init__(self) -> None:
         plan, workers, limits = self.plan, self.workers, self.deployment.limits
         self.name = ""
+        self._steps = Steps()
         if self.memory is not None:
             self.name = statistics_name(plan, self.deployment.models)
         if plan.similarity == BY_MODEL:
@@ -72,17 +76,23 @@ class Computation:
         else:
             self._comparer = workers.comparers[plan.similarity]
         scores_of = partial(
-            PairScores, ask=plan.ask, memory=self.memory, observer=self.observer, limits=limits
+            PairScores,
+            ask=plan.ask,
+            memory=self.memory,
+            observer=self.observer,
+            limits=limits,
+            steps=self._steps,
         )
         self._similarity = scores_of(self._comparer)
         self._nli: PairScores | None = None
         if workers.nli is not None and plan.asks("nli"):
             self._nli = scores_of(workers.nli, token_ends=workers.nli.token_ends)
         self.parts: PartsOfAnswer | None = None
+        thread = self.threads[LONG_TEXTS]
         if self._nli is not None and plan.parts_compared_by == "nli":
-            self.parts = PartsOfAnswer(plan, self._nli, workers.nli, self.thread, limits)
+            self.parts = PartsOfAnswer(plan, self._nli, workers.nli, thread, limits)
         elif plan.ask.units in PARTS:
-            self.parts = PartsOfAnswer(plan, self._similarity, None, self.thread, limits)
+            self.parts = PartsOfAnswer(plan, self._similarity, None, thread, limits)
         self._identities: set[str] = set()  # of the generator's weights, by its replies
         self._compared_s = 0.0  # while samples were drawn
         # True where the number of samples depends on a statistic that `name` does not have.
@@ -231,17 +241,21 @@ class Computation:
     async def _compared(self, subject: Subject, work: Callable[[PairTable], Array]) -> Array:
         """What is made of similarities of a subject's texts."""
         pairs = await self._aside(subject, self._similarity.read_by, work)
-        return work(await self._similarity.table(pairs))
+        return await self._aside(subject, work, await self._similarity.table(pairs))
 
     async def _aside(
         self, subject: Subject, work: Callable[..., Value], *args: Any, **named: Any
     ) -> Value:
-        """Run pure work on a subject's texts, beside the event loop where they are many or long."""
-        texts = [subject.answer.compared_text, *subject.texts]
+        """Run pure work on a subject's texts on a thread; cancelled, it ends at its next step."""
+        texts, thread = [subject.answer.compared_text, *subject.texts], self.threads[LONG_TEXTS]
         if len(texts) <= _MANY and sum(map(len, texts)) <= _LONG_CHARACTERS:
-            return work(*args, **named)
+            thread = self.threads[SHORT_TEXTS]
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.thread, partial(work, *args, **named))
+        try:
+            return await loop.run_in_executor(thread, partial(work, *args, **named))
+        except asyncio.CancelledError:
+            self._steps.end()
+            raise
 
     async def _true_false(self, question: GenerationRequest) -> TrueFalse:
         """The model's opinion of its own answer."""

@@ -101,7 +101,7 @@ def derive(
     compared = of_similarity(plan, subject, contexts, similarity)
     if "exact_match" in plan.statistics:
         answer = subject.answer.compared_text
-        compared["exact_match"] = exact_match(answer, subject.texts, similarity.rules)
+        compared["exact_match"] = exact_match(answer, subject.texts, similarity.rules.rules)
     if nli is not None:
         compared |= of_nli(plan, subject, nli)
     for name in absent.keys() & compared.keys():

@@ -20,7 +20,6 @@ from app.scoring.questions import Subject, choose, subject_of
 from models.codec import reader, to_json
 from models.ranges import Count, Exact, Probability, number, numbers
 from models.records import Generation, GenerationRequest
-from models.similarity.sameness import VERSION as RULES_VERSION
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
 from models.waves import ends_by_agreement, num_taken
 from workers.protocol import PairScore
@@ -77,11 +76,11 @@ def statistics_name(plan: Plan, models: Models) -> str:
             names += _HOW_MANY
         parts["sampling"] = dict(zip(names, attrgetter(*names)(ask.sampling), strict=True))
     if plan.reads("similarity"):
-        parts["similarity"] = [comparer.identity, RULES_VERSION]
+        parts["similarity"] = comparer.identity
     if "exact_match" in needed:
         parts["rules"] = [comparer.rules.strip, comparer.rules.exact_match]
     if plan.reads("nli") and models.nli is not None:
-        parts["nli"] = [models.nli.identity, RULES_VERSION]
+        parts["nli"] = models.nli.identity
     for name in sorted(needed & PROBE_STATISTICS):
         parts[name] = generator.probes[name].sha256
     if ask.has_prompt and generator.prompts:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain, filterfalse
 
@@ -17,7 +17,8 @@ from models.codec import to_json
 from models.errors import SimilarityUnavailable
 from models.records import Pair
 from models.similarity.align import num_cells
-from models.similarity.pairs import PairTable
+from models.similarity.pairs import PairTable, TextRules
+from models.units.steps import Steps
 from workers.protocol import PairScore, PairScorer
 
 
@@ -31,6 +32,7 @@ class PairScores:
         is_current: every reply came from these weights, so that it may be stored.
         num_tokens: of texts, as far as they are known without counting.
         memory: holds scores of earlier asks; None where none may serve.
+        steps: that comparing texts by rules may take.
         token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
             charges nothing.
     """
@@ -40,11 +42,12 @@ class PairScores:
     memory: Memory | None
     observer: Observer
     limits: AskLimits = UNBOUNDED
+    steps: Steps = field(default_factory=Steps)
     token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None
 
     def __post_init__(self) -> None:
         self.info = self.comparer.info
-        self.rules = self.info.rules.of_question(*questions_of(self.ask))
+        self.rules = TextRules(self.info.rules, questions_of(self.ask), steps=self.steps)
         self.is_current = True
         self.num_tokens: dict[str, int] = {}
         if self.info.revision is None:

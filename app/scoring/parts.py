@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -11,12 +12,11 @@ from app.scoring.claims import Split
 from app.scoring.deployment import AskLimits
 from app.scoring.pairs import PairScores
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject, questions_of
+from app.scoring.questions import Subject
 from app.scoring.statements import Statements, as_split, spans_of, stated_claims, stated_sentences
 from app.scoring.units import Parts, fields_beside
 from models.records import Pair
 from models.similarity.pairs import PairTable
-from models.threads import ModelThread
 from models.units.steps import Steps
 from workers.protocol import NliComparer
 
@@ -40,7 +40,7 @@ class PartsOfAnswer:
     plan: Plan
     scores: PairScores
     nli: NliComparer | None
-    thread: ModelThread
+    thread: ThreadPoolExecutor
     limits: AskLimits
     steps: Steps = field(default_factory=Steps)
     _made: Callable[[PairTable], Parts] | None = None
@@ -53,6 +53,7 @@ class PartsOfAnswer:
             return await loop.run_in_executor(self.thread, partial(work, *args, **named))
         except asyncio.CancelledError:
             self.steps.end()
+            self.scores.rules.steps.end()
             raise
 
     async def check(self, subject: Subject) -> None:
@@ -111,7 +112,7 @@ class PartsOfAnswer:
         if self.nli is not None:
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
             ends = dict(zip(read, await self.nli.token_ends(read), strict=True))
-        made = await self.aside(Statements, stated, samples, spans, ends, questions_of(ask))
+        made = await self.aside(Statements, stated, samples, spans, ends, self.scores.rules)
         check_pairs(ask, made.num_pairs, self.limits)
         self.scores.num_tokens |= made.num_tokens
         return made.parts

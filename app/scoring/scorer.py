@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
-from app.scoring.computation import Computation
+from app.scoring.computation import LONG_TEXTS, SHORT_TEXTS, Computation
 from app.scoring.deployment import UNBOUNDED, AskLimits, Deployment, models_of
 from app.scoring.derive import Evidence
 from app.scoring.entries import decode
@@ -34,7 +35,6 @@ from models.records import (
     Sequence,
     Token,
 )
-from models.threads import ModelThread
 from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
@@ -45,7 +45,13 @@ if TYPE_CHECKING:
 # The share of the remaining time that a second model may take.
 _SHARE_FOR_SECOND = 0.9
 _SLOW = {name for name, row in ESTIMATORS.items() if row.takes_long}
-_ESTIMATORS, _PARTS = "estimators", "parts"
+_ESTIMATORS = "estimators"
+
+
+def _threads() -> dict[str, ThreadPoolExecutor]:
+    """A thread for each kind of pure work that takes long, so that none waits for another kind."""
+    names = (_ESTIMATORS, SHORT_TEXTS, LONG_TEXTS)
+    return {name: ThreadPoolExecutor(1, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,7 @@ class Scorer:
     memory: Memory | None = None
     policy: Policy = field(default_factory=Policy)
     observer: Observer = field(default_factory=Observer)
-    threads: Mapping[str, ModelThread] = field(
-        default_factory=lambda: {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
-    )
+    threads: Mapping[str, ThreadPoolExecutor] = field(default_factory=_threads)
 
     def __post_init__(self) -> None:
         models, calibrator = models_of(self.workers), self.policy.calibrator
@@ -125,8 +129,7 @@ class Scorer:
         check(plan, deployment, is_streamed=on_token is not None)
         async with in_time(ask.timeout_s):
             memory = self.memory if ask.cache else None
-            thread = self.threads[_PARTS]
-            work = Computation(plan, deployment, self.workers, thread, memory, self.observer)
+            work = Computation(plan, deployment, self.workers, self.threads, memory, self.observer)
             evidence, source = await self._obtain(work, on_token)
             if on_token is not None and source != "computed":
                 _stream_whole(evidence.subject.answer, on_token)
@@ -209,7 +212,7 @@ class Scorer:
         ask = plan.ask
         if ask.units is None and _SLOW.isdisjoint(plan.estimators):
             return work()
-        thread = self.threads[_ESTIMATORS if ask.units is None else _PARTS]
+        thread = self.threads[_ESTIMATORS if ask.units is None else LONG_TEXTS]
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     async def _judge(

@@ -6,7 +6,7 @@ Without an NLI model they are compared by their words, as `added` compares answe
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -16,10 +16,10 @@ from app.scoring.claims import Split
 from app.scoring.questions import Subject
 from app.scoring.units import Parts
 from models.records import Array, Pair, Span
-from models.similarity.added import QuestionWords, added, question_words, share_contained, word_set
+from models.similarity.added import share_contained
 from models.similarity.lexical import jaccard
-from models.similarity.pairs import PairTable
-from models.similarity.sameness import covers, reading, relation_of_words
+from models.similarity.pairs import STEPS_A_PAIR, PairTable, TextRules
+from models.similarity.rules import covers, relation_of_words
 from models.units.characters import token_spans
 from models.units.chunks import beginning, chunk_spans, num_tokens
 from models.units.prose import Tools, claim, sentences, spans_in, supported
@@ -41,8 +41,8 @@ class Statements:
         stated: by the answer; they are not compared yet.
         samples: those that are not the answer; equal ones are read once.
         token_ends: of the NLI model, of each distinct statement and sample; None compares words.
-        questions: of a chat; answer and samples answer the last. A statement may repeat its
-            numbers, and words of all say nothing.
+        rules: of answers to the question. A statement may repeat its numbers, and its words say
+            nothing.
         num_pairs: of a chunk of a distinct sample and a statement, without looking whether they are
             known.
         num_tokens: that the NLI model reads of each of their texts.
@@ -52,7 +52,7 @@ class Statements:
     samples: Sequence[str]
     spans: SentenceSpans
     token_ends: TokenEnds | None
-    questions: Sequence[str] = ("",)
+    rules: TextRules = field(default_factory=TextRules)
 
     def __post_init__(self) -> None:
         self._shortened: tuple[str, ...] = ()
@@ -60,14 +60,13 @@ class Statements:
         self._chunks: dict[str, list[str]] = {}
         self._sentences: dict[str, list[str]] = {}  # by the chunk that has them
         self.num_tokens: dict[str, int] = {}
-        self._added: dict[str, frozenset[str]] = {}
+        self.rules = self.rules.of_statements()
         self._is_by_words = self.token_ends is None
         if self.token_ends is None:
-            self._read_words(question_words(*self.questions))
+            self._read_words()
         else:
             self._read_chunks(self.token_ends)
-        question = self.questions[-1]
-        self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, question)
+        self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, self.rules)
         self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
 
     def parts(self, table: PairTable) -> Parts:
@@ -98,14 +97,12 @@ class Statements:
                 self._chunks[sample].append(premise)
                 self._sentences[premise] = _within(sample, chunk, self.spans[sample])
 
-    def _read_words(self, question: QuestionWords) -> None:
+    def _read_words(self) -> None:
         """Each sentence of a sample is a chunk of its own."""
         self._hypotheses = [unit.text for unit in self.stated.units]
         for sample in dict.fromkeys(self.samples):
             self._chunks[sample] = _within(sample, (0, len(sample)), self.spans[sample])
             self._sentences |= {chunk: [chunk] for chunk in self._chunks[sample]}
-        for text in (*self._hypotheses, *self._sentences):
-            self._added[text] = word_set(added(text, question))
 
     def _scores(self, table: PairTable, label: str) -> list[Array]:
         """Scores (C_m, U) of the chunks of each sample for each statement."""
@@ -145,7 +142,8 @@ class Statements:
             for column, hypothesis in enumerate(self._hypotheses):
                 value = self._by_rule.get((chunk, hypothesis), {}).get(label)
                 if value is None and self._is_by_words:
-                    value = share_contained(self._added[hypothesis], self._added[chunk])
+                    words = self.rules.words(hypothesis), self.rules.words(chunk)
+                    value = share_contained(*words)
                 elif value is None:
                     value = table.value(chunk, hypothesis, label)
                 row[column] = value
@@ -156,26 +154,30 @@ def _by_rule(
     statements: Iterable[str],
     chunks: Mapping[str, Sequence[str]],
     sentences: Mapping[str, Sequence[str]],
-    question: str,
+    rules: TextRules,
 ) -> dict[Pair, dict[str, float]]:
     """Labels of chunk and statement that rules decide, whatever a model would say.
 
     A sample supports what it says word for word, and denies it with other numbers or a negation in
     the same words. A chunk that lacks a number of the statement does not entail it.
     """
-    known, labels = reading(question).numbers, dict[Pair, dict[str, float]]()
-    of_statements = {text: reading(text) for text in statements}
-    of_sentences = {text: reading(text) for chunk in sentences.values() for text in chunk}
+    question, labels = rules.question, dict[Pair, dict[str, float]]()
+    of_statements = {text: rules.reading(text) for text in statements}
+    of_sentences = {text: rules.reading(text) for chunk in sentences.values() for text in chunk}
     for of_sample in chunks.values():
         for statement, read in of_statements.items():
             related = {}
             for chunk in of_sample:
+                rules.steps.take(STEPS_A_PAIR * len(sentences[chunk]))
                 related[chunk] = {
-                    relation_of_words(of_sentences[s], read) for s in sentences[chunk]
+                    relation_of_words(of_sentences[s], read, question) for s in sentences[chunk]
                 }
             is_said = any("same" in one for one in related.values())
             for chunk, relations in related.items():
-                numbers = [*known, *chain(*(of_sentences[s].numbers for s in sentences[chunk]))]
+                numbers = [
+                    *question.known,
+                    *chain(*(of_sentences[s].numbers for s in sentences[chunk])),
+                ]
                 if is_said:
                     labels[chunk, statement] = {"entailment": 1.0, "contradiction": 0.0}
                 elif "different" in relations:

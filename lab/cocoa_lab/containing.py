@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from models.estimators.overlap import MARKS
-from models.similarity.reading import with_joined_initials
-from models.similarity.units import unit_of
-from models.similarity.words import FUNCTION_WORDS
+from models.similarity.reading import function_words, unit_of
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265#{_MONEY}"
@@ -40,6 +38,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 # Behind an article comes a noun phrase: a word, in quotation marks perhaps, and none of these.
 _ARTICLE_OF = re.compile(r"""\s+["'(\[*_\u201c\u2018]*(?!(?:and|as|because|is|or|since|was)\b)\w""")
 _CAPITALS = re.compile(r"(?<![A-Z] )\b[A-Z]{2,4}\b(?! [A-Z]{2})")  # of a text in capitals none
+_INITIALS = re.compile(r"(?<![\w.])(?:[A-Z]\.(?: ?[A-Z]\.)+|[^\W\d_](?:\.[^\W\d_])+(?!\w)\.?)")
 _IN_SENTENCE = re.compile(r"[\w,;)]\s+$")
 _CAPITAL_NEXT = re.compile(r"\W*[^\Wa-z_]")
 
@@ -70,6 +69,15 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
         if word not in _ARTICLES or not _is_article(text, match, capital_is_article):
             found.append(_SPELLED.get(word, word))
     return tuple(found)
+
+
+def with_joined_initials(text: str) -> str:
+    """The text with abbreviations of single letters as words.
+
+    >>> with_joined_initials("J. R. R. Tolkien in the U.S., vitamin A. A carrot")
+    'JRR Tolkien in the US, vitamin A. A carrot'
+    """
+    return _INITIALS.sub(lambda initials: re.sub("[. ]", "", initials[0]), text)
 
 
 def _number(match: re.Match[str]) -> Iterator[str]:
@@ -109,7 +117,7 @@ def says(reference: str, output: str) -> bool:
         reference, output = _POINTS.sub("", reference), _POINTS.sub("", output)
     written = with_joined_initials(output)
     for capitals in _CAPITALS.findall(with_joined_initials(reference)):
-        if capitals.lower() in FUNCTION_WORDS and not re.search(rf"\b{capitals}\b", written):
+        if capitals.lower() in function_words() and not re.search(rf"\b{capitals}\b", written):
             return False
     for wanted_reading, said_reading in product((True, False), repeat=2):
         wanted = words(reference, capital_is_article=wanted_reading)

@@ -8,6 +8,7 @@ from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
 from models.records import Array
 from models.selection import Strategy
+from models.similarity.rules import VERSION
 from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
 AUTO = "auto"
@@ -123,6 +124,7 @@ class Origin:
         max_new_tokens: the largest limit of a prompt.
         share_cut: of all answers and samples, those that ended at their prompt's limit.
         stop: the prompts' stop strings; None where they differ.
+        rules: version of the rules by which texts were compared.
         schema_use: of a JSON schema, as in `models.calibration.Binding`; None where prompts differ.
     """
 
@@ -133,6 +135,7 @@ class Origin:
     share_cut: float
     stop: tuple[str, ...] | None
     schema_use: str | None = "none"
+    rules: int = VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ import numpy as np
 
 from models.estimators.overlap import rouge_l_f, spaced, word_stems
 from models.records import Pair, PairScores
-from models.similarity.added import containment, word_set
+from models.similarity.added import containment, words_of
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
+from models.similarity.reading import read
 
 
 def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
@@ -67,7 +68,7 @@ class LexicalModel:
 ROUGE_L = LexicalModel("rouge_l", word_stems, rouge_l_f)
 # Over the lower-cased words between blanks, or characters of scripts without any.
 JACCARD = LexicalModel("jaccard", lambda text: frozenset(spaced(text).split()), jaccard)
-# Over the words that texts have; its rules cut them to what they add.
-ADDED = LexicalModel("added", word_set, containment)
+# Over the words that texts have; in a deployment `PairRules.by_words` stands in its place.
+ADDED = LexicalModel("added", lambda text: words_of(read(text)), containment)
 
 _: type[PairModel] = LexicalModel  # mypy holds the class to its protocol

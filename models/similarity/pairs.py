@@ -1,23 +1,34 @@
 """Pure: scores of pairs as vectors and matrices over samples, and the pairs that these read."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Self
 
 import numpy as np
 
 from models.records import Array, Pair
-from models.similarity.added import QuestionWords, added, question_words
-from models.similarity.sameness import (
-    MAX_CHARACTERS,
+from models.similarity.added import (
+    QuestionWords,
+    Words,
+    added,
+    containment,
+    question_words,
+    words_of,
+)
+from models.similarity.reading import read
+from models.similarity.rules import (
+    VERSION,
+    Question,
     Reading,
     Relation,
+    question_of,
     reading,
     relation,
-    relation_of_words,
 )
+from models.units.steps import Steps
 
 # Scores of a pair known without a model, on each label; where one text is empty, 0 on all.
 _KNOWN = {
@@ -25,46 +36,30 @@ _KNOWN = {
     "different": {"similarity": 0.0, "entailment": 0.0, "neutral": 0.0, "contradiction": 1.0},
     "empty": dict.fromkeys(("similarity", "entailment", "neutral", "contradiction"), 0.0),
 }
+# Of a pair whose texts are read; see `models.units.steps`.
+STEPS_A_PAIR = 4
+_NUMERAL = re.compile(r"[-+]?\d[\d.,]*")
 
 
 @dataclass(frozen=True, slots=True)
 class PairRules:
-    """Rules by which some pairs are known without a model.
+    """How texts are compared before a model, or in its place.
 
     Attributes:
         strip, exact_match: as of `SimilarityConfig`; without the latter no pair is known.
         cuts: whether only what texts add to their question is compared.
-        question: that the texts answer, whose numbers distinguish no answers; "" without one.
-        has_facts: whether `models.similarity.sameness` is applied as well.
+        by_words: whether the words of what they add decide where no rule does, in place of a model.
     """
 
     strip: bool = True
     exact_match: bool = True
     cuts: bool = False
-    question: str = ""
-    has_facts: bool = True
-    _read: dict[tuple[str, bool], Reading] = field(default_factory=dict, compare=False, repr=False)
-    _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
-    _wholes: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)
-    _asked: QuestionWords = field(default=QuestionWords(), compare=False, repr=False)
+    by_words: bool = False
 
     @property
-    def identity(self) -> tuple[bool | str, ...]:
+    def identity(self) -> tuple[bool | int | str, ...]:
         """The part of the rules that decides scores of answers, of whatever question."""
-        return self.strip, self.exact_match, *(["added"] if self.cuts else [])
-
-    def of_question(self, *questions: str) -> "PairRules":
-        """The same for answers to the last of these questions of a chat."""
-        asked = question_words(*questions) if self.cuts else QuestionWords()
-        return PairRules(self.strip, self.exact_match, self.cuts, questions[-1], _asked=asked)
-
-    def of_values(self) -> "PairRules":
-        """The same for the values of fields, which are compared whole."""
-        return PairRules(self.strip, self.exact_match)
-
-    def of_texts_alone(self) -> "PairRules":
-        """The same for texts that are no answers: only equal and empty ones are known."""
-        return PairRules(self.strip, self.exact_match, has_facts=False)
+        return VERSION, self.strip, self.exact_match, *(["added"] if self.cuts else [])
 
     def normalise(self, text: str) -> str:
         """The text without blanks around it, where they are not compared."""
@@ -72,45 +67,113 @@ class PairRules:
             return text.strip()
         return text
 
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What was read of a text: what the rules compare, and what it adds to its question."""
+
+    reading: Reading
+    added: str
+    words: Words
+
+
+@dataclass(eq=False, slots=True)
+class TextRules:
+    """The rules for the texts of one ask, each of which is read once, when it is first compared.
+
+    Attributes:
+        rules: of the comparer.
+        questions: of a chat, whose last one the texts answer.
+        reads: whether texts are read at all, beyond what is equal or empty.
+        are_values: the texts are values of fields: numerals among them are equal letter by letter.
+        steps: that comparing them may take.
+    """
+
+    rules: PairRules = PairRules()
+    questions: Sequence[str] = ("",)
+    reads: bool = True
+    are_values: bool = False
+    steps: Steps = field(default_factory=Steps)
+    _asked: tuple[Question, QuestionWords] | None = None
+    _texts: dict[str, _Text] = field(default_factory=dict)
+    _wholes: dict[str, set[str]] = field(default_factory=dict)
+
+    def of_values(self) -> "TextRules":
+        """The same for the values of fields, which are compared whole."""
+        return TextRules(replace(self.rules, cuts=False), are_values=True, steps=self.steps)
+
+    def of_statements(self) -> "TextRules":
+        """The same for sentences of answers, whose words count by what they add."""
+        rules = replace(self.rules, cuts=True, by_words=True)
+        return TextRules(rules, self.questions, steps=self.steps)
+
+    def of_texts_alone(self) -> "TextRules":
+        """The same for texts that are no answers: only equal and empty ones are known."""
+        return TextRules(replace(self.rules, cuts=False), reads=False, steps=self.steps)
+
     def compared(self, text: str) -> str:
         """The text as it is compared."""
-        if not self.cuts:
-            return self.normalise(text)
-        if text not in self._compared:
-            self._compared[text] = added(text, self._asked)
-            if len(text) <= MAX_CHARACTERS:
-                self._wholes.setdefault(self._compared[text], set()).add(text)
-        return self._compared[text]
+        text = self.rules.normalise(text)
+        if not self.rules.cuts or self.rules.by_words:
+            return text
+        compared = self._read(text).added
+        self._wholes.setdefault(compared, set()).add(text)
+        return compared
 
     def value(self, a: str, b: str, label: str) -> float | None:
         """Score of two normalised texts where it is known: they are equal, or a rule gives it."""
-        if not self.exact_match:
-            return None
-        if a == b:
+        if self.rules.exact_match and a == b:
             return _KNOWN["same"][label]
-        if not a or not b:
+        if self.rules.exact_match and not (a and b):
             return _KNOWN["empty"][label]
-        related = self._relation(a, b)
-        return _KNOWN[related][label] if related else None
+        self.steps.take(STEPS_A_PAIR)
+        if self.rules.exact_match and self.reads and (related := self._relation(a, b)):
+            return _KNOWN[related][label]
+        if self.rules.by_words:
+            return containment(self.words(a), self.words(b))
+        return None
+
+    @property
+    def question(self) -> Question:
+        """What the question says of its answers."""
+        return self._question()[0]
+
+    def reading(self, text: str) -> Reading:
+        """The features of a text that rules compare."""
+        return self._read(text).reading
+
+    def words(self, text: str) -> Words:
+        """The words that a text adds to the question."""
+        return self._read(text).words
 
     def _relation(self, a: str, b: str) -> Relation | None:
-        if not self.has_facts or max(len(a), len(b)) > MAX_CHARACTERS:
-            return None
-        known = self._reading(self.question[-MAX_CHARACTERS:]).numbers
-        if not self.cuts:
-            return relation(self._reading(a), self._reading(b), known)
-        cut_a, cut_b = (self._reading(text, is_whole=False) for text in (a, b))
-        if related := relation(cut_a, cut_b, known):
-            return related
-        # Whole texts show who beat whom. Where several were cut to one and disagree, none counts.
-        wholes = [map(self._reading, self._wholes.get(text, ())) for text in (a, b)]
-        relations = {relation_of_words(*pair) for pair in product(*wholes)} - {None}
+        """By the whole texts; where several were cut to one and disagree, none counts."""
+        if self.are_values and (_NUMERAL.fullmatch(a) or _NUMERAL.fullmatch(b)):
+            return "different"
+        relations = set()
+        for first, second in product(self._wholes.get(a, (a,)), self._wholes.get(b, (b,))):
+            related = relation(self.reading(first), self.reading(second), self.question)
+            relations.add(related)
         return relations.pop() if len(relations) == 1 else None
 
-    def _reading(self, text: str, *, is_whole: bool = True) -> Reading:
-        if (text, is_whole) not in self._read:
-            self._read[text, is_whole] = reading(text, is_whole=is_whole)
-        return self._read[text, is_whole]
+    def _question(self) -> tuple[Question, QuestionWords]:
+        if self._asked is None:
+            words = QuestionWords()
+            if self.rules.cuts:
+                words = question_words(*self.questions)
+            self._asked = question_of(self.questions[-1]), words
+        return self._asked
+
+    def _read(self, text: str) -> _Text:
+        if text not in self._texts:
+            question, words = self._question()
+            items = read(text, question.asked)
+            told = list(items)
+            if self.rules.cuts:
+                told = added(items, words)
+            written = " ".join(item.text for item in told) or text
+            self._texts[text] = _Text(reading(items, len(text)), written, words_of(told))
+        return self._texts[text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +188,17 @@ class PairTable:
 
     labels: tuple[str, ...]
     scores: Mapping[Pair, tuple[float, ...]]
-    rules: PairRules
+    rules: TextRules
     truncated: bool = False
 
     @classmethod
-    def noting(cls, labels: tuple[str, ...], rules: PairRules) -> Self:
+    def noting(cls, labels: tuple[str, ...], rules: TextRules) -> Self:
         """A table without scores: `scores` gets each pair that is looked up, 0 on all labels.
 
         What reads it once, and again with scores, is told by it which pairs it needs, if no score
         decides whether others are read.
 
-        >>> table = PairTable.noting(("similarity",), PairRules())
+        >>> table = PairTable.noting(("similarity",), TextRules())
         >>> _ = answer_relation("Paris", ["Rome", " Paris"], table, "similarity")
         >>> list(table.scores)
         [('Paris', 'Rome'), ('Rome', 'Paris')]
@@ -158,7 +221,11 @@ class PairTable:
     def both_directions(self, a: str, b: str, label: str) -> float:
         """Mean over the two orders of the pair."""
         a, b = self.rules.compared(a), self.rules.compared(b)
-        return sum(self.values([(a, b), (b, a)], label)) / 2
+        known = self.rules.value(a, b, label)
+        if known is not None:
+            return known
+        column = self.labels.index(label)
+        return (self.scores[a, b][column] + self.scores[b, a][column]) / 2
 
 
 def answer_relation(answer: str, samples: Sequence[str], table: PairTable, label: str) -> Array:

@@ -2,16 +2,18 @@
 
 import asyncio
 import json
+import threading
 from collections import Counter
 from random import Random
 
 import pytest
 
+from models.similarity import added, pairs, rules
+from models.similarity.reading import read
 from tests.api.errors_told import assert_error
 from tests.api.keyed import with_keys
 from tests.api.scored import scored
 from tests.api.units_bodies import body
-from tests.conftest import until
 from tests.made_keys import bearer
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +49,42 @@ async def test_fields_that_nobody_waits_for_any_more_end(service):
     thread = service.app.state.service.scorer.threads["parts"]
     response = await service.client.post("/score", json={**HOSTILE, "timeout_s": 0.05})
     assert_error(response, 504, "deadline_exceeded")
-    await until(lambda: thread.busy_since is None)
+    await asyncio.wrap_future(thread.submit(lambda: None))  # behind it
+
+
+NUMBERS = "<word> " + "1;" * 92 + "2;" * 92
+QUESTION = {"prompt": f"Which is it? {NUMBERS}", "timeout_s": 30}
+TEXTS = {"answer": f"{NUMBERS}0", "samples": [{"text": f"{NUMBERS}{n}"} for n in range(1, 65)]}
+READ = {
+    "a few samples": QUESTION | {"answer": "1 or 2", "samples": [{"text": "2 or 1"}]},
+    "many long samples": QUESTION | TEXTS | {"estimators": ["consistency", "degmat"]},
+    "sentences": TEXTS | {"units": "sentences", "estimators": ["consistency"]},
+}
+
+
+@pytest.mark.parametrize("body", READ.values(), ids=list(READ))
+@pytest.mark.parametrize("similarity", ["added", "fake"])
+async def test_texts_are_read_off_the_event_loop(service, monkeypatch, body, similarity):
+    threads = set()
+
+    def noting(*args):
+        threads.add(threading.current_thread())
+        return read(*args)
+
+    for module in (added, pairs, rules):
+        monkeypatch.setattr(module, "read", noting)
+    response = await service.client.post("/score", json=body | {"similarity": similarity})
+    assert response.status_code == 200, response.text
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+async def test_sentences_that_take_too_many_steps_are_refused(service):
+    texts = [" ".join(f"It is {n * i}." for n in range(90)) for i in range(1, 66)]
+    body = {"answer": texts[0], "samples": [{"text": text} for text in texts[1:]]}
+    response = await service.client.post("/score", json=body | {"units": "sentences"})
+    message = assert_error(response, 422, "invalid_request", "units")
+    assert "steps" in message or "pairs" in message
 
 
 async def test_texts_and_steps_are_charged_where_no_model_is_asked(tmp_path):

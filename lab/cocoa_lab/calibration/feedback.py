@@ -17,6 +17,7 @@ from cocoa_lab.calibration.labels import Labelled, Labels, correct_of
 from cocoa_lab.lines import complete_lines
 from models.calibration import Binding
 from models.records import Array
+from models.similarity.rules import OTHER_RULES, VERSION
 
 _READ_TIMEOUT_S = 10.0
 
@@ -104,7 +105,7 @@ def read_feedback(
     if stored.num_unread:
         notes.append(f"{stored.num_unread} entries are no labels")
     groups: defaultdict[str, list[tuple[Label, Binding]]] = defaultdict(list)
-    num_brought = 0
+    num_brought = num_outdated = 0
     for label in of_namespace:
         bindings = []
         if label.quality is not None:
@@ -114,10 +115,14 @@ def read_feedback(
         for binding in bindings:
             if binding is None:
                 num_brought += 1
+            elif binding.rules != VERSION:
+                num_outdated += 1
             else:
                 groups[repr(replace(binding, share_cut=0.0))].append((label, binding))
     if num_brought:
         notes.append(f"{num_brought} labels of samples or log-probs of clients' own are left out")
+    if num_outdated:
+        notes.append(f"the scores of {num_outdated} labels {OTHER_RULES}: collect these anew")
     if not groups:
         raise CannotCalibrate("; ".join(["no labels", *notes]))
     by_size = sorted(groups.values(), key=len, reverse=True)

@@ -14,12 +14,13 @@ from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.lines import objects_in
 from cocoa_lab.overwriting import GENERATIONS, RESULTS
 from cocoa_lab.run import Draw, Variant
-from models.calibration import Binding, binding_of
+from models.calibration import UNNAMED_RULES, Binding, binding_of
 from models.codec import to_json
 from models.estimators import needs
 from models.locations import without_folders
 from models.records import Array
 from models.selection import Strategy
+from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 from models.statistics import reads_samples
 
 _OF_SCORES = ("id", "task", "strategy", "similarity", "draw", "quality", "scores")
@@ -97,6 +98,7 @@ def read_labels(
         CannotCalibrate: no such results, or quality of degrees without `correct_at`.
     """
     results = _results(folder)
+    _check_rules(folder, results)
     wanted = Variant(strategy or "", similarity or "", draw or "")  # type: ignore[arg-type]
     drawn = results.get("binding") or results["header"]["sampling"]
     if temperature not in (None, drawn["temperature"]):
@@ -136,6 +138,12 @@ def prompts_of(folder: Path) -> dict[str, str]:
         if "prompt" in line:  # all but the header
             prompts[line["id"]] = " ".join(line["prompt"].split())
     return prompts
+
+
+def _check_rules(folder: Path, results: Mapping[str, Any]) -> None:
+    origin = results.get("binding") or results["origin"]
+    if origin.get("rules", UNNAMED_RULES) != VERSION:
+        raise CannotCalibrate(f"the scores in {folder} {OTHER_RULES}: {SCORE_AGAIN}")
 
 
 def _is_wanted(wanted: Variant, found: tuple[str, str, str]) -> bool:
@@ -256,6 +264,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         nli=origin["nli"],
         probes={},
         schema_use=schema_use,
+        rules=VERSION,
     )
     if variant.strategy != "greedy" or origin["stop"]:
         return (binding,)

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from cocoa_lab.embedded.cross_encoder import Texts, both_orders
 from cocoa_lab.embedded.hard_pairs import KINDS, hard_pairs, hard_source
 from cocoa_lab.embedded.pairs import Pair
-from models.similarity.pairs import PairRules
+from models.similarity.pairs import TextRules
 
 PAIRS_OF_A_KIND = 1000
 
@@ -53,8 +53,8 @@ def hard_quality(scores: Scores, pairs: Sequence[Pair]) -> dict[str, dict[str, f
 
 def _known(texts: Sequence[Texts]) -> NDArray[np.float64]:
     """Scores (N,) by rule, NaN where the model is asked."""
-    rules = PairRules()
     known: list[float | None] = []
     for first, second in texts:
+        rules = TextRules()
         known.append(rules.value(rules.compared(first), rules.compared(second), "similarity"))
     return np.array(known, dtype=float)

@@ -314,4 +314,5 @@ def _binding(
         probes={},
         unit=PARTS[spec.units],
         schema_use=ask.schema_use,
+        rules=origin.rules,
     )

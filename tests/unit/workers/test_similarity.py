@@ -17,7 +17,7 @@ import pytest
 from models.errors import SimilarityUnavailable
 from models.records import PairScores
 from models.similarity import NLI_MODELS, PAIR_MODELS
-from models.similarity.pairs import PairRules, PairTable, answer_relation
+from models.similarity.pairs import PairRules, PairTable, TextRules, answer_relation
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from models.threads import ModelThread
 from tests.conftest import until
@@ -35,13 +35,13 @@ def table_of(info, reply):
     """The reply as the functions of `models.similarity.pairs` read it."""
     values = {pair: value for pair, (value, _) in reply.scores.items()}
     truncated = any(is_cut for _, is_cut in reply.scores.values())
-    return PairTable(info.labels, values, info.rules, truncated)
+    return PairTable(info.labels, values, TextRules(info.rules), truncated)
 
 
 async def similarity(worker, answer, samples):
     """What a request makes of a worker: the pairs it needs, and their scores as similarities."""
     work = partial(answer_relation, answer, samples, label="similarity")
-    reply = await worker.compare(pairs_read(work, worker.info.labels, worker.info.rules))
+    reply = await worker.compare(pairs_read(work, worker.info.labels, TextRules(worker.info.rules)))
     table = table_of(worker.info, reply)
     return SimpleNamespace(values=work(table), truncated=table.truncated)
 

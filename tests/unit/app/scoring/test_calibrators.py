@@ -7,6 +7,7 @@ import pytest
 from app.scoring.calibrators import check_deployment, compares_prompts, load_calibrator
 from cocoa_lab.calibration.calibrating import to_json
 from models.embedded import CALIBRATORS
+from models.similarity.rules import VERSION
 from tests.made_calibrators import BINDING, calibrator
 from tests.results import PROBES, a_deployment, comparer_info
 
@@ -36,6 +37,12 @@ def test_another_deployments_calibrator_is_refused_with_what_differs(message, ch
     with pytest.raises(ValueError, match=message):
         check_deployment(calibrator(**binding), deployment())
     check_deployment(calibrator(nli="fake nli"), deployment())
+
+
+def test_a_calibrator_of_other_rules_is_refused_with_what_to_do():
+    message = "other rules .* --rescore`, and calibrate by `cocoa calibrate`; labels of /feedback"
+    with pytest.raises(ValueError, match=message):
+        check_deployment(calibrator(nli="fake nli", rules=VERSION - 1), deployment())
 
 
 def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):

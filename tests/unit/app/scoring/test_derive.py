@@ -8,12 +8,12 @@ import pytest
 from app.scoring.ask import Ask
 from app.scoring.derive import derive, of_similarity
 from app.scoring.questions import Subject
-from models.similarity.pairs import PairRules, PairTable
+from models.similarity.pairs import PairTable, TextRules
 from models.statistics import PROBE_STATISTICS
 from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, generation, sequence
 
-RULES = PairRules()
+RULES = TextRules()
 ASK = Ask(prompt="Capital of France?")
 
 

@@ -17,7 +17,7 @@ from app.scoring.questions import Subject
 from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
 from app.scoring.units import scored as scored_by
 from models.estimators import ESTIMATORS
-from models.similarity.pairs import PairRules, PairTable
+from models.similarity.pairs import PairTable, TextRules
 from models.similarity.protocol import NLI_LABELS
 from models.units.chunks import MAX_CHUNK_TOKENS
 from models.units.unit import contradiction, denied_by, support
@@ -40,7 +40,7 @@ def ends_of(text):
 def by_words(answer, samples, question=""):
     spans = spans_of([answer, *samples])
     stated = stated_sentences(Subject(sequence(answer), None, ()), 100, spans)
-    return Statements(stated, samples, spans, None, (question,))
+    return Statements(stated, samples, spans, None, TextRules(questions=(question,)))
 
 
 def made(answer, samples, max_units=100, tools=(), claims=None):
@@ -55,11 +55,11 @@ def made(answer, samples, max_units=100, tools=(), claims=None):
 
 
 def pairs_of(statements):
-    return pairs_read(statements.parts, NLI_LABELS, PairRules())
+    return pairs_read(statements.parts, NLI_LABELS, TextRules())
 
 
 def table(scores):
-    return PairTable(NLI_LABELS, scores, PairRules())
+    return PairTable(NLI_LABELS, scores, TextRules())
 
 
 def scored(answer, parts):
@@ -106,7 +106,8 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
     ends |= {hypothesis: [0] for hypothesis in hypotheses}
     stated = stated_sentences(subject, 100, spans)
     # The chunks have no numbers: those of the sentences are known from the question.
-    statements = Statements(stated, samples, spans, ends, (case["text"],))
+    rules = TextRules(questions=(case["text"],))
+    statements = Statements(stated, samples, spans, ends, rules)
 
     assert set(pairs_of(statements)) == scores.keys()
     units = scored(answer, statements.parts(table(scores)))

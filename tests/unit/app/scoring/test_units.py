@@ -17,7 +17,7 @@ from app.scoring.units import TOKENS_UNKNOWN, fields_beside
 from app.scoring.units import scored as scored_by
 from models.errors import InvalidRequest
 from models.records import GivenAnswer, Reasoning, SamplingParams
-from models.similarity.pairs import PairRules, PairTable
+from models.similarity.pairs import PairTable, TextRules
 from models.units.characters import token_spans
 from models.units.steps import Steps
 from tests.fakes.pair_models import pairs_read
@@ -45,8 +45,8 @@ def subject(answer=ANSWER, samples=SAMPLES, index=None):
 
 def parts_of(given_subject, max_units=100, schema=True, score=0.5):
     parts = fields_beside(given_subject, schema, max_units, (), Steps())
-    pairs = pairs_read(parts, ("similarity",), PairRules())
-    return parts(PairTable(("similarity",), dict.fromkeys(pairs, (score,)), PairRules()))
+    pairs = pairs_read(parts, ("similarity",), TextRules())
+    return parts(PairTable(("similarity",), dict.fromkeys(pairs, (score,)), TextRules()))
 
 
 def failed(name, error):

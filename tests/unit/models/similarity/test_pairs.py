@@ -8,6 +8,7 @@ import pytest
 from models.similarity.pairs import (
     PairRules,
     PairTable,
+    TextRules,
     answer_relation,
     directed_matrix,
     exact_match,
@@ -15,7 +16,7 @@ from models.similarity.pairs import (
 )
 from tests.fakes.pair_models import pairs_read
 
-RULES = PairRules()
+RULES = TextRules()
 NLI = ("entailment", "neutral", "contradiction")
 
 
@@ -45,7 +46,7 @@ def similarity(answer, samples, rules=RULES):
     ],
 )
 def test_rules_see_function_words_of_texts_that_are_cut(question, a, b, is_same):
-    rules = PairRules(cuts=True).of_question(question)
+    rules = TextRules(PairRules(cuts=True), (question,))
     compared = rules.compared(a), rules.compared(b)
 
     assert rules.value(*compared, "similarity") == is_same
@@ -58,7 +59,7 @@ def test_who_did_it_is_told_of_texts_with_the_same_words():
         "Anna was hired by Bert.": 0.0,
     }
     for order in (list(samples), list(samples)[::-1]):
-        rules = PairRules(cuts=True).of_question("What happened?")
+        rules = TextRules(PairRules(cuts=True), ("What happened?",))
         answer, *compared = [rules.compared(text) for text in ("Anna hired Bert.", *order)]
         values = [rules.value(answer, text, "similarity") for text in compared]
         assert values == [samples[text] for text in order]
@@ -78,7 +79,7 @@ def test_two_empty_texts_are_equal():
 
 
 def test_the_rules_can_be_switched_off():
-    rules = PairRules(strip=False, exact_match=False)
+    rules = TextRules(PairRules(strip=False, exact_match=False))
 
     work = partial(answer_relation, "A", ["A", " A"], label="similarity")
     read = pairs_read(work, ("similarity",), rules)
@@ -121,4 +122,4 @@ def test_directed_matrices_keep_their_direction_and_know_equal_texts(label, equa
 
 
 def test_exact_match_compares_as_texts_are_compared():
-    assert exact_match("Rome", [" Rome", "Paris"], RULES).tolist() == [1.0, 0.0]
+    assert exact_match("Rome", [" Rome", "Paris"], RULES.rules).tolist() == [1.0, 0.0]

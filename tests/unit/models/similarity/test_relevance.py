@@ -4,20 +4,20 @@ from functools import partial
 
 import numpy as np
 
-from models.similarity.pairs import PairRules, PairTable
+from models.similarity.pairs import PairTable, TextRules
 from models.similarity.relevance import token_relevance
 from tests.fakes.pair_models import FakePairModel, pairs_read
 
 
 def pairs_of(context, tokens):
-    return pairs_read(partial(token_relevance, context, tokens), ("similarity",), PairRules())
+    return pairs_read(partial(token_relevance, context, tokens), ("similarity",), TextRules())
 
 
 def relevance_of(context, tokens):
     pairs = pairs_of(context, tokens)
     values = FakePairModel().score(pairs).values
     scores = {pair: tuple(value) for pair, value in zip(pairs, values.tolist(), strict=True)}
-    return token_relevance(context, tokens, PairTable(("similarity",), scores, PairRules()))
+    return token_relevance(context, tokens, PairTable(("similarity",), scores, TextRules()))
 
 
 def test_each_token_that_changes_the_text_costs_two_pairs():

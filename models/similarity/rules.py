@@ -1,0 +1,269 @@
+"""Pure: what two texts say without a model: that they are the same, or that they cannot be.
+
+Models read digits as a bag and overlook negations, so these rules stand in front of each of them. A
+rule speaks where it is sure; all else is left to the similarity.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal
+
+from models.similarity.reading import (
+    AFFIRMATIONS,
+    ARTICLES,
+    NEGATIONS,
+    NOTHING_ASKED,
+    PASSIVE,
+    UNREAD,
+    Asked,
+    Item,
+    Number,
+    asked_of,
+    listed,
+    opposed,
+    read,
+)
+
+Relation = Literal["same", "different"]
+
+# Version of these rules, which the identity of every comparer holds.
+VERSION = 9
+OTHER_RULES = "were made by other rules of what two answers say"
+SCORE_AGAIN = (
+    "score the same samples again by `cocoa evaluate … --rescore`, and calibrate by "
+    "`cocoa calibrate`; labels of /feedback hold scores, and must be collected anew"
+)
+# Bounds of the texts that the rules are for: a model judges longer ones as a whole.
+MAX_CHARACTERS, MAX_NUMBERS = 400, 32
+_MAX_QUESTION = 2_000
+_MOST_WORDS_OF_NAME, _MOST_PAIRS_OF_NUMBERS, _MOST_KNOWN = 3, 64, 8
+_JOINING = listed("and or und oder et ou y o и или")
+# Between two names that may change places: "Spain borders France".
+_MUTUAL = listed("and or as with same equals near borders meets met married mit avec con + * =")
+_IN_ORDER = re.compile(
+    r"\border|\brank|\bsort|chronolog|alphabet|reihenfolge|sortier|\bordne|\bordre\b|\borden|поряд|"
+    "顺序|排序|順"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a question says of its answers.
+
+    Attributes:
+        asked: of their numbers.
+        known: its own numbers, which answers may repeat.
+        in_order: it wants things in an order.
+    """
+
+    asked: Asked = NOTHING_ASKED
+    known: tuple[Number, ...] = ()
+    in_order: bool = False
+
+
+_NO_QUESTION = Question()
+
+
+def question_of(prompt: str) -> Question:
+    """What the end of a prompt says of its answers."""
+    end = prompt[-_MAX_QUESTION:]
+    known = []
+    for item in read(end):
+        if item.number:
+            known.append(item.number)
+    in_order = bool(_IN_ORDER.search(end.casefold()))
+    return Question(asked_of(end), tuple(known[-_MOST_KNOWN:]), in_order)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The features of a text that the rules compare.
+
+    Attributes:
+        frame: the keys of its items without articles, "#" for each number; of a passive sentence
+            those of the active one.
+        numbers, values: in the order of the frame, as numbers and by their keys.
+        bag: the frame in alphabetical order.
+        content: the keys of what says something, without words that negate or affirm.
+        names: keys of words with a capital, or behind an article.
+        pauses: keys in front of a comma or another mark.
+        is_for_rules: whether the rules are for this text.
+    """
+
+    frame: tuple[str, ...]
+    numbers: tuple[Number, ...]
+    values: tuple[str, ...]
+    bag: tuple[str, ...]
+    content: tuple[str, ...]
+    is_negated: bool
+    names: frozenset[str]
+    pauses: frozenset[str]
+    is_for_rules: bool
+
+
+def reading(items: Sequence[Item], num_characters: int) -> Reading:
+    """The features of a text that the rules compare, by its items."""
+    frame, numbers, content = list[str](), list[Number](), list[str]()
+    values, names, pauses = list[str](), set[str](), set[str]()
+    is_negated = False
+    for i, item in enumerate(items):
+        if item.number:
+            frame.append("#")
+            numbers.append(_counting(item.number, items[i : i + 2]))
+            values.append(item.key)
+            content.append(item.key)
+            continue
+        if item.says_nothing and item.key in ARTICLES:
+            continue
+        frame.append(item.key)
+        if item.text[:1].isupper() or (i and _is_article(items[i - 1])):
+            names.add(item.key)
+        if item.ends and i + 1 < len(items):
+            pauses.add(item.key)
+        answers_itself = i == 0 and item.ends and len(items) > 1  # "No, it is safe."
+        if item.key in NEGATIONS and not answers_itself:
+            is_negated = True
+        elif item.key not in NEGATIONS | AFFIRMATIONS and not item.says_nothing:
+            content.append(item.key)
+    is_for_rules = num_characters <= MAX_CHARACTERS and len(numbers) <= MAX_NUMBERS
+    active = _active(tuple(frame))
+    return Reading(
+        frame=active,
+        bag=tuple(sorted(active)),
+        numbers=tuple(numbers),
+        values=tuple(values),
+        content=tuple(content),
+        is_negated=is_negated,
+        names=frozenset(names),
+        pauses=frozenset(pauses),
+        is_for_rules=is_for_rules,
+    )
+
+
+def _is_article(item: Item) -> bool:
+    return item.says_nothing and item.key in ARTICLES and len(item.key) > 1
+
+
+def _counting(number: Number, items: Sequence[Item]) -> Number:
+    """A number with the word behind it, which it may count."""
+    if len(items) < 2 or items[0].ends or items[1].kind == "sign" or items[1].key in _JOINING:
+        return number
+    return replace(number, counted=items[1].key.rstrip("s"))
+
+
+def _active(frame: tuple[str, ...]) -> tuple[str, ...]:
+    """Of "Bert was hired by Anna" what "Anna hired Bert" has."""
+    by = frame.index("by") if frame.count("by") == 1 and "#" not in frame else 0
+    if by < 3 or frame[by - 2] not in PASSIVE:
+        return frame
+    return (*frame[by + 1 :], frame[by - 1], *frame[: by - 2])
+
+
+def relation(a: Reading, b: Reading, question: Question = _NO_QUESTION) -> Relation | None:
+    """The relation of two answers to one question; None where a model has to say.
+
+    As `relation_of_words` has it; else different where they have other numbers of one thing.
+    """
+    related = relation_of_words(a, b, question)
+    if related is None and a.is_for_rules and b.is_for_rules and a.frame != b.frame:
+        return "different" if _count_differently(a, b, question.known) else None
+    return related
+
+
+def relation_of_words(a: Reading, b: Reading, question: Question = _NO_QUESTION) -> Relation | None:
+    """The relation of two texts of nearly the same words; None for others.
+
+    - The same: equal up to case, articles, punctuation and the form of numbers.
+    - Different: other numbers in the same words; a negation, a sign or an opposite more; two names
+      that have changed places; another order where the question wants one.
+    """
+    if not (a.frame and b.frame and a.is_for_rules and b.is_for_rules):
+        return None
+    if a.frame == b.frame:
+        return _in_one_frame(a, b, question)
+    is_different = (
+        (a.is_negated and not b.is_negated and _denies(a, b))
+        or (b.is_negated and not a.is_negated and _denies(b, a))
+        or (a.bag != b.bag and a.values == b.values and _are_opposed(a, b))
+        or (a.bag == b.bag and _are_exchanged(a, b))
+        or (question.in_order and _are_reordered(a.content, b.content))
+    )
+    return "different" if is_different else None
+
+
+def _in_one_frame(a: Reading, b: Reading, question: Question) -> Relation | None:
+    if a.values == b.values:
+        return "same"
+    if sorted(a.values) == sorted(b.values):
+        is_counted = any(number.counted for number in a.numbers)  # 3 apples and 5 pears
+        is_formula = not all(word.isalnum() for word in a.frame if word != "#")
+        return "different" if is_counted or is_formula or question.in_order else None
+    is_different = any(map(Number.is_other, a.numbers, b.numbers))
+    return "different" if is_different else None
+
+
+def _count_differently(a: Reading, b: Reading, known: Sequence[Number]) -> bool:
+    """True where both have numbers of their own, of one thing, and neither has all of the other."""
+    if not 0 < len(a.numbers) * len(b.numbers) <= _MOST_PAIRS_OF_NUMBERS:
+        return False
+    if not UNREAD.isdisjoint((*a.frame, *b.frame)):
+        return False
+    ours, theirs = _without(a.numbers, known), _without(b.numbers, known)
+    ours, theirs = _without(ours, theirs), _without(theirs, ours)
+    if not (ours and theirs):
+        return False
+    return all(one.is_other(other) for one, other in product(ours, theirs))
+
+
+def covers(numbers: Sequence[Number], others: Sequence[Number]) -> bool:
+    """True where each of the others may be one of the numbers."""
+    return not _without(others, numbers)
+
+
+def _without(numbers: Sequence[Number], others: Sequence[Number]) -> list[Number]:
+    return [one for one in numbers if not any(map(one.may_be, others))]
+
+
+def _denies(negated: Reading, other: Reading) -> bool:
+    """True where the other says all that the first denies: not "not Lima but Cusco", "Cusco"."""
+    if not negated.content:
+        return not other.content
+    return frozenset(negated.content) <= frozenset(other.content)
+
+
+def _are_opposed(a: Reading, b: Reading) -> bool:
+    """True where the words are the same but for opposites, labels and signs."""
+    if len(a.frame) != len(b.frame):
+        return False
+    names = a.names | b.names
+    for word, other in zip(a.frame, b.frame, strict=True):
+        are_signs = not (word.isalnum() or other.isalnum())
+        are_labels = len(word) == len(other) == 1 and (are_signs or {word, other} <= names)
+        if word != other and other not in opposed().get(word, ()) and not are_labels:
+            return False
+    return True
+
+
+def _are_exchanged(a: Reading, b: Reading) -> bool:
+    """True where two names have changed places around what one does to the other."""
+    ours, theirs = list(a.frame), list(b.frame)
+    while ours[0] == theirs[0]:
+        del ours[0], theirs[0]
+    while ours[-1] == theirs[-1]:
+        del ours[-1], theirs[-1]
+    names, size = a.names | b.names, len(ours)
+    lengths = range(1, min(size - 2, _MOST_WORDS_OF_NAME) + 1)
+    for first, last in product(lengths, lengths):
+        middle = ours[first : size - last]
+        if middle and theirs == ours[size - last :] + middle + ours[:first]:
+            are_names = {ours[0], ours[-1]} <= names or len(ours[0] + ours[-1]) == 2  # "x > y"
+            is_list = not (a.pauses | b.pauses).isdisjoint(ours) or not names.isdisjoint(middle)
+            does = _MUTUAL.isdisjoint(middle) and not PASSIVE.issuperset(middle)
+            return are_names and does and not is_list
+    return False
+
+
+def _are_reordered(content: Sequence[str], other: Sequence[str]) -> bool:
+    return content != other and sorted(content) == sorted(other)
