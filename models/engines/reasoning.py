@@ -1,9 +1,13 @@
 """Tags of models that reason before they answer, and prompts that begin a reasoning."""
 
 from models.engines.chats import ids_of, plain_messages, rendered_chat
+from models.engines.template_variables import variables_of
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
-from models.units.reasoning import Tags, is_opened, recognise
+from models.units.reasoning import HARMONY, Tags, is_opened, recognise, tags_around
+
+# Stand for thoughts and an answer, and occur in no template.
+_THOUGHTS, _ANSWER = "7c1e93f0ab", "e58d20b6c4"
 
 
 def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
@@ -18,7 +22,32 @@ def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
     if setting != "auto":
         start, _, end = setting.partition(",")
         return Tags(start.strip(), end.strip())
-    return recognise(str(tokenizer.chat_template or ""), tokenizer.get_added_vocab())
+    template = str(tokenizer.chat_template or "")
+    known = recognise(template, tokenizer.get_added_vocab())
+    if known is HARMONY or not template:
+        return known
+    return _shown_tags(tokenizer, template) or known
+
+
+def _shown_tags(tokenizer: PreTrainedTokenizerBase, template: str) -> Tags | None:
+    """The tags around a reasoning that the template renders, if need be by one of its variables."""
+    question, answer = {"role": "user", "content": "a"}, {"role": "assistant", "content": _ANSWER}
+    fields = ("reasoning_content", "reasoning", "thinking")
+    turn = [question, answer | dict.fromkeys(fields, _THOUGHTS)]
+    variables = sorted(variables_of(template) or ())
+    for options in ({}, *({name: True} for name in variables)):
+        request = GenerationRequest(messages=(question,), chat_template_kwargs=options)
+        try:
+            prompt = rendered_chat(tokenizer, request, [question])
+            shown, plain = (
+                rendered_chat(tokenizer, request, messages, add_generation_prompt=False)
+                for messages in (turn, [question, answer])
+            )
+        except Exception:  # noqa: S112 - a template is a program, and may fail in any way
+            continue
+        if tags := tags_around(shown, plain, prompt, _THOUGHTS, _ANSWER):
+            return tags
+    return None
 
 
 def empty_reasoning(
@@ -51,4 +80,6 @@ def opens_reasoning(
         without = rendered_chat(tokenizer, request, messages, add_generation_prompt=False)
     except Exception:  # some templates cannot end without it: then the tag is the template's own
         return True
+    if without == whole:  # either it writes a generation prompt unasked, or none at all
+        return not whole.rstrip().endswith(str(messages[-1]["content"]).rstrip())
     return is_opened(whole, without, tags)

@@ -4,6 +4,7 @@ Texts here are decoded with special tokens, since a tag may be one.
 """
 
 import itertools
+import re
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -19,26 +20,35 @@ class Tags:
         start: with it a generation begins that has a reasoning.
         end: its first occurrence ends the reasoning; it may begin with `start`.
         inner: strings around the text between the tags, if any.
+        blanks: behind the start tag, before the end tag and behind it, where there are no thoughts.
     """
 
     start: str
     end: str
     inner: tuple[str, str] = ("", "")
+    blanks: tuple[str, str, str] = ("\n", "\n", "\n\n")
 
     def empty(self, *, opened: bool) -> str:
         """A reasoning without thoughts, as templates write one; of an opened one its rest."""
         if self.end.startswith(self.start):
             return self.end
-        start = "" if opened else f"{self.start}\n"
-        return f"{start}\n{self.end}\n\n"
+        within, before, behind = self.blanks
+        start = "" if opened else self.start + within
+        return start + before + self.end + behind
 
 
+# Of servers, and of models whose chat template shows none.
 KNOWN_TAGS = (
     Tags("<think>", "</think>"),
     Tags("[THINK]", "[/THINK]"),
     Tags("<|START_THINKING|>", "<|END_THINKING|>"),
     Tags("<seed:think>", "</seed:think>"),
     Tags("◁think▷", "◁/think▷"),
+    Tags("<mm:think>", "</mm:think>"),
+    Tags("<think:opensource>", "</think:opensource>"),
+    Tags("<|channel>thought", "<channel|>"),
+    Tags("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    Tags("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
 )
 # Harmony has channels in place of tags. A reply that begins with the final one has no thoughts.
 HARMONY = Tags(
@@ -47,6 +57,11 @@ HARMONY = Tags(
     inner=("analysis<|message|>", "<|end|><|start|>assistant"),
 )
 _HARMONY_TOKENS = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|end|>"})
+# With such a sign a tag begins.
+_SIGNS = "<[{(◁"
+_EMPTY = re.compile(
+    rf"\s*([{re.escape(_SIGNS)}][^{re.escape(_SIGNS)}]*?)(\s*)([{re.escape(_SIGNS)}]\S*)(\s*)"
+)
 
 
 def recognise(chat_template: str | None, vocabulary: Collection[str]) -> Tags | None:
@@ -69,6 +84,62 @@ def recognise(chat_template: str | None, vocabulary: Collection[str]) -> Tags | 
         if {tags.start, tags.end}.issubset(vocabulary):
             return tags
     return None
+
+
+def tags_around(turn: str, plain: str, prompt: str, thoughts: str, answer: str) -> Tags | None:
+    r"""The tags that a template writes around thoughts; None where it shows none.
+
+    Where it leaves the thoughts out, its generation prompt may hold a reasoning without any.
+
+    Args:
+        turn: a question and an answer with thoughts, rendered.
+        plain: the same without the thoughts.
+        prompt: the question, and the template's generation prompt.
+        thoughts: a word that stands for them.
+        answer: likewise.
+
+    >>> tags_around("Q:a A:<t>x</t>b", "Q:a A:b", "Q:a A:", "x", "b")
+    Tags(start='<t>', end='</t>', inner=('', ''), blanks=('', '', ''))
+    """
+    before, _, rest = turn.partition(thoughts)
+    between, found, _ = rest.partition(answer)
+    header = plain.partition(answer)[0]
+    if not found:
+        empty = prompt.startswith(header) and _EMPTY.fullmatch(prompt, len(header))
+        if not empty:
+            return None
+        start, within, end, behind = empty.groups()
+        return Tags(start, end, blanks=(within, "", behind))
+    end = between.strip().partition("\n")[0].rstrip()
+    start = _start_tag(before, header, prompt, end) if end else ""
+    if not start:
+        return None
+    to_end, _, behind = between.partition(end)
+    within = before[len(before.rstrip()) :]
+    return Tags(start, end, blanks=(within, to_end, behind[: len(behind) - len(behind.lstrip())]))
+
+
+def _start_tag(before: str, header: str, prompt: str, end: str) -> str:
+    """The tag at the end of what stands before thoughts; "" where there is none.
+
+    The other arguments are as in `tags_around`; `header` begins an answer without thoughts.
+    """
+    begun = before.rstrip()
+    for known in (prompt, header):
+        if before.startswith(known) and (tag := before[len(known) :].strip()):
+            return tag.partition("\n")[0]
+    if prompt.startswith(begun):  # it may go on with words, which the template leaves out later
+        words = prompt[len(begun) :].strip()
+        if words and end not in words:
+            return words.partition("\n")[0]
+    if begun == header.rstrip():
+        return ""
+    # An answer without thoughts has the tags as well: they end alike, and may differ before.
+    alike = 0
+    while alike < len(begun) and begun[-alike - 1 :] in end:
+        alike += 1
+    first = max(begun.rfind(sign, 0, len(begun) - alike) for sign in _SIGNS)
+    return begun[first:] if first >= 0 else ""
 
 
 def is_opened(with_generation_prompt: str, without: str, tags: Tags) -> bool:
