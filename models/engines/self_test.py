@@ -18,8 +18,9 @@ from models.pretrained import PreTrainedModel
 _PROMPTS = (11, 11, 6)
 # Tokens that the first two rows share: one of them is decoded before the rows part.
 _SHARED = 12
-# Tokens that each row decodes after its prompt: at most 24 forward passes in all.
-_STEPS = 9
+# Tokens that each row decodes after its prompt, and those after which the longer rows leave, where
+# all decode together: at most 24 forward passes in all.
+_STEPS, _LEAVING = 9, 6
 # Share of the logits' spread by which two computations of one model may differ; a model without
 # its past differs by about all of it. Half precision rounds, by .2 where states are as large as
 # Gemma's, and may route a token to another expert.
@@ -121,7 +122,8 @@ def check_agreement(cache: RowCache, wanted: Sequence[Tensor], seed: int = 0) ->
 
 
 def _difference(logits: Tensor, expected: Tensor) -> float:
-    """Share of the logits' spread."""
+    """Share of the logits' spread, of as many tokens as were decoded."""
+    expected = expected[: len(logits)]
     spread = (expected - expected.mean(-1, keepdim=True)).norm()
     return float((logits - expected).norm() / spread)
 
@@ -139,27 +141,35 @@ def _rows(model: PreTrainedModel, seed: int) -> list[list[int]]:
 
 
 def _served(cache: RowCache, rows: Sequence[list[int]]) -> tuple[list[Tensor], Tensor]:
-    """Logits (1 + _STEPS, V) of each row, decoded, and of the first one, read in one pass."""
+    """Logits (up to 1 + _STEPS, V) of each row, decoded, and of the first one, read in one pass."""
     groups = [[0, 1], [2]]
     if cache.mergeable:
         groups = [[0, 1, 2]]
-    logits: list[Tensor] = []
+    logits: list[list[Tensor]] = [[] for _ in rows]
     for members in groups:
         begun = [row for row in members if row != 1]  # which is a branch of the first one
-        cache.join(cache.prefill([rows[row][: _PROMPTS[row]] for row in begun]))
         parents = [begun.index(row if row != 1 else 0) for row in members]
-        steps = [cache.logits[parents]]
+        cache.join(cache.prefill([rows[row][: _PROMPTS[row]] for row in begun]))
+        _note(logits, members, cache.logits[parents])
         cache.forward([rows[row][_PROMPTS[row]] for row in begun])
-        steps.append(cache.logits[parents])
+        _note(logits, members, cache.logits[parents])
         if 0 in members:  # while others decode, which must not disturb them
             at_once = _at_once(cache, rows[0])
         cache.keep(parents)
+        staying = members
         for step in range(1, _STEPS):
-            cache.forward([rows[row][_PROMPTS[row] + step] for row in members])
-            steps.append(cache.logits)
+            if step == _LEAVING and cache.mergeable:  # with what pads the shorter one
+                cache.keep([2])
+                staying = [2]
+            cache.forward([rows[row][_PROMPTS[row] + step] for row in staying])
+            _note(logits, staying, cache.logits)
         cache.clear()
-        logits += torch.stack(steps, dim=1)
-    return logits, at_once
+    return list(map(torch.stack, logits)), at_once
+
+
+def _note(logits: Sequence[list[Tensor]], members: Sequence[int], step: Tensor) -> None:
+    for row, of_row in zip(members, step, strict=True):
+        logits[row].append(of_row)
 
 
 def _at_once(cache: RowCache, row: list[int]) -> Tensor:

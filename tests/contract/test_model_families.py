@@ -105,6 +105,10 @@ REFUSED = {
         lambda: hf.MiniMaxConfig(**_LLAMA, num_local_experts=2),
         "is a MiniMaxForCausalLM, whose forward pass fails here .ValueError: MiniMax uses cache",
     ),
+    "RoFormer counts columns of its cache, which rows that leave take with them": (
+        lambda: hf.RoFormerConfig(**_HEADS, is_decoder=True),
+        "is a RoFormerForCausalLM, .* decoded token by token, its logits differ",
+    ),
     "Bart's decoder counts padding": (
         lambda: hf.BartConfig(
             **_TOKENS, d_model=32, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=32
