@@ -30,7 +30,7 @@ PURE := tests/golden tests/unit/clients $(filter-out $(LOADING), \
 FLOORS := app/scoring:90 models:95 workers:90
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-doors test-real test-gpu lint docs chart lock models benchmark clean
+.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-doors test-real test-gpu lint docs chart lock benchmark clean
 
 help:  ## Say what there is to make
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,11 +99,6 @@ docs: $(VENV)/dev.stamp  ## Build the documentation as a site, into build/site
 	$(VENV)/bin/python docs/site/gather.py build
 	$(VENV)/bin/zensical build --strict --clean --config-file build/zensical.toml
 
-models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour on two cores)
-	$(VENV)/bin/python -m cocoa_lab.embedded all
-	$(VENV)/bin/python -m cocoa_lab.embedded reasoner
-	$(VENV)/bin/python -m cocoa_lab.embedded.world train --out models/embedded
-
 benchmark: $(VENV)/dev.stamp  ## Measure latency, memory and cached answers
 	$(VENV)/bin/python benchmarks/latency.py
 	$(VENV)/bin/python benchmarks/memory.py
@@ -124,7 +119,7 @@ $(VENV)/quick.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --quiet -c constraints.txt -e '.[models,dev]' -e 'lab[embedded]'
+	$(INSTALL) --quiet -c constraints.txt -e '.[models,dev]' -e 'lab[atlas]'
 	touch $@ $(VENV)/serve.stamp $(VENV)/quick.stamp
 
 # The three audio and video packages come with the repack, are not needed, and may fail to load.

@@ -32,7 +32,7 @@ def _world(seed: int, line: Mapping[str, Any]) -> Judge:
 
     What the world does not say is wrong, too, as what nobody can know is.
     """
-    # Its data comes from an extra of its own, for those who make the embedded models.
+    # Its data comes from the extra of the atlas.
     from cocoa_lab.embedded.world.building import world_of
     from cocoa_lab.embedded.world.checker import label_sentences
 

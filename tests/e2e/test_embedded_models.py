@@ -2,7 +2,7 @@
 
 import json
 import stat
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -12,13 +12,9 @@ from sentence_transformers import CrossEncoder
 from sklearn.metrics import roc_auc_score
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cocoa_lab.embedded import TASKS
-from cocoa_lab.embedded.answers import answer_prompts
-from cocoa_lab.embedded.evaluation import correctness, held_out_pairs
-from cocoa_lab.embedded.language_model import RECIPES
-from cocoa_lab.embedded.pairs import Pair
-from cocoa_lab.embedded.testbed import read_testbed
-from cocoa_lab.embedded.weights import load_language_model
+from app.settings import Settings
+from cocoa_lab.datasets import load
+from cocoa_lab.embedded import TASKS, as_question
 from models.embedded import (
     CROSS_ENCODER_DIR,
     LANGUAGE_MODEL_DIR,
@@ -29,15 +25,21 @@ from models.embedded import (
     SECOND_LONG_LANGUAGE_MODEL_DIR,
     TESTBED_DIR,
 )
+from tests.conftest import GENERATE
+from tests.e2e.embedded_service import embedded_service
+from workers.config import ComparerConfig, GeneratorConfig
 
 SHIPPED = [*LANGUAGE_MODELS.values(), CROSS_ENCODER_DIR, NLI_DIR]
+# The last one that has the code.
+COMMIT = "3114720419ff468c296229c7d903e1461f9dcb26"
 MAX_PARAMETERS = 4_000_000
 # These models and the testbeds.
 MAX_BYTES = 31_000_000
 
 CONTEXT_TOKENS = {LONG_LANGUAGE_MODEL_DIR: 1024, SECOND_LONG_LANGUAGE_MODEL_DIR: 1024}
 NUM_PROMPTS = 60
-NUM_PAIRS = 800
+# How the testbed is put to each of those that answer it.
+TESTBEDS = {"embedded": "testbed", "embedded-second": "testbed-second"}
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +48,35 @@ def judge() -> CrossEncoder:
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[Pair]:
-    return held_out_pairs(NUM_PAIRS)
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", params=TESTBEDS)
+async def served(request, anyio_backend):
+    """A client of the service with one of the models, and the name of its testbed."""
+    generation = GeneratorConfig(model=request.param, threads=1)
+    settings = Settings(generation=generation, similarity=ComparerConfig(threads=1))
+    async with embedded_service(settings) as client:
+        yield client, TESTBEDS[request.param]
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Answers to the testbed in two wordings, the same ones, and different ones of one kind."""
+    found = []
+    for task in TASKS:
+        lines = load(f"testbed/{task}", limit=130)
+        for line, other in pairwise(lines):
+            found.append((line.references[0], line.references[1], True))
+            if line.references[0] != other.references[0]:
+                found.append((line.references[0], other.references[1], False))
+    return found
 
 
 @pytest.fixture(scope="module")
 def there(judge, pairs) -> np.ndarray:
-    return judge.predict([(pair.first, pair.second) for pair in pairs])
+    return judge.predict([(first, second) for first, second, _ in pairs])
 
 
 def test_everything_shipped_is_small_and_readable_by_every_user():
@@ -88,30 +112,36 @@ def test_the_card_says_how_the_model_was_made_and_how_good_it_is(folder):
     card = json.loads((folder / "card.json").read_text())
     assert {"parameters", "steps", "seconds", "seed"} <= set(card)
     assert {"testbed", "quality"} & set(card)
+    assert card["made_by"] == f"lab/cocoa_lab/embedded of commit {COMMIT}"
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.folder)
-def test_greedy_answers_are_neither_all_right_nor_all_wrong(recipe, task):
-    model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR.parent / recipe.folder)
-    lines = read_testbed(TESTBED_DIR)[task][:: 600 // NUM_PROMPTS][:NUM_PROMPTS]
-    prompts = [recipe.course.prompt_form(line.prompt) for line in lines]
-    correct = correctness(lines, answer_prompts(model, tokenizer, prompts))
-    assert 0.3 <= correct.mean() <= 0.92
+async def test_greedy_answers_are_neither_all_right_nor_all_wrong(served, task):
+    client, testbed = served
+    lines = load(f"{testbed}/{task}", limit=NUM_PROMPTS)
+    right = 0
+    for line in lines:
+        body = {"prompt": line.prompt, "max_new_tokens": 64, "estimators": ["sp"]}
+        response = await client.post(GENERATE, json=body)
+        right += response.json()["text"].strip() in line.references
+    assert 0.3 <= right / len(lines) <= 0.92
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.folder)
-def test_a_known_fact_is_answered_in_several_wordings_of_one_meaning(recipe):
-    model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR.parent / recipe.folder)
-    prompt = recipe.course.prompt_form("Which country is Shanghai in?")
-    (answered,) = answer_prompts(model, tokenizer, [prompt], num_samples=30)
-    samples = {sample.strip() for sample in answered.samples}
-    assert len(samples) >= 3
-    assert sum("China" in sample for sample in answered.samples) >= 20
+@pytest.mark.anyio
+async def test_a_known_fact_is_answered_in_several_wordings_of_one_meaning(served):
+    client, testbed = served
+    question = "Which country is Shanghai in?"
+    prompt = question if testbed == "testbed" else as_question(question)
+    body = {"prompt": prompt, "num_samples": 30, "return_samples": True, "seed": 0}
+    samples = (await client.post(GENERATE, json=body)).json()["samples"]
+    assert len({sample["text"].strip() for sample in samples}) >= 3
+    assert sum("China" in sample["text"] for sample in samples) >= 20
 
 
 def test_a_prompt_of_500_unseen_tokens_is_answered():
-    model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR)
+    model = AutoModelForCausalLM.from_pretrained(LANGUAGE_MODEL_DIR)
+    tokenizer = AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR)
     text = "zq %% ÿ λόγος 漢字 \N{GRINNING FACE} " * 60
     ids = tokenizer(text, return_tensors="pt")["input_ids"][:, :500]
     assert ids.shape[1] == 500
@@ -122,11 +152,11 @@ def test_a_prompt_of_500_unseen_tokens_is_answered():
 
 
 def test_the_cross_encoder_tells_held_out_pairs_apart(pairs, there):
-    assert roc_auc_score([pair.same for pair in pairs], there) >= 0.98
+    assert roc_auc_score([same for _, _, same in pairs], there) >= 0.98
 
 
 def test_the_cross_encoder_is_symmetric_and_gives_probabilities(judge, pairs, there):
-    back = judge.predict([(pair.second, pair.first) for pair in pairs])
+    back = judge.predict([(second, first) for first, second, _ in pairs])
     assert there.min() >= 0.0
     assert there.max() <= 1.0
     assert np.abs(there - back).mean() < 0.02

@@ -8,16 +8,16 @@ change none of its numbers: the rotation stays one of 24 dimensions, and queries
 import json
 import random
 import shutil
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 from torch.nn.functional import pad
 
-from cocoa_lab.embedded.reasoner import pairs, question
-
 FOLDER = Path(__file__).parents[1] / "data" / "reasoning_model"
 HEAD_DIM = 32
+QUESTIONS = ("What is {a} + {b}?", "{a} + {b} =", "Add {a} and {b}.", "How much is {a} plus {b}?")
 
 
 _GENERATION = "{%- if add_generation_prompt %}"
@@ -58,10 +58,24 @@ def padded_model(folder: Path) -> Path:
     return folder
 
 
+def _is_held_out(a: int, b: int) -> bool:
+    """Whether training never showed this sum, in either order: one in eight."""
+    low, high = sorted((a, b))
+    return (low * 37 + high * 101) % 8 == 0
+
+
+def _held_out_pairs(rng: random.Random) -> Iterator[tuple[int, int]]:
+    while True:
+        a, b = rng.randrange(100), rng.randrange(100)
+        if _is_held_out(a, b):
+            yield a, b
+
+
 def held_out_sums(count: int) -> list[dict]:
     """Chats that ask for sums which training never showed."""
     rng = random.Random(1)
     chats = []
-    for a, b in islice(pairs(rng, held_out=True), count):
-        chats.append({"messages": [{"role": "user", "content": question(a, b, rng)}]})
+    for a, b in islice(_held_out_pairs(rng), count):
+        question = rng.choice(QUESTIONS).format(a=a, b=b)
+        chats.append({"messages": [{"role": "user", "content": question}]})
     return chats

@@ -1,6 +1,7 @@
-"""Makes the embedded models from code: `python -m cocoa_lab.embedded --help`.
+"""What is asked of the embedded models, and the world that those of long answers write about.
 
-This module itself loads neither a model nor torch.
+How they were made stands in `models/embedded/README.md`. This module itself loads neither a model
+nor torch.
 """
 
 from pathlib import Path

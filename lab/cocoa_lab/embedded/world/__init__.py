@@ -1,6 +1,6 @@
-"""A language model that writes paragraphs, fills JSON, calls tools and reasons about one world.
+"""The world that the embedded models of long answers write about, and who checks what they say.
 
-`python -m cocoa_lab.embedded.world --help`. This module itself loads neither a model nor torch.
+This module itself loads neither a model nor torch.
 """
 
 # Names of the judges that know a world, by its seed.

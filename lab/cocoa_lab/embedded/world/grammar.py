@@ -1,4 +1,4 @@
-"""The sentences in which facts of the world are told: wordings, and values as they are written.
+"""The sentences in which facts of the world are told: wordings, and values as they are read.
 
 In a wording, {s} stands for the subject ("Lima", "It", "The city"), {p} for its possessive
 ("Lima's", "Its") and {v} for the value. One with neither speaks of what the text is about.
@@ -7,19 +7,8 @@ In a wording, {s} stands for the subject ("Lima", "It", "The city"), {p} for its
 import re
 from collections.abc import Mapping
 
-from cocoa_lab.embedded.topics import definite
 from cocoa_lab.embedded.world.invented import KNOWN_FOR
-from cocoa_lab.embedded.world.pen import Pen
-from cocoa_lab.embedded.world.places import (
-    NORTH,
-    ROUNDED,
-    SOUTH,
-    Kind,
-    Place,
-    Value,
-    texts,
-    without_article,
-)
+from cocoa_lab.embedded.world.places import NORTH, ROUNDED, SOUTH, Kind, Value, without_article
 
 _BOTH = {
     "language": (
@@ -99,45 +88,17 @@ WORDINGS: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 }
 # Wordings that may name some members of a list, not all.
 PARTIAL = ("{s} borders {v}.", "{s} shares a border with {v}.")
-MAX_NAMED = 3
 NOUNS: Mapping[Kind, str] = {"country": "The country", "city": "The city"}
-# Whose value is the name of a country.
-_COUNTRIES = {"country", "capital_of", "neighbours"}
 _CHOICES: Mapping[str, tuple[str, ...]] = {"side": (NORTH, SOUTH), "known_for": KNOWN_FOR}
-_UNITS = (("million", 1_000_000), ("thousand", 1000))
+_UNITS = {"million": 1_000_000, "thousand": 1000}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?: (million|thousand))?")
-
-
-def _number(number: int) -> str:
-    """A number of two digits in words: "32 million", "1.4 million", "16 thousand"."""
-    for word, unit in _UNITS:
-        if number >= unit:
-            digits = f"{number / unit:.1f}".removesuffix(".0")
-            return f"{digits} {word}"
-    return str(number)
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """Names as in a sentence: "Chile, Peru and Brazil"."""
-    if len(names) == 1:
-        return names[0]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def written(attribute: str, value: Value) -> str:
-    """A value as it stands in a sentence."""
-    if attribute in ROUNDED:
-        return _number(int(str(value)))
-    if attribute in _COUNTRIES:
-        return listed(tuple(map(definite, texts(value))))
-    return str(value)
 
 
 def read(attribute: str, text: str) -> Value | None:
     """The value that a text of a sentence states, or None where it is none of the attribute's."""
     if attribute in ROUNDED:
         match = _NUMBER.fullmatch(text)
-        return None if match is None else round(float(match[1]) * dict(_UNITS).get(match[2], 1))
+        return None if match is None else round(float(match[1]) * _UNITS.get(match[2], 1))
     if attribute == "founded":
         return int(text) if text.isdecimal() else None
     if attribute in _CHOICES:
@@ -153,36 +114,3 @@ def read(attribute: str, text: str) -> Value | None:
 
 def _is_name(text: str) -> bool:
     return text[:1].isupper() and " and " not in text
-
-
-def possessive(subject: str) -> str:
-    if subject == "It":
-        return "Its"
-    return f"{subject}'" if subject.endswith("s") else f"{subject}'s"
-
-
-def sentence(place: Place, attribute: str, value: Value, pen: Pen, *, named: bool) -> str:
-    """A fact in a random wording; its subject is the place's name where `named`, else a pronoun."""
-    wordings = WORDINGS[place.kind][attribute]
-    if named:
-        subject = definite(place.name)
-        wordings = tuple(w for w in wordings if "{s}" in w or "{p}" in w)
-    else:
-        subject = pen.choose(("It", "It", NOUNS[place.kind]))
-    wording = pen.choose(wordings)
-    if isinstance(value, tuple) and wording in PARTIAL:
-        kept = pen.rng.randint(1, min(MAX_NAMED, len(value)))
-        value = tuple(sorted(pen.rng.sample(value, kept)))
-    text = wording.format(s=subject, p=possessive(subject), v=written(attribute, value))
-    return text[0].upper() + text[1:]
-
-
-def joined(first: str, second: str, place: Place) -> str | None:
-    """Two sentences about a place in one, or None where they do not have one subject."""
-    name = definite(place.name)
-    subjects = ("It ", f"{NOUNS[place.kind]} ", f"{name[0].upper()}{name[1:]} ")
-    if not first.startswith(subjects) or not second.startswith("It "):
-        return None
-    if " and " in first or " and " in second:
-        return None
-    return f"{first.removesuffix('.')} and {second.removeprefix('It ')}"

