@@ -46,8 +46,14 @@ _WRITTEN = {
 _SAYING_NOTHING = frozenset({"title", "description", "default", "examples", "deprecated"})
 _SAYING_NOTHING |= {"readOnly", "writeOnly", "contentMediaType", "contentEncoding", "discriminator"}
 _SAYING_NOTHING |= {"$comment", "$schema", "additionalItems", "example", "optional"}
-# Pieces of a pattern: what engines ignore or refuse, or an escaped sign, a class or a sign.
-_PIECES = re.compile(r"(\\[1-9]|\\k<|\(\?<?[=!])|\\.|\[(?:\\.|[^]\\])*\]?|.", re.DOTALL)
+# Escapes, and parts of a class, that llguidance reads as Rust's patterns have them.
+_ESCAPES = r"\\(?:[AzaU]|[pP](?!\{)|x\{)"
+_CLASS = re.compile(rf"\[(?:\^?\]|(?:\\.|[^\\])*?(?:\[|&&|--|~~|{_ESCAPES}))", re.DOTALL)
+# Pieces of a pattern: what engines ignore or refuse, such an escape, a class as ECMA-262 has it, or
+# another sign.
+_PIECES = re.compile(
+    rf"(\\[1-9]|\\k<|\(\?<?[=!])|({_ESCAPES})|(\[(?:\\.|[^]\\])*\]?)|\\.|.", re.DOTALL
+)
 # A pattern that is a name.
 _NAME = re.compile(r"\^([A-Za-z0-9_ -]*)\$")
 _ANY_NAME: tuple[Any, ...] = (True, {}, {"type": "string"})
@@ -91,8 +97,7 @@ def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, 
     patterns = schema.get("patternProperties", {})
     for pattern in [*filter(None, [schema.get("pattern")]), *patterns]:
         keyword = "patternProperties" if pattern in patterns else "pattern"
-        if any(piece[1] for piece in _PIECES.finditer(pattern)):
-            what = "look-around and backreferences are not supported"
+        if what := _fault_of(pattern):
             raise BadSchema(f"{place(path)}: {keyword}: {what}")
         if len(pattern) > MAX_PATTERN_CHARACTERS:
             most = f"has a pattern of more than {MAX_PATTERN_CHARACTERS} characters"
@@ -104,6 +109,21 @@ def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, 
         raise BadSchema(f"{place(path)}: $ref must point into the schema itself, as #/$defs/name")
     if pointer(reference) not in schemas:
         raise BadSchema(f"{place(path)}: $ref {reference!r:.60} points to no schema")
+
+
+def _fault_of(pattern: str) -> str:
+    """What a pattern has that is not supported, or would be read otherwise; "" for nothing."""
+    for around, escape, in_class in (piece.groups("") for piece in _PIECES.finditer(pattern)):
+        if around:
+            return "look-around and backreferences are not supported"
+        if escape:
+            return f"{escape} is no escape of ECMA-262, by which patterns are read"
+        if _CLASS.match(in_class):
+            return (
+                "by ECMA-262 a class ends at its first ], and has no classes within it: escape [, "
+                "&&, -- and ~~ in it"
+            )
+    return ""
 
 
 def _check_finite(schemas: Mapping[str, Any]) -> None:

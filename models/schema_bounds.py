@@ -1,8 +1,9 @@
 """Pure: bounds and constants of a schema, as the library that follows it can represent them.
 
 llguidance keeps a bound as a double. One beyond the integers that each have a double of their own
-is moved inward, to the last of these: what is written is within all the same. Where nothing is
-left, and for a constant that it would write otherwise, a schema is refused.
+is moved inward, to the last of these: what is written is within all the same. So is the end next to
+0 that is whole and excluded, which llguidance may write all the same. Where nothing is left, and
+for a constant that it would write otherwise, a schema is refused.
 """
 
 import math
@@ -45,6 +46,8 @@ def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
     types = schema.get("type", ())
     if "integer" in ([types] if isinstance(types, str) else types) and "number" not in types:
         kind, low, high = "integer", low and _whole(low), high and _whole(high)
+    else:
+        low, high = low and _moved(low), high and _moved(high)
     if low and high and (low[0] > -high[0] or (low[0] == -high[0] and (low[1] or high[1]))):
         raise Unheld(f"no {kind} lies between its bounds")
     ends = [end and max(end, (-_EXACT, False)) for end in (low, high)]
@@ -125,6 +128,18 @@ def _whole(end: _End) -> _End:
     """The same end of the integers within, which is closed."""
     value, is_open = end
     return (math.floor(value) + 1 if is_open else math.ceil(value)), False
+
+
+def _moved(end: _End) -> _End:
+    """The same end, moved from 0 where it is a whole number that is excluded: in its 14th digit.
+
+    An end on the far side of its numbers holds as it is. Beyond 2^52 doubles have no fractions, and
+    llguidance takes no number for the end.
+    """
+    value, is_open = end
+    if not is_open or value % 1 or not 0 <= value < 2**52:
+        return end
+    return value + min(0.5, 10.0 ** (len(str(int(value))) - 14)), True
 
 
 def _step(step: float) -> float:

@@ -11,7 +11,7 @@ NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "req
 
 
 ORDINARY = ["^(?:a|b)+$", r"\(?=a", "[(?=]", r"\\", r"[\](?=]a", "(?i)a", "(?<name>a)", r"\d\0"]
-ORDINARY += ["[a"]
+ORDINARY += ["[a", r"[a\[\]]", r"[\&\&a]", "a&&b--", "[a&b-z~-]", r"\p{L}\\z", r"[^\]\\]", r"\x41"]
 
 
 def refusal_of(schema):
@@ -39,7 +39,7 @@ def written(schema):
         {"enum": [{"a": "$ref"}], "type": "object", "properties": {"a": {}}},
         {"const": {"not": 1}},
         {"type": "string", "format": "date", "pattern": "^2", "minLength": 1},
-        {"type": "number", "exclusiveMinimum": 0, "maximum": 0.1, "multipleOf": 0.01},
+        {"type": "number", "exclusiveMinimum": 0.05, "maximum": 0.1, "multipleOf": 0.01},
         {"type": "object", "required": ["a"], "properties": {"a": {}}, "minProperties": 2},
         {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
         | {"minProperties": 1},
@@ -102,6 +102,28 @@ def test_look_around_and_backreferences_are_refused_before_a_server_ignores_them
     told = "look-around and backreferences are not supported"
     assert refusal_of({"items": {"pattern": pattern}}) == f"at #/items: pattern: {told}"
     assert refusal_of({"patternProperties": {pattern: {}}}) == f"at #: patternProperties: {told}"
+
+
+CLASSES = ["^[[:alpha:]]$", "^a[b[c]]d$", "[a-z&&x]", "[a-z--b]", "[a~~b]", "[]a]", "[^]a]"]
+CLASSES += [r"[\[[]", r"\[[^&&]", r"a\\[b[]"]
+ESCAPES = {r"\A": r"\Aa", r"\z": r"a\z", r"\p": r"(\pL)+", r"\x{": r"\x{41}", r"\a": r"\\\a"}
+
+
+@pytest.mark.parametrize("pattern", CLASSES)
+def test_a_class_that_would_not_end_at_its_first_bracket_is_refused(pattern):
+    for schema, keyword in [
+        ({"pattern": pattern}, "pattern"),
+        ({"patternProperties": {pattern: {}}}, "patternProperties"),
+    ]:
+        told = f"at #/items: {keyword}: by ECMA-262 a class ends at its first ]"
+        assert refusal_of({"items": schema}).startswith(told)
+
+
+@pytest.mark.parametrize(("escape", "pattern"), ESCAPES.items(), ids=ESCAPES)
+def test_an_escape_that_is_none_of_ecma_262_is_refused(escape, pattern):
+    told = f"pattern: {escape} is no escape of ECMA-262"
+    assert told in refusal_of({"pattern": pattern})
+    assert f"{escape} is no escape" in refusal_of({"patternProperties": {pattern: {}}})
 
 
 NOT_HEEDED = ["not", "if", "contains", "dependentRequired"]
