@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,6 +47,13 @@ SHORT_TEXTS, LONG_TEXTS = "texts", "parts"
 _MANY, _LONG_CHARACTERS = 24, 4_000
 # For the charge of texts that came with an ask, which no model reads.
 _CHARACTERS_A_TOKEN = 4
+
+
+def thread_for(texts: Sequence[str]) -> str:
+    """The name of the thread that reads and compares these texts."""
+    if len(texts) <= _MANY and sum(map(len, texts)) <= _LONG_CHARACTERS:
+        return SHORT_TEXTS
+    return LONG_TEXTS
 
 
 @dataclass(eq=False)
@@ -247,9 +254,7 @@ class Computation:
         self, subject: Subject, work: Callable[..., Value], *args: Any, **named: Any
     ) -> Value:
         """Run pure work on a subject's texts on a thread; cancelled, it ends at its next step."""
-        texts, thread = [subject.answer.compared_text, *subject.texts], self.threads[LONG_TEXTS]
-        if len(texts) <= _MANY and sum(map(len, texts)) <= _LONG_CHARACTERS:
-            thread = self.threads[SHORT_TEXTS]
+        thread = self.threads[thread_for([subject.answer.compared_text, *subject.texts])]
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(thread, partial(work, *args, **named))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
-from app.scoring.computation import LONG_TEXTS, SHORT_TEXTS, Computation
+from app.scoring.computation import LONG_TEXTS, SHORT_TEXTS, Computation, thread_for
 from app.scoring.deployment import UNBOUNDED, AskLimits, Deployment, models_of
 from app.scoring.derive import Evidence
 from app.scoring.entries import decode
@@ -126,8 +126,8 @@ class Scorer:
         began_at = time.monotonic()
         deployment = self.deployment()
         plan = make_plan(ask, deployment)
-        check(plan, deployment, is_streamed=on_token is not None)
         async with in_time(ask.timeout_s):
+            await self._check(plan, deployment, is_streamed=on_token is not None)
             memory = self.memory if ask.cache else None
             work = Computation(plan, deployment, self.workers, self.threads, memory, self.observer)
             evidence, source = await self._obtain(work, on_token)
@@ -173,6 +173,18 @@ class Scorer:
         result = replace(earlier, stage_s=stage_s, total_s=total_s)
         asyncio.get_running_loop().call_soon(self.observer.observe_result, result)
         return result
+
+    async def _check(self, plan: Plan, deployment: Deployment, *, is_streamed: bool) -> None:
+        """Refuse what is not possible here; texts that came with the ask are read on a thread."""
+        checking = partial(check, plan, deployment, is_streamed=is_streamed)
+        given = [] if plan.ask.answer is None else [plan.ask.answer.text]
+        for sample in plan.ask.samples or ():
+            given.append(sample.text)
+        if not given:
+            checking()
+            return
+        thread = self.threads[thread_for(given)]
+        await asyncio.get_running_loop().run_in_executor(thread, checking)
 
     async def _obtain(self, work: Computation, on_token: OnToken | None) -> tuple[Evidence, Source]:
         """The evidence, from the cache or computed, and its source.
