@@ -148,6 +148,7 @@ _RAISED, _VULGAR = re.compile("⁻?[⁰¹²³⁴-⁹]+"), re.compile("(?=[¼-¾�
 _PLAIN = str.maketrans("\u2212\u2013\u00d7\u00f7\u2019\u30fb", "--*/' ")
 _LETTERS = r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0dff])*"
 _WORD = re.compile(rf"{_LETTERS}(?:['&-]{_LETTERS})*'?")
+_NOT_BEHIND = re.compile(r"(?i)(?<=\bcan)not$|n't$")
 _ABBREVIATED = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 # A word in brackets or quotation marks, a word or a number in bold.
 _MARKED = re.compile(
@@ -271,6 +272,12 @@ def _number_words() -> dict[str, int]:
 
 
 @cache
+def _beginnings() -> frozenset[str]:
+    """Words with which a number or a date begins; most words are none."""
+    return frozenset(word.split()[0] for word in (*_number_words(), *_months(), *_MINUS))
+
+
+@cache
 def _months() -> dict[str, int]:
     return {key_of(word): n for n, row in enumerate(_MONTHS.split("|"), 1) for word in row.split()}
 
@@ -342,6 +349,9 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
 
 def _items(chunk: str) -> Iterator[Item]:
     """The items of what stands between blanks: mostly one."""
+    if chunk.isascii() and chunk.isalpha() and chunk != "cannot":  # most of them
+        yield Item(chunk, "word", key_of(chunk))
+        return
     core = _bare(chunk.replace(" ", ""))
     ends = chunk[len(chunk.rstrip(_MARKS)) :][:1] if core != chunk else ""
     if re.match(f"[{_NO_BLANKS}]", core):
@@ -349,7 +359,7 @@ def _items(chunk: str) -> Iterator[Item]:
     elif _SIGN.fullmatch(core):
         yield Item(core, "sign", core)
     elif _WORD.fullmatch(core):
-        verb, is_negated = re.subn(r"(?i)(?<=can)not$|n't$", "", core)
+        verb, is_negated = _NOT_BEHIND.subn("", core)
         yield Item(verb, "word", key_of(verb), ends="" if is_negated else ends)
         if is_negated:
             yield Item("not", "word", "not", ends=ends)
@@ -453,7 +463,8 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
             behind = items[end] if end < len(items) else _START
             is_passive = item.key == "by" and earlier.key in PASSIVE  # "by" tells who did it
             says_nothing = not is_passive and _says_nothing(item, before, behind)
-            item = replace(item, says_nothing=says_nothing)
+            if says_nothing:
+                item = replace(item, says_nothing=True)
         yield item
         i, before, earlier = end, item, before
 
@@ -502,7 +513,7 @@ def _number_at(items: Sequence[Item], start: int) -> tuple[Item, int]:
     """The item at a place, a number with all that belongs to it, and where it ends."""
     item, end = items[start], start + 1
     number = item.number
-    if item.kind == "word":
+    if item.kind == "word" and item.key.partition("-")[0] in _beginnings():
         number, end = _spelled(items, start)
     if number is None:
         return item, start + 1
