@@ -5,7 +5,6 @@ import logging
 from collections.abc import Mapping
 
 from models.errors import ModelNotLoaded
-from models.similarity import BY_MODEL, BY_MODEL_NEEDS
 from models.similarity.protocol import EMBEDDED
 from workers.config import LanguageModel, Role, WorkerConfig, refuse_changes, variable
 from workers.hooks import Hooks
@@ -52,10 +51,7 @@ async def build_workers(
             load_comparers, config, hooks, language_model, comparers
         )
     default = default_similarity(config.similarity, language_model, comparers)
-    names = set(comparers)
-    if BY_MODEL_NEEDS in generator.info.statistics:
-        names.add(BY_MODEL)
-    check_name("similarity.name", default, sorted(names))
+    check_name("similarity.name", default, sorted(comparers))
     if default != config.similarity.name and default == "added":
         logger.info(
             "answers are compared by the words that they add to their question, since the embedded"

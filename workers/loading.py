@@ -25,8 +25,8 @@ from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import (
     ALWAYS_LOADED,
-    BY_MODEL,
     ENTAILMENT,
+    GONE,
     LEARNED,
     NLI_MODELS,
     OVER_NLI,
@@ -102,7 +102,7 @@ def load_comparers(
         comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
         comparers["align"] = AlignWorker(nli)
     for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model, comparers)):
-        if name in comparers or name == BY_MODEL:
+        if name in comparers:
             continue
         with _loading("similarity.model", similarity.model):
             pair_model = resolve(PAIR_MODELS[name]).load(similarity)
@@ -165,7 +165,7 @@ def check_settings(
             loaded, or a checkpoint that cannot be loaded; names variable, reason and remedy.
     """
     generation, similarity, nli = config.generation, config.similarity, config.nli
-    functions = [*PAIR_MODELS, BY_MODEL]
+    functions = [*PAIR_MODELS]
     if nli_model := nli_checkpoint(nli, language_model):
         functions += OVER_NLI
     if "generation" in roles:
@@ -194,8 +194,8 @@ def check_settings(
 def check_name(setting: str, name: str, known: Collection[str]) -> None:
     """Refuse a name that is none of those that are known."""
     if name not in known:
-        valid = ", ".join(known)
-        raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and must be one of {valid}")
+        valid = GONE.get(name, f"must be one of {', '.join(known)}")
+        raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and {valid}")
 
 
 def _check_checkpoint(setting: str, model: str, revision: str | None, head: str) -> None:

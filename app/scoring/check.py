@@ -25,7 +25,7 @@ from models.errors import (
 from models.estimators import FOUND_MASS_NEEDS, needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
-from models.similarity import BY_MODEL
+from models.similarity import GONE
 from models.similarity.align import num_cells, sentences
 from models.similarity.pairs import PairRules, PairTable, TextRules
 from models.similarity.protocol import NLI_LABELS
@@ -42,9 +42,6 @@ MIN_SAMPLING_TOP_P = 0.05
 
 # A field of the ask and what is wrong with it, or an error of another kind.
 Faults = Iterator[tuple[str, str] | CocoaError]
-
-
-_OF_TOKENS = frozenset({"token_relevance", "sample_token_relevance"})
 
 
 def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> None:
@@ -67,10 +64,8 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if ask.mode not in ask.caller.modes or "light" not in ask.caller.modes:
         yield from _of_caller(plan)
     if plan.similarity not in models.comparers:
-        yield "similarity", f"must be one of {', '.join(sorted(models.comparers))}"
-    if plan.similarity == BY_MODEL:
-        for name in _reading(plan, _OF_TOKENS):
-            yield "similarity", f"must not be {BY_MODEL} for {name}, which compares by token"
+        known = f"must be one of {', '.join(sorted(models.comparers))}"
+        yield "similarity", GONE.get(plan.similarity, known)
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:

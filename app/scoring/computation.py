@@ -15,7 +15,6 @@ from app.scoring.derive import Evidence, TrueFalse, derive, of_nli, of_similarit
 from app.scoring.entries import encode, statistics_name
 from app.scoring.explaining import all_agree
 from app.scoring.memory import Memory
-from app.scoring.model_comparer import ModelComparer
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
 from app.scoring.parts import PartsOfAnswer
@@ -32,12 +31,11 @@ from app.scoring.questions import (
 )
 from models.errors import PromptTooLong
 from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
-from models.similarity import BY_MODEL
 from models.similarity.pairs import PairTable, answer_relation, similarity_matrix
 from models.units.steps import Steps
 from models.waves import ends_by_agreement, next_wave, with_wave
 from workers.admission import Turn
-from workers.protocol import PairScorer, Workers
+from workers.protocol import Workers
 
 Value = TypeVar("Value")
 
@@ -77,11 +75,7 @@ class Computation:
         self._steps = Steps()
         if self.memory is not None:
             self.name = statistics_name(plan, self.deployment.models)
-        if plan.similarity == BY_MODEL:
-            info = self.deployment.models.comparers[BY_MODEL]
-            self._comparer: PairScorer = ModelComparer(workers.generator, info, plan.ask)
-        else:
-            self._comparer = workers.comparers[plan.similarity]
+        self._comparer = workers.comparers[plan.similarity]
         scores_of = partial(
             PairScores,
             ask=plan.ask,

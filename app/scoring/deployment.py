@@ -8,8 +8,6 @@ from typing import Annotated
 from annotated_types import Ge
 
 from models.calibration import Calibrator
-from models.similarity import BY_MODEL, BY_MODEL_NEEDS
-from models.similarity.pairs import PairRules
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 
@@ -85,15 +83,6 @@ class Deployment:
 def models_of(workers: Workers) -> Models:
     generator = workers.generator.info
     comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
-    if BY_MODEL_NEEDS in generator.statistics:
-        comparers[BY_MODEL] = ComparerInfo(
-            identity=f"{BY_MODEL} {generator.identity}",
-            model_id=generator.model_id,
-            revision=generator.revision,
-            labels=("similarity",),
-            max_pair_tokens=None,
-            rules=PairRules(),
-        )
     nli = None if workers.nli is None else workers.nli.info
     default, of_given = workers.default_similarity, workers.similarity_of_given
     return Models(generator, comparers, default, nli, of_given)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.scoring.ask import Ask
-from app.scoring.deployment import models_of
 from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
 from app.settings import Settings
@@ -157,7 +156,7 @@ async def _run(
 ) -> Run:
     recordings = kept.recordings
     _check_prompts(examples, recordings)
-    statistics = recorded_statistics(header, spec.similarities or ())
+    statistics = recorded_statistics(header)
     empty = Ask(prompt="", sampling=SamplingParams(**header.sampling))
     over_recordings = replaying(scorer, statistics)
     estimators = spec.estimators or _supplied_estimators(over_recordings, empty)
@@ -306,9 +305,9 @@ def _check_prompts(examples: Sequence[Example], recordings: Mapping[str, Recordi
 
 def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     """Similarity functions, and NLI where it is read, by role."""
-    models, comparers = {}, models_of(workers).comparers
+    models = {}
     for plan in plans:
-        models[f"similarity {plan.similarity}"] = _named(comparers[plan.similarity])
+        models[f"similarity {plan.similarity}"] = _named(workers.comparers[plan.similarity].info)
     if workers.nli is not None and any(plan.reads("nli") for plan in plans):
         models["NLI"] = _named(workers.nli.info)
     return models
@@ -318,7 +317,7 @@ def _foreign(plans: Sequence[Plan], workers: Workers) -> list[str]:
     """Roles of pair models that were made for the answers of another language model."""
     found = []
     for plan in plans:
-        if models_of(workers).comparers[plan.similarity].is_out_of_domain:
+        if workers.comparers[plan.similarity].info.is_out_of_domain:
             found.append(f"similarity {plan.similarity}")
         if workers.nli is not None and plan.reads("nli") and workers.nli.info.is_out_of_domain:
             found.append("NLI")

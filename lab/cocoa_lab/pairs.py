@@ -27,14 +27,12 @@ from cocoa_lab.metrics import auroc, ece
 from cocoa_lab.rendering import markdown_table
 from cocoa_lab.replaying import RecordedGenerator, replaying
 from models.records import Generation, SamplingParams, Sequence
-from models.similarity import BY_MODEL
 from workers.protocol import GeneratorInfo
 
 _HALF = 40  # pairs of a kind that mean the same, and as many that do not
 _AT_ONCE = 32
 _ASKED = ("consistency",)
-# By the last one "llm" is there.
-_RECORDED = frozenset({"sample_texts", "p_true_logprob"})
+_RECORDED = frozenset({"sample_texts"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +257,8 @@ def main(
     pairs, names = labelled_pairs(), similarity.split(",")
     settings = settings_or_exit()
 
-    generator = None if BY_MODEL in names else _no_model(settings)
-
     async def compared() -> dict[str, list[float]]:
-        async with lab_scorer(settings, generator) as scorer:
+        async with lab_scorer(settings, _no_model(settings)) as scorer:
             return await similarities(pairs, names, scorer)
 
     said = asyncio.run(compared())

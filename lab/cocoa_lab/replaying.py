@@ -23,7 +23,6 @@ class RecordedGenerator:
         info: of the model.
         generation: with all its samples; None where nothing was recorded.
         opinions: by the words of each question about an answer, what the model said.
-        model: that is asked any other question; None where it is not loaded.
     """
 
     busy_since = None
@@ -34,10 +33,8 @@ class RecordedGenerator:
         info: GeneratorInfo,
         generation: Generation | None = None,
         opinions: Mapping[str, TrueFalse] | None = None,
-        model: Generator | None = None,
     ) -> None:
         self.info = info
-        self._model = model
         self._generation = generation
         self._opinions = opinions or {}
         self._closed = asyncio.Event()
@@ -70,13 +67,10 @@ class RecordedGenerator:
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        """What was said of an answer of its own; other questions are asked now."""
+        """What was said of an answer of its own."""
         words = words_of(request)
         if words not in self._opinions:
-            if self._model is None:
-                raise NotReady(f"{self.info.model_id} is not loaded")
-            reply = await self._model.first_token_logprobs(request, groups)
-            return replace(reply, identity=self.info.identity)
+            raise NotReady(f"{self.info.model_id} is not loaded")
         if (opinion := self._opinions[words]) is None:
             raise PromptTooLong("the question about the answer exceeded the context")
         return FirstTokenReply(opinion, self.info.identity)
@@ -103,9 +97,8 @@ def replaying(
     What the model could do no longer matters, but which statistics it was asked for. Each recording
     has an identity of its own, as what is computed of it stands for no other.
     """
-    model = scorer.workers.generator
     info = replace(
-        model.info,
+        scorer.workers.generator.info,
         identity=uuid.uuid4().hex,
         statistics=statistics,
         absent={},
@@ -114,7 +107,7 @@ def replaying(
         no_grammar_logprobs="",
         parts_calls=False,
     )
-    recorded = RecordedGenerator(info, generation, opinions, model)
+    recorded = RecordedGenerator(info, generation, opinions)
     return replace(scorer, workers=replace(scorer.workers, generator=recorded))
 
 

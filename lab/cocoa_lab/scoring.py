@@ -1,7 +1,7 @@
 """One prompt of a dataset through the core: its recording, and the scores of its answers."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from app.scoring.ask import Ask
@@ -19,7 +19,6 @@ from models.estimators import needs
 from models.grammars import grammar_of
 from models.records import Generation, SamplingParams
 from models.selection import Strategy
-from models.similarity import BY_MODEL
 from models.statistics import reads_samples
 from workers.protocol import Generator
 
@@ -68,12 +67,9 @@ def variants(
     return asks
 
 
-def recorded_statistics(
-    header: RecordingHeader, similarities: Collection[str | None] = ()
-) -> frozenset[str]:
-    """What a file of recordings supplies in a generator's place; "llm" asks the model anew."""
-    is_asked = header.asks_p_true or BY_MODEL in similarities
-    return frozenset(header.statistics) | ({"p_true_logprob"} if is_asked else set())
+def recorded_statistics(header: RecordingHeader) -> frozenset[str]:
+    """What a file of recordings supplies in a generator's place."""
+    return frozenset(header.statistics) | ({"p_true_logprob"} if header.asks_p_true else set())
 
 
 async def record(
@@ -110,8 +106,7 @@ def replayed(
     opinions = {}
     for text, said in recording.true_false.items():
         opinions[words_of(question_about(text, asks[0]))] = said
-    statistics = recorded_statistics(header, [ask.similarity for ask in asks])
-    return replaying(scorer, statistics, recording.generation, opinions)
+    return replaying(scorer, recorded_statistics(header), recording.generation, opinions)
 
 
 async def score_recording(

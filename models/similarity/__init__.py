@@ -17,10 +17,8 @@ NLI_MODELS: dict[str, str] = {"nli": "models.similarity.nli:NliModel"}
 OVER_NLI = ("nli", "align")
 ENTAILMENT = "models.similarity.nli:EntailmentModel"
 
-# The language model itself compares (`app.scoring.model_comparer`).
-BY_MODEL = "llm"
-# The statistic of generators that can be asked so: they return log-probs of first tokens.
-BY_MODEL_NEEDS = "p_true_logprob"
+# Those of older releases, and what to use instead.
+GONE = {"llm": "llm is gone: use added, or embedding with a model of your choice"}
 
 # Those that cost no weights and so are always there.
 ALWAYS_LOADED = ("rouge_l", "jaccard", "added")

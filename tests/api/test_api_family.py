@@ -167,8 +167,17 @@ async def test_the_similarity_function_is_chosen_per_request(service, similarity
     assert None not in result["scores"].values()
 
 
-async def test_a_similarity_function_that_is_not_loaded_is_refused_with_those_that_are(service):
-    response = await service.generate(similarity="cross_encoder")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cross_encoder", "must be one of added, align, fake, jaccard, nli, rouge_l"),
+        ("llm", "llm is gone: use added, or embedding with a model of your choice"),
+    ],
+)
+async def test_a_similarity_function_that_is_not_there_is_refused_with_what_to_send(
+    service, name, message
+):
+    response = await service.generate(similarity=name)
 
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["field"]) == (
@@ -176,7 +185,7 @@ async def test_a_similarity_function_that_is_not_loaded_is_refused_with_those_th
         "invalid_request",
         "similarity",
     )
-    assert error["message"] == "must be one of added, align, fake, jaccard, llm, nli, rouge_l"
+    assert error["message"] == message
 
 
 async def test_without_an_nli_model_its_estimators_are_refused_by_name(service):

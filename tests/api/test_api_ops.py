@@ -67,7 +67,6 @@ async def test_the_version_names_models_and_limits(service):
         "fake": fake,
         "nli": fake,
         "align": fake,
-        "llm": fake,
         **weightless,
     }
     assert result["limits"] == {

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.scoring.ask import Ask, Units
-from app.scoring.deployment import models_of
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
 from app.scoring.units import ScoredUnit
@@ -271,7 +270,7 @@ def _check_probe(card: Card, workers: Workers) -> None:
 
 def _compared_by(workers: Workers) -> dict[str, str | bool | None]:
     """The models behind the targets, with the rules that change them."""
-    similarity = models_of(workers).comparers[workers.default_similarity]
+    similarity = workers.comparers[workers.default_similarity].info
     compared_by: dict[str, str | bool | None] = {
         "similarity": workers.default_similarity,
         "similarity_model": similarity.model_id,

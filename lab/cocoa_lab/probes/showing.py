@@ -41,8 +41,7 @@ class ShowingGenerator:
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
         """As the generator itself."""
-        reply = await self._shown.first_token_logprobs(request, groups)
-        return replace(reply, identity=self.info.identity)
+        return await self._shown.first_token_logprobs(request, groups)
 
 
 def showing(scorer: Scorer, layers: tuple[int, ...], *, by_sentence: bool) -> Scorer:

@@ -123,12 +123,3 @@ async def test_without_a_recording_nothing_is_said():
         assert checked_plan(over_recordings, ASK).statistics
         with pytest.raises(NotReady, match="not loaded"):
             await over_recordings.run(ASK)
-
-
-async def test_what_was_not_recorded_is_asked_of_the_model_as_it_is_now():
-    ask = replace(ASK, sampling=SamplingParams(1), estimators=("consistency",), similarity="llm")
-    async with scoring() as scorer:
-        recorded = generation(PARIS, [sequence(ROME)])
-        result = await replaying(scorer, RECORDED | {"p_true_logprob"}, recorded).run(ask)
-
-    assert 0 < result.scores["consistency"] < 1

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from cocoa_lab.distances import domain_to_bytes
-from cocoa_lab.replaying import RecordedGenerator
 from models.errors import ModelNotLoaded
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import ProbeConfig
@@ -29,7 +28,6 @@ from workers.build import build_workers, load_served
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
 from workers.hooks import Hooks
 from workers.loading import nli_checkpoint
-from workers.protocol import GeneratorInfo
 from workers.supervision import Supervisor, running_workers
 
 FAKE = GeneratorConfig(engine="fake"), ComparerConfig(name="fake")
@@ -248,12 +246,9 @@ def test_an_embedding_model_is_to_be_named():
         load(FAKE[0], ComparerConfig(name="embedding"))
 
 
-def test_the_language_model_may_compare_by_default_where_it_tells_first_tokens():
-    assert load(FAKE[0], ComparerConfig(name="llm")).default_similarity == "llm"
-    silent = RecordedGenerator(GeneratorInfo("", "silent", "", "", frozenset(), 0))
-    config = WorkerConfig(FAKE[0], ComparerConfig(name="llm"), NO_NLI, ProbeConfig("", ""))
-    with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__NAME is 'llm', and must be one of"):
-        asyncio.run(build_workers(config, generator=silent))
+def test_a_default_similarity_of_an_older_release_is_refused_with_what_to_set():
+    with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__NAME is 'llm', and llm is gone"):
+        load(FAKE[0], ComparerConfig(name="llm"))
 
 
 @pytest.mark.parametrize("name", ["nli", "align"])

@@ -1,7 +1,5 @@
 """Hidden states beside what is scored: they come with the result, and are never cached."""
 
-from dataclasses import replace
-
 import pytest
 
 from app.cache.memory import MemoryCache
@@ -38,17 +36,3 @@ async def test_hidden_states_come_with_the_result_and_are_never_cached():
     assert [result.source for result in without] == ["computed", "cache"]
     assert without[0].generation.answer_hidden_mean is None
     assert without[0].scores == results[0].scores
-
-
-async def test_what_the_language_model_says_of_pairs_is_remembered_beside_states():
-    ask = replace(ASK, estimators=("consistency",), similarity="llm")
-    async with running_workers(build_workers(CONFIG)) as workers:
-        memory = Memory(MemoryCache(CacheConfig()), Observer())
-        shown = showing(Scorer(workers, Admission(4), memory), (2, 1), by_sentence=False)
-        engine, calls = workers.generator.engine, []
-        for _ in range(2):
-            before = engine.num_calls
-            await shown.run(ask)
-            calls.append(engine.num_calls - before)
-
-    assert calls[0] > calls[1] == 1
