@@ -24,7 +24,7 @@ from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_sam
 from models.waves import ends_by_agreement, num_taken
 from workers.protocol import PairScore
 
-_FORMAT = 5
+_FORMAT = 6
 # Parameters that decide each sample, and those that decide how many there are.
 _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
 _HOW_MANY = ("num_samples", "stop_mass")

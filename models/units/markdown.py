@@ -16,9 +16,16 @@ _LABEL = re.compile(
     r" {0,3}(?:(?P<bold>\*\*|__)(?!\s)[^*_\r\n]+(?P=bold):?|[^\W\d_]+(?:[ \t]+\w+){0,2}:)\s*$"
 )
 _UNDERLINE = re.compile(r" {0,3}=+\s*$")
-_RULE = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*$")
+# A line between others, or around a formula.
+_RULE = re.compile(r" {0,3}(?:([-*_])(?:\s*\1){2,}|\$\$|\\[\[\]])\s*$")
 # Quotations and items may stand within each other.
-_MARKER = re.compile(r"\s*(?:(?:[-*+•]|\(?\d{1,9}[.)])(?:\s+\[[ xX]\])?(?=\s)|>)\s*")
+_MARKER = re.compile(
+    r"""\s*(?:(?:[-*+•]|(?P<bold>\*\*|__|)\(?\d{1,9}[.)](?P=bold))(?:\s+\[[ xX]\])?(?=\s)
+    |\d{1,9}[.)](?=[^\W\d_a-z])|>)\s*""",
+    re.VERBOSE,
+)
+# An item that begins with a letter or a Roman numeral; alone it may be an initial.
+_LETTER = re.compile(r"\s*(?:\*\*|__)?(?:[A-Z]|[a-z]|[ivx]{2,4}|[IVX]{2,4})[.)](?:\*\*|__)?\s")
 _TABLE_RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
 
 
@@ -46,7 +53,7 @@ def blocks(text: str) -> list[Block]:
     [Block(line=8, start=10, end=15, is_row=False), Block(line=15, start=17, end=22, is_row=False)]
     """
     kept: list[Block] = []
-    fence, is_open = "", False
+    fence, is_open, announced = "", False, False
     text_end = len(text.rstrip())
     for start, line in _lines(text):
         end = start + len(line)
@@ -69,11 +76,13 @@ def blocks(text: str) -> list[Block]:
             continue
         behind = _behind_markers(line)
         goes_on = is_open and not is_row and not kept[-1].is_row
+        if goes_on and _LETTER.match(line):
+            goes_on = not (announced or _LETTER.match(text, kept[-1].start))
         if goes_on and (not behind or line.lstrip().startswith(">")):
             kept[-1] = replace(kept[-1], end=end)
         else:
             kept.append(Block(start, start + behind, end, is_row))
-        is_open = True
+        is_open, announced = True, line.rstrip().endswith(":")
     return kept
 
 

@@ -1,5 +1,6 @@
 """The spans of the sentences of a text, and the text without some of them."""
 
+import calendar
 import re
 from collections.abc import Collection, Iterator
 from itertools import pairwise
@@ -25,6 +26,16 @@ _MAX_WORDS_READ = 1000
 _WORD = re.compile(r"[^\W\d_]{2,}")  # a letter alone is often an initial
 # A number of a list that is written inline, which the splitter takes for a sentence.
 _NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
+# A letter or a Roman numeral, or any of them in bold, which begins an item.
+_BEGINS_ITEM = re.compile(r"\s*[*_]*\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})[.)][*_]*\s*$")
+# What belongs to the sentence that ends before it: the end of bold, and the number of a note.
+_BEHIND = re.compile(r"(?<=\S)[*_\u00b9\u00b2\u00b3\u2070-\u2079]+(?:\s+|$)")
+# Ends that the splitter takes for abbreviations: of a time of day and of an address in the web.
+_DATES = "|".join(filter(None, [*calendar.day_name, *calendar.month_name]))
+_FURTHER_END = re.compile(
+    r"(?:\d\s?[ap]\.m|/(?:[^\s/]*[^\s/.])?)\.\s+"
+    rf"(?=[A-Z][^\W\d_]+(?:\W|_))(?!(?:{_DATES}|[A-Z]{{2,4}})\b)"
+)
 # German: "im 19. Jahrhundert", "der 2. Weltkrieg"; what comes is a noun, and so has a capital.
 _GERMAN_ORDINAL = re.compile(
     r"\b(?:d(?:er|ie|as|e[mns])|[ai]m|vo[mn]|zu[mr]|beim|ins|bis|seit|[msk]?ein\w{,2}|ihr\w{,2}"
@@ -33,6 +44,7 @@ _GERMAN_ORDINAL = re.compile(
 )
 # A line of a list without markers: "Capital: Lima".
 _LABELLED = re.compile(r"(?:^|(?<=\n))[^\W\d_a-z][^\n:.!?]{0,40}:[ \t]+\S")
+_MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>")
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 # Abbreviations that the splitter does not know to go on: with whatever comes, and with a number, a
 # letter or a Roman numeral.
@@ -150,10 +162,16 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
     begins_at = block.start
     # Characters that are not printable count as blanks: the splitter fails on some of them.
     plain = "".join(sign if sign.isprintable() else " " for sign in content)
-    for boundary in get_sentence_boundaries(language, plain):
-        end = block.start + boundary["end_index"]
+    ends = {boundary["end_index"] for boundary in get_sentence_boundaries(language, plain)}
+    ends |= {match.end() for match in _FURTHER_END.finditer(plain)}
+    for index in sorted(ends):
+        end = block.start + index
+        if behind := _BEHIND.match(text, end, block.end):
+            end = behind.end()
+        is_first = begins_at == block.start and _BEGINS_ITEM.match(text, begins_at, end)
         if end < block.end and (
-            _NUMBER.match(text, begins_at, end)
+            is_first
+            or _NUMBER.match(text, begins_at, end)
             or (language == "de" and _GERMAN_ORDINAL.search(text, begins_at, end))
             or _goes_on(text, begins_at, end, block.end)
         ):
@@ -193,7 +211,7 @@ def _claims(sentence: str) -> bool:
 def _trimmed(text: str, start: int, end: int) -> list[Span]:
     """The span without white space around it, if it says anything."""
     content = text[start:end]
-    if not _SAYS_SOMETHING.search(content):
+    if not _SAYS_SOMETHING.search(_MARKUP.sub("", content)):
         return []
     start += len(content) - len(content.lstrip())
     return [(start, start + len(content.strip()))]

@@ -126,6 +126,8 @@ def test_lines_with_labels_are_sentences_of_their_own():
         "It cost $1. 40 in all.",
         "It grew by 2. 5% in a year.",
         "He was 1. 85 m tall.",
+        "They met at 5 p.m. on Monday.",
+        "A. Smith wrote it with J. Doe.",
         "Hi Bob, Rome is old.",
         "Sure, Rome.",
         "Yes!",
@@ -145,6 +147,39 @@ def test_it_is_one_sentence_and_the_next_is_another(sentence):
             sentence,
             "Then he left.",
         ]
+
+
+PAIRS = {
+    "5 p.m. They talked.": ["5 p.m.", "They talked."],
+    "They met at 5 p.m. They talked.": ["They met at 5 p.m.", "They talked."],
+    "It is 7:30 a.m. The sun is up.": ["It is 7:30 a.m.", "The sun is up."],
+    "At 5 p.m. Monday they met. It rained.": ["At 5 p.m. Monday they met.", "It rained."],
+    "See https://a.b/c. Rome is old.": ["See https://a.b/c.", "Rome is old."],
+    "See http://a.b/. Rome is old.": ["See http://a.b/.", "Rome is old."],
+    "A. Paris\nB. Rome": ["A. Paris", "B. Rome"],
+    "a. Paris\nb. Rome": ["a. Paris", "b. Rome"],
+    "They are:\nb) Paris\nc) Rome": ["b) Paris", "c) Rome"],
+    "i. Paris\nii. Rome": ["i. Paris", "ii. Rome"],
+    "**A.** Paris\n**B.** Rome": ["**A.** Paris", "**B.** Rome"],
+    "1.Paris\n2.Rome": ["Paris", "Rome"],
+    "**1.** Paris is big.\n**2.** Rome is old.": ["Paris is big.", "Rome is old."],
+    "__1)__ Paris is big.\n__2)__ Rome is old.": ["Paris is big.", "Rome is old."],
+    "**Paris.** It is big.": ["**Paris.**", "It is big."],
+    "_Paris._ It is big.": ["_Paris._", "It is big."],
+    "Rome is old.\u00b9 Paris is big.\u00b2": ["Rome is old.\u00b9", "Paris is big.\u00b2"],
+    "$$\nHere a is not zero.\n\\]\nSo is b.": ["Here a is not zero.", "So is b."],
+    "<p>Rome is old.</p>\n<br/>\n<p class='a'>\n\nIt is.": ["<p>Rome is old.", "It is."],
+}
+
+
+@pytest.mark.parametrize(("text", "sentences"), PAIRS.items(), ids=PAIRS)
+def test_marks_around_sentences_neither_join_them_nor_are_any(text, sentences):
+    assert said(text) == sentences
+
+
+@pytest.mark.parametrize("text", ["</p>", "<br/>", "<p class='a'>", "$$", "\\[", "</div>\n</p>"])
+def test_markup_alone_is_no_sentence(text):
+    assert said(text) == []
 
 
 @pytest.mark.parametrize(
@@ -193,7 +228,20 @@ def test_a_line_above_others_is_a_heading_of_them(heading):
 
 
 PIECES = [" It cost 1.", " 4 billion.", " $2.", " 5", " m", " See App. B", "oth", ".", " Is it"]
-PIECES += ["?"]
+PIECES += [
+    "?",
+    " At 5 p.m.",
+    " Monday",
+    " They",
+    "**",
+    "\nA. ",
+    "\nB) x",
+    "\n$$\n",
+    "\n1.C",
+    "</p>",
+    "\u00b9",
+]
+PIECES += [" https://a.b/c."]
 PIECES += [" So.", "\n\n", " vs.", " a", "\n\n**b**\n", "\nName:\n", " Hello", "!", " He is."]
 
 
