@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from models.estimators.overlap import MARKS
-from models.similarity.reading import function_words, unit_of
+from models.similarity.vocabulary import function_words, unit_of
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265#{_MONEY}"

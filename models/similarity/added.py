@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
-from models.similarity.reading import AFFIRMATIONS, NEGATIONS, Item, opposed, read
+from models.similarity.reading import Item, read
+from models.similarity.vocabulary import AFFIRMATIONS, NEGATIONS, opposed
 
 # Between what one may choose from, and in front of what is not chosen.
 _OR = frozenset(["or", "oder", "ou", "o", "или"])

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Self
@@ -96,7 +96,6 @@ class TextRules:
     steps: Steps = field(default_factory=Steps)
     _asked: tuple[Question, QuestionWords] | None = None
     _texts: dict[str, _Text] = field(default_factory=dict)
-    _wholes: dict[str, set[str]] = field(default_factory=dict)
 
     def of_values(self) -> "TextRules":
         """The same for the values of fields, which are compared whole."""
@@ -112,16 +111,15 @@ class TextRules:
         return TextRules(replace(self.rules, cuts=False), reads=False, steps=self.steps)
 
     def compared(self, text: str) -> str:
-        """The text as it is compared."""
+        """The text as a model compares it."""
         text = self.rules.normalise(text)
         if not self.rules.cuts or self.rules.by_words:
             return text
-        compared = self._read(text).added
-        self._wholes.setdefault(compared, set()).add(text)
-        return compared
+        return self._read(text).added
 
     def value(self, a: str, b: str, label: str) -> float | None:
-        """Score of two normalised texts where it is known: they are equal, or a rule gives it."""
+        """Score of two texts where it is known: they are compared as equal, or a rule gives it."""
+        a, b = self.rules.normalise(a), self.rules.normalise(b)
         if self.rules.exact_match and a == b:
             return _KNOWN["same"][label]
         if self.rules.exact_match and not (a and b):
@@ -131,6 +129,8 @@ class TextRules:
             return _KNOWN[related][label]
         if self.rules.by_words:
             return containment(self.words(a), self.words(b))
+        if self.rules.exact_match and self.compared(a) == self.compared(b):
+            return _KNOWN["same"][label]
         return None
 
     @property
@@ -147,14 +147,9 @@ class TextRules:
         return self._read(text).words
 
     def _relation(self, a: str, b: str) -> Relation | None:
-        """By the whole texts; where several were cut to one and disagree, none counts."""
         if self.are_values and (_NUMERAL.fullmatch(a) or _NUMERAL.fullmatch(b)):
             return "different"
-        relations = set()
-        for first, second in product(self._wholes.get(a, (a,)), self._wholes.get(b, (b,))):
-            related = relation(self.reading(first), self.reading(second), self.question)
-            relations.add(related)
-        return relations.pop() if len(relations) == 1 else None
+        return relation(self.reading(a), self.reading(b), self.question)
 
     def _question(self) -> tuple[Question, QuestionWords]:
         if self._asked is None:
@@ -207,25 +202,15 @@ class PairTable:
 
     def value(self, a: str, b: str, label: str) -> float:
         """Score of the ordered pair of texts on one label."""
-        [value] = self.values([(self.rules.compared(a), self.rules.compared(b))], label)
-        return value
-
-    def values(self, pairs: Iterable[Pair], label: str) -> list[float]:
-        """Scores of ordered pairs of normalised texts on one label."""
-        column, scores = self.labels.index(label), []
-        for a, b in pairs:
-            known = self.rules.value(a, b, label)
-            scores.append(self.scores[a, b][column] if known is None else known)
-        return scores
-
-    def both_directions(self, a: str, b: str, label: str) -> float:
-        """Mean over the two orders of the pair."""
-        a, b = self.rules.compared(a), self.rules.compared(b)
         known = self.rules.value(a, b, label)
         if known is not None:
             return known
-        column = self.labels.index(label)
-        return (self.scores[a, b][column] + self.scores[b, a][column]) / 2
+        pair = self.rules.compared(a), self.rules.compared(b)
+        return self.scores[pair][self.labels.index(label)]
+
+    def both_directions(self, a: str, b: str, label: str) -> float:
+        """Mean over the two orders of the pair."""
+        return (self.value(a, b, label) + self.value(b, a, label)) / 2
 
 
 def answer_relation(answer: str, samples: Sequence[str], table: PairTable, label: str) -> Array:
@@ -246,12 +231,10 @@ def similarity_matrix(texts: Sequence[str], table: PairTable) -> Array:
 
 def directed_matrix(texts: Sequence[str], table: PairTable, label: str) -> Array:
     """Values (M, M) of text i against text j, not symmetrised."""
-    positions: dict[str, int] = {}
-    index = []
-    for text in map(table.rules.compared, texts):
-        index.append(positions.setdefault(text, len(positions)))
-    values: Array = np.array(table.values(product(positions, positions), label))
-    return values.reshape(len(positions), len(positions))[np.ix_(index, index)]
+    distinct = list(dict.fromkeys(map(table.rules.rules.normalise, texts)))
+    index = [distinct.index(table.rules.rules.normalise(text)) for text in texts]
+    values: Array = np.array([table.value(a, b, label) for a, b in product(distinct, distinct)])
+    return values.reshape(len(distinct), len(distinct))[np.ix_(index, index)]
 
 
 def exact_match(answer: str, samples: Sequence[str], rules: PairRules) -> Array:

