@@ -40,7 +40,7 @@ from workers.hooks import Hooks
 from workers.supervision import Supervisor
 
 if TYPE_CHECKING:
-    from workers.escalation import SecondModel
+    pass
 
 logger = logging.getLogger(__name__)
 
@@ -63,12 +63,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.git_revision = await asyncio.to_thread(git_revision, settings.git_revision)
-        second_model = None
-        if settings.escalation.url:
-            from workers.escalation import SecondModel
-
-            second_model = SecondModel(settings.escalation, hooks.headers)
-        starting = _start(service, settings, hooks, cache, second_model)
+        starting = _start(service, settings, hooks, cache)
         tasks = [asyncio.create_task(supervisor.attend(starting))]
         if cache is not None:
             tasks.append(asyncio.create_task(cache.run()))
@@ -84,8 +79,6 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
             await supervisor.stop()
             if labels is not None:
                 await labels.store.close()
-            if second_model is not None:
-                await second_model.close()
             app.state.body_thread.shutdown(wait=False)
             if tracing is not None:
                 await asyncio.to_thread(tracing.close)
@@ -141,13 +134,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     return app
 
 
-async def _start(
-    service: Service,
-    settings: Settings,
-    hooks: Hooks,
-    cache: Cache | None,
-    second_model: "SecondModel | None",
-) -> None:
+async def _start(service: Service, settings: Settings, hooks: Hooks, cache: Cache | None) -> None:
     telemetry = service.telemetry
     if service.feedback is not None:
         await service.feedback.store.start()
@@ -162,9 +149,7 @@ async def _start(
     )
     calibrator = load_calibrator(settings.calibrator, models_of(workers))
     rejects_foreign = settings.prompt_out_of_domain == "reject"
-    policy = Policy(
-        settings.limits, calibrator, second_model, rejects_foreign, settings.merge_system
-    )
+    policy = Policy(settings.limits, calibrator, rejects_foreign, settings.merge_system)
     memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
     await service.supervisor.start(workers.by_name())

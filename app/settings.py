@@ -25,7 +25,6 @@ from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
 from workers.config import (
     ComparerConfig,
-    EscalationConfig,
     GeneratorConfig,
     ServerConfig,
     WorkerConfig,
@@ -134,7 +133,6 @@ class Settings(BaseSettings):
     merge_system: bool = True
     # Whether readiness needs each capability that is configured: probes, a calibrator.
     require_configured: bool = False
-    escalation: EscalationConfig = EscalationConfig()
     cache: CacheConfig = CacheConfig()
     feedback: FeedbackConfig = FeedbackConfig()
     keys: KeysConfig = KeysConfig()
@@ -164,13 +162,6 @@ class Settings(BaseSettings):
             raise ValueError("needs the package mcp: pip install 'cocoa-serve[mcp]'")
         return mcp
 
-    @field_validator("escalation")
-    @classmethod
-    def _is_named(cls, second: EscalationConfig) -> EscalationConfig:
-        if second.url and not second.model:
-            raise ValueError("needs the name of its model: COCOA_ESCALATION__MODEL")
-        return second
-
     @property
     def workers(self) -> WorkerConfig:
         return WorkerConfig(
@@ -196,6 +187,10 @@ def load_settings() -> Settings:
     """
     lines = []
     for name in unknown_variables(os.environ):
+        if name.upper().startswith("COCOA_ESCALATION"):
+            instead = "ask another model yourself where decision.action is escalate"
+            lines.append(f"{name} is gone: {instead}")
+            continue
         lines.append(f"{name} is no setting{did_you_mean(closest(name.upper(), variables()))}")
     if lines:
         raise ValueError("\n".join(lines))

@@ -33,8 +33,12 @@ _GATEWAY_ONLY = {"generation.admission_limit"}
 _GENERATION_TOO = {"calibrator"}
 # The pair models depend on which language model's answers they compare.
 _SIMILARITY_TOO = {"generation.engine", "generation.model"}
-# Of older charts, whose values an upgrade keeps; nothing but what was their default is taken.
-_GONE = {("vllm", "prompts"): ""}
+# Of older charts: the default that an upgrade keeps is taken, and a template refuses the others in
+# words.
+_GONE: dict[tuple[str, ...], dict[str, Any]] = {
+    ("vllm", "prompts"): {"const": ""},
+    ("escalation",): {},
+}
 _EVERYWHERE = {"host", "port", "log_level", "log_format", "drain_s", "stall_s", "limits"}
 
 
@@ -192,8 +196,8 @@ def make_schema() -> dict[str, Any]:
         if value.path[0] == "pods":
             for component in _WITH_PODS:
                 _add(root, (component, *value.path[1:]), value)
-    for (group, name), default in _GONE.items():
-        root["properties"][group]["properties"][name] = {"const": default}
+    for (*groups, name), schema in _GONE.items():
+        _group(root, groups)["properties"][name] = schema
     # Helm passes these to every chart.
     root["properties"]["global"]["additionalProperties"] = True
     return root

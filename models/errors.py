@@ -285,10 +285,6 @@ class ModelNotLoaded(ValueError):
     """A model cannot be loaded; the message says why, and what to do. Never answered."""
 
 
-class EscalationFailed(Exception):
-    """The second model gave no answer; the text says why, and quotes nothing. Never answered."""
-
-
 class ModelLost(Exception):
     """The device or process behind a model is gone.
 

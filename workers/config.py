@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge
 from pydantic import AfterValidator, SecretStr
 
 from models.embedded import LANGUAGE_MODELS, SHORT_LANGUAGE_MODELS
@@ -149,22 +149,6 @@ class WorkerConfig:
     nli: NliConfig = field(default_factory=NliConfig)
     probes: ProbeConfig = field(default_factory=ProbeConfig)
     calibrator: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class EscalationConfig:
-    """The address of a second, stronger model.
-
-    Attributes:
-        url: of the server; "" for none.
-        api_key: sent as a bearer token; "" for none.
-        timeout_s: that it may take, within the request's own deadline.
-    """
-
-    url: Url = ""
-    model: str = ""
-    api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
-    timeout_s: Annotated[float, Gt(0)] = 30.0
 
 
 @dataclass(frozen=True)

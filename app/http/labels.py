@@ -16,8 +16,7 @@ from models.statistics import PROBE_STATISTICS, SENTENCES_READ
 def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | None:
     """The record of a served answer, by which it can be labelled; never its prompt.
 
-    None where the client reads another text than the scored text, or none: a label would not be of
-    the scored text.
+    None where the answer was held back: a label would be of what nobody read.
     """
     text = result.evidence.subject.answer.text
     if result.text != text:

@@ -83,7 +83,7 @@ class Repeats:
         the fields that differ each time.
         """
         payload, ask = result.evidence.payload, result.ask
-        is_alone = result.source == "cache" and result.escalation is None and ask.units not in PARTS
+        is_alone = result.source == "cache" and ask.units not in PARTS
         # Each call of a tool has a new id.
         if seen.key and is_alone and not ask.tools and payload and len(payload) <= _MAX_BYTES:
             kept = replace(result, plan=replace(result.plan, ask=ask.without_texts()))

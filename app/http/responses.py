@@ -56,14 +56,10 @@ def scored(result: Result, **fields: Any) -> dict[str, Any]:
     Fields that were not requested, or do not apply, are absent.
     """
     judgement, reasons = result.judgement, dict(result.reasons)
-    answer = result.evidence.subject.answer
     if judgement.reason is not None:
         reasons["confidence"] = judgement.reason
     if judgement.decision is not None:
         fields["decision"] = judgement.decision
-    if (second := result.escalation) is not None:
-        escalation = {"model": second.model, "first_text": answer.text, "error": second.error}
-        fields["escalation"] = escalation
     if result.units is not None:
         fields |= _units(result.units, result.evidence.subject.answer_sample, reasons)
         fields |= _judged_units(result, fields["units"], reasons)

@@ -256,17 +256,6 @@ class Timing(Described):
     """ms, ≥ 0, from the request's admission to its result"""
 
 
-class EscalationInfo(Described):
-    """A second model was asked, as the first one's answer did not pass."""
-
-    model: str
-    """name of the second model"""
-    first_text: str
-    """answer of the first model, which was scored"""
-    error: str | None
-    """why there is no second answer; `text` is the first then"""
-
-
 class Scored(Described):
     """How sure a model is of an answer; higher scores mean less sure."""
 
@@ -303,8 +292,6 @@ class Scored(Described):
     null with its reason"""
     samples: list[Sample] | None = ABSENT
     """with `return_samples`; null where the answer is held back"""
-    escalation: EscalationInfo = ABSENT
-    """where a second model was asked"""
     timing_ms: Timing
     """milliseconds of each stage"""
     cached: bool
@@ -317,8 +304,7 @@ class Answered(Described):
     id: str
     """the request's id, that of X-Request-ID"""
     text: str | None
-    """the answer; null where it did not pass and was to be held back; a second model's where
-    `escalation` says so"""
+    """the answer; null where it did not pass and was to be held back"""
     reasoning: str | None = ABSENT
     """what the model wrote before the answer, without its tags; absent where it wrote none; null
     where the answer is held back"""

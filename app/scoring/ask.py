@@ -11,7 +11,7 @@ from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
 from models.selection import Strategy
 from models.units.unit import Kind
 
-OnReject = Literal["answer", "abstain", "escalate"]
+OnReject = Literal["answer", "abstain"]
 Units = Literal["answer", "fields", "sentences", "claims"]
 OnUnitReject = Literal["keep", "remove", "abstain"]
 # The confidence below which an answer that does not pass is not worth a second look.
@@ -101,8 +101,8 @@ class Ask:
         json_schema: that an answer with fields follows; it says how their values are compared.
         target_error: largest wanted share of wrong answers among those that pass; None for no
             decision.
-        on_reject: the fate of an answer that does not pass: it is returned all the same, held
-            back, or replaced by that of a second model.
+        on_reject: the fate of an answer that does not pass: it is returned all the same, or held
+            back.
         escalate_below: confidence below which an answer that does not pass is to be escalated, and
             from which on it is to be verified; None for `ESCALATE_BELOW`.
         on_unit_reject: the fate of parts that do not pass: they are kept, or removed from the

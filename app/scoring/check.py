@@ -260,7 +260,7 @@ def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits) -> Faults:
 
 
 def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
-    """Decisions without a calibration, and second models that are missing or are not shown all."""
+    """Decisions without a calibration."""
     ask, has_target = plan.ask, plan.ask.target_error is not None
     if ask.on_unit_reject != "keep":
         yield from _of_unit_reject(ask)
@@ -274,8 +274,6 @@ def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
         yield from _of_group(ask.calibration, deployment.calibrator)
     if has_target and (ask.units not in PARTS or ask.on_reject != "answer"):
         yield from _of_target(ask, plan.calibrated)
-    if ask.on_reject == "escalate":
-        yield from _of_escalation(ask, has_second=deployment.has_second_model)
 
 
 def _of_unit_reject(ask: Ask) -> Faults:
@@ -286,8 +284,6 @@ def _of_unit_reject(ask: Ask) -> Faults:
         message = "must be keep or abstain with units claims, which share words of the answer"
     elif ask.tools and ask.on_unit_reject == "remove":
         message = "must be keep or abstain where tools may be called: a call is made as a whole"
-    elif ask.on_reject == "escalate":
-        message = "must be keep where a second model may answer, which has no parts"
     if message:
         yield "on_unit_reject", message
 
@@ -309,18 +305,8 @@ def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
         yield "target_error", f"must be one of {known}"
 
 
-def _of_escalation(ask: Ask, *, has_second: bool) -> Faults:
-    """A second model that is missing, or is not shown all of the ask."""
-    if not has_second:
-        yield "on_reject", "no second model is set: see COCOA_ESCALATION__URL"
-    if ask.has_images:
-        yield "on_reject", "a second model is shown no images"
-    if ask.tools:
-        yield "on_reject", "a second model is shown no tools"
-
-
 def _of_streams(plan: Plan) -> Faults:
-    """An answer that is chosen among finished samples, or may be held back or replaced."""
+    """An answer that is chosen among finished samples, or may be held back."""
     ask, read_before = plan.ask, "where tokens are streamed: they are read before the decision"
     if plan.is_sampled and plan.strategy != "sample":
         yield (

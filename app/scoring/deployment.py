@@ -71,13 +71,11 @@ class Deployment:
     Attributes:
         limits: of asks.
         calibrator: that fits these models; None where none does.
-        has_second_model: that answers where an answer does not pass.
     """
 
     models: Models
     limits: AskLimits = UNBOUNDED
     calibrator: Calibrator | None = None
-    has_second_model: bool = False
 
 
 def models_of(workers: Workers) -> Models:

@@ -22,21 +22,8 @@ from workers.protocol import ComparerInfo, ProbeInfo
 
 # The origin of statistics: the cache, identical work under way, or this caller's own work.
 Source = Literal["cache", "joined", "computed"]
-Outcome = Literal["accepted", "given", "held_back", "escalated", "escalation_failed"]
+Outcome = Literal["accepted", "given", "held_back"]
 STAGES = ("queue", "generate", "similarity", "score")
-
-
-@dataclass(frozen=True, slots=True)
-class Escalation:
-    """The second model's reply, where the first one's answer did not pass.
-
-    Attributes:
-        text: its answer; None where it gave none, for `error`.
-    """
-
-    model: str
-    text: str | None = None
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +53,6 @@ class Result:
     total_s: float
     name: str = ""
     judgement: Judgement = field(default_factory=Judgement)
-    escalation: Escalation | None = None
     units: ScoredUnits | None = None
 
     @property
@@ -75,9 +61,7 @@ class Result:
 
     @property
     def text(self) -> str | None:
-        """The text that the client may read: the answer, a second model's, or nothing."""
-        if self.escalation is not None and self.escalation.text is not None:
-            return self.escalation.text
+        """The text that the client may read: the answer, or nothing."""
         if self.is_held_back:
             return None
         return self.evidence.subject.answer.text
@@ -102,8 +86,6 @@ class Result:
     @property
     def refusal(self) -> str | None:
         """The server's refusal to answer; None where the client has an answer."""
-        if self.escalation is not None and self.escalation.text is not None:
-            return None
         return self.evidence.subject.answer.refusal
 
     @property
@@ -118,11 +100,7 @@ class Result:
             return "accepted"
         if self.ask.on_reject == "abstain":
             return "held_back"
-        if self.escalation is None:
-            return "given"
-        if self.escalation.text is None:
-            return "escalation_failed"
-        return "escalated"
+        return "given"
 
     @property
     def is_held_back(self) -> bool:
@@ -257,8 +235,6 @@ class Result:
             codes.append("reasoning_excluded")
         if self.judgement.has_shifted:
             codes.append("calibration_shift")
-        if self.escalation is not None and self.escalation.text is None:
-            codes.append("escalation_failed")
         if self.units is not None:
             codes += self.units.parts.warnings
         if self.generation is not None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
@@ -20,14 +20,13 @@ from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan, available_statistics, make_plan
-from app.scoring.result import STAGES, Escalation, Result, Source
+from app.scoring.result import STAGES, Result, Source
 from app.scoring.splitting import split
 from app.scoring.units import Parts, Scored, as_read, scored
 from models.calibration import Calibrator
-from models.errors import ChatTemplateError, EscalationFailed
+from models.errors import ChatTemplateError
 from models.estimators import ESTIMATORS
 from models.records import (
-    DEFAULT_NEW_TOKENS,
     PROMPT_OUT_OF_DOMAIN,
     SAMPLES_LEFT_OUT,
     OnToken,
@@ -39,11 +38,6 @@ from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
 
-if TYPE_CHECKING:
-    from workers.escalation import SecondModel
-
-# The share of the remaining time that a second model may take.
-_SHARE_FOR_SECOND = 0.9
 _SLOW = {name for name, row in ESTIMATORS.items() if row.takes_long}
 _ESTIMATORS = "estimators"
 
@@ -59,7 +53,6 @@ class Policy:
     """A deployment's limits, calibrator, and ways with an answer that does not pass.
 
     Attributes:
-        second_model: answers where an answer does not pass and the ask wants that.
         rejects_foreign: an answer to a prompt unlike those of the calibrator never passes.
         merges_system: system messages that a chat template refuses or leaves out go before the
             first user message.
@@ -67,7 +60,6 @@ class Policy:
 
     limits: AskLimits = UNBOUNDED
     calibrator: Calibrator | None = None
-    second_model: "SecondModel | None" = None
     rejects_foreign: bool = True
     merges_system: bool = True
 
@@ -95,7 +87,7 @@ class Scorer:
         """All beside an ask that decides whether it is possible, and what its scores mean."""
         models, policy = models_of(self.workers), self.policy
         calibrator = self.calibrator.of(models)
-        return Deployment(models, policy.limits, calibrator, policy.second_model is not None)
+        return Deployment(models, policy.limits, calibrator)
 
     def available_statistics(self, ask: Ask) -> frozenset[str]:
         """Statistics that can be known of an ask here."""
@@ -141,7 +133,6 @@ class Scorer:
             scoring = await self._score(plan, evidence, parts)
             judgement = await self._judge(plan, work, evidence, scoring, source)
             score_s = time.monotonic() - scored_at
-            escalation = await self._escalation(plan.ask, judgement, began_at)
         result = Result(
             plan=plan,
             generation=evidence.generation,
@@ -151,7 +142,6 @@ class Scorer:
             units=scoring.units,
             source=source,
             judgement=judgement,
-            escalation=escalation,
             comparer=deployment.models.comparers[plan.similarity],
             nli=deployment.models.nli,
             probes=deployment.models.generator.probes,
@@ -253,25 +243,6 @@ class Scorer:
         uncertainty, is_new = scoring.scores[plan.primary], source == "computed"
         has_shifted = self.calibrator.observe(plan, uncertainty, is_new=is_new)
         return replace(judgement, has_shifted=has_shifted)
-
-    async def _escalation(
-        self, ask: Ask, judgement: Judgement, began_at: float
-    ) -> Escalation | None:
-        second, decision = self.policy.second_model, judgement.decision
-        if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
-            return None
-        left_s = None
-        if ask.timeout_s is not None:
-            # Where it does not answer in time, the first model's answer still does.
-            left_s = _SHARE_FOR_SECOND * (ask.timeout_s - (time.monotonic() - began_at))
-        max_tokens = ask.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
-        try:
-            text = await second.answer(
-                ask.prompt, ask.messages, max_tokens=max_tokens, timeout_s=left_s
-            )
-        except EscalationFailed as error:
-            return Escalation(second.model, error=str(error))
-        return Escalation(second.model, text=text)
 
 
 def _stream_whole(answer: Sequence, on_token: OnToken) -> None:

@@ -1,19 +1,14 @@
-"""Confidence, decisions, answers held back, and a second model that is asked in their place."""
+"""Confidence, decisions, and answers held back."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
-from pydantic import SecretStr
-from starlette.responses import Response, StreamingResponse
 
 from app.scoring.plan import NO_CALIBRATOR
 from cocoa_lab.calibration.calibrating import to_json
 from models.calibration import ALL, WINDOWS
 from tests.conftest import serving, until
 from tests.made_calibrators import calibration, calibrator, with_prompts
-from tests.second_model import second_server
-from workers.config import EscalationConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +51,7 @@ async def test_an_answer_has_a_confidence_a_percentile_and_names_its_calibrator(
     assert body["provenance"]["percentile"] == pytest.approx(one.percentile(body["uncertainty"]))
     assert body["provenance"]["calibrator"] == version["calibrator"]["id"]
     assert body["reasons"] == {}
-    assert not body.keys() & {"decision", "escalation"}
+    assert "decision" not in body
     assert version["calibrator"]["target_errors"] == [0.01, 0.05]
     assert version["calibrator"]["estimators"] == ["rb_cocoa_root_sp"]
     told = version["calibrator"]["thresholds"]["rb_cocoa_root_sp"]
@@ -68,10 +63,9 @@ async def test_an_answer_has_a_confidence_a_percentile_and_names_its_calibrator(
         assert shown["labels_missing"] == threshold.labels_missing
 
 
-async def test_an_answer_that_may_be_held_back_or_replaced_is_not_streamed(calibrated):
-    escalation = EscalationConfig(url="http://127.0.0.1:1", model="second")
-    async with calibrated(await bound_to_fakes(), escalation=escalation) as service:
-        for on_reject, status in (("answer", 200), ("abstain", 422), ("escalate", 422)):
+async def test_an_answer_that_may_be_held_back_is_not_streamed(calibrated):
+    async with calibrated(await bound_to_fakes()) as service:
+        for on_reject, status in (("answer", 200), ("abstain", 422)):
             response = await service.generate(**TARGET, on_reject=on_reject, stream=True)
             assert response.status_code == status
             if status == 422:
@@ -111,7 +105,6 @@ async def test_a_score_of_other_sampling_has_none_and_a_decision_on_it_is_refuse
         ({"escalate_below": 0.5}, "escalate_below"),
         ({"escalate_below": 1.5, "target_error": 0.05}, "escalate_below"),
         ({"calibration": "poems"}, "calibration"),
-        ({"on_reject": "escalate", "target_error": 0.05}, "on_reject"),
     ],
     ids=str,
 )
@@ -164,65 +157,29 @@ async def test_one_that_does_not_is_held_back_with_all_that_would_tell_it(calibr
     assert 'cocoa_decisions_total{outcome="held_back"} 1.0' in metrics
 
 
-async def test_a_second_model_answers_what_does_not_pass_and_nothing_else(calibrated):
-    async with second_server("Serbia") as second:
-        escalation = EscalationConfig(second.url, "large", SecretStr("secret-key"))
-        made = await bound_to_fakes(NOTHING_PASSES)
-        async with calibrated(made, escalation=escalation) as service:
-            escalated = (await service.generate(**TARGET, on_reject="escalate")).json()
-            plain = (await service.generate(**TARGET)).json()
-        async with calibrated(await bound_to_fakes(ALL_PASS), escalation=escalation) as service:
-            passed = (await service.generate(**TARGET, on_reject="escalate")).json()
-
-    assert escalated["text"] == "Serbia"
-    assert escalated["escalation"] == {"model": "large", "first_text": plain["text"], "error": None}
-    assert escalated["scores"] == plain["scores"]
-    assert "escalation" not in passed
-    assert second.keys == ["Bearer secret-key"]
-    [sent] = second.bodies
-    assert sent["messages"] == [{"role": "user", "content": "What is the capital of France?"}]
-    assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("large", 64, 0)
-
-
-async def test_a_second_model_that_fails_leaves_the_first_answer_and_says_so(calibrated):
-    async with second_server() as second:
-        second.reply = Response(status_code=500)
-        made = await bound_to_fakes(NOTHING_PASSES)
-        async with calibrated(made, escalation=EscalationConfig(second.url, "large")) as service:
-            body = (await service.generate(**TARGET, on_reject="escalate")).json()
-
-    assert body["text"] == body["escalation"]["first_text"]
-    assert body["escalation"]["error"] == "status 500"
-    assert "escalation_failed" in body["warnings"]
-    assert body["scores"]["rb_cocoa_root_sp"] is not None
-
-
-async def test_a_dead_second_model_leaves_the_first_answer_and_says_so(calibrated):
-    async with second_server() as second:
-        url = second.url
-    made = await bound_to_fakes(NOTHING_PASSES)
-    async with calibrated(made, escalation=EscalationConfig(url, "large")) as service:
-        body = (await service.generate(**TARGET, on_reject="escalate")).json()
-
-    assert body["text"] == body["escalation"]["first_text"]
-    assert body["escalation"]["error"] == "ConnectError"
-
-
-async def test_a_second_model_that_trickles_costs_no_more_than_the_deadline(calibrated):
-    async def trickle():
-        for _ in range(100):
-            yield b" "
-            await asyncio.sleep(0.1)
-
-    async with second_server() as second:
-        second.reply = StreamingResponse(trickle(), media_type="application/json")
-        made = await bound_to_fakes(NOTHING_PASSES)
-        async with calibrated(made, escalation=EscalationConfig(second.url, "large")) as service:
-            response = await service.generate(**TARGET, on_reject="escalate", timeout_s=2)
-
-    assert response.status_code == 200
-    assert response.json()["text"] == response.json()["escalation"]["first_text"]
-    assert response.json()["escalation"]["error"] == "TimeoutError"
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/generate-with-uncertainty", {"prompt": "a"}, "on_reject"),
+        ("/score", {"answer": "a", "samples": [{"text": "a"}]}, "on_reject"),
+        (
+            "/v1/chat/completions",
+            {"model": "fake", "messages": [{"role": "user", "content": "a"}]},
+            "uncertainty.on_reject",
+        ),
+    ],
+)
+async def test_a_second_model_is_gone_and_the_refusal_says_what_to_do(
+    calibrated, path, body, field
+):
+    wanted = TARGET | {"on_reject": "escalate"}
+    if field.startswith("uncertainty"):
+        wanted = {"uncertainty": wanted}
+    async with calibrated(await bound_to_fakes()) as service:
+        response = await service.client.post(path, json=body | wanted)
+    error = response.json()["error"]
+    assert (response.status_code, error.get("param", error.get("field"))) == (422, field)
+    assert "ask another model yourself where decision.action is escalate" in error["message"]
 
 
 async def test_what_is_served_and_has_drifted_is_warned_of_and_measured(calibrated):

@@ -173,7 +173,7 @@ async def test_every_example_of_a_response_is_one(service):
 async def test_what_may_be_absent_is_not_required_and_provenance_is_never_null(service):
     schemas = (await document_of(service))["components"]["schemas"]
 
-    optional = {"reasoning", "decision", "explanation", "groups", "samples", "escalation", "tokens"}
+    optional = {"reasoning", "decision", "explanation", "groups", "samples", "tokens"}
     optional |= {"tool_calls", "units", "units_mean", "units_max", "units_decision", "refined_text"}
     optional |= {"refusal", "support"}
     whole = schemas["GenerateResponse"]

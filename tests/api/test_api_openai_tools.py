@@ -203,7 +203,6 @@ REFUSED = [
     ({"tools": [STRICT]}, "tools"),
     ({"tools": TOOLS, "response_format": {"type": "json_object"}}, "response_format"),
     ({"tools": TOOLS, "tool_choice": "required"}, "tools"),
-    ({"tools": TOOLS, "uncertainty": {"on_reject": "escalate"}}, "uncertainty.on_reject"),
     (history(content=None), "messages.1.content"),
     (history(tool_calls=[CALL | {"type": "custom"}]), "messages.1.tool_calls.0.type"),
     (history(role="user", content="a", tool_calls=[CALL]), "messages.1.tool_calls"),

@@ -295,11 +295,6 @@ async def test_without_a_calibrator_of_fields_it_is_said_why_there_is_no_confide
             "on_unit_reject",
             "units fields",
         ),
-        (
-            {"on_unit_reject": "remove", "target_error": 0.1, "on_reject": "escalate"},
-            "on_unit_reject",
-            "second model",
-        ),
         ({"on_unit_reject": "shout", "target_error": 0.1}, "on_unit_reject", "keep"),
         (
             {"on_unit_reject": "remove", "target_error": 0.1, "stream": True},

@@ -29,6 +29,7 @@ def volume(path):
         ({"vllm": {"enabled": True}}, "generation.model must name the model that vLLM serves"),
         (VLLM | {"generation": {"url": "http://x", "model": "m"}}, "exclude each other"),
         ({"generation": {"api": "openai"}}, "generation.api is for what is at generation.url"),
+        ({"escalation": {"url": "http://x"}}, "escalation is gone: ask another model yourself"),
         ({"similarity": {"name": "llm"}}, "similarity.name llm is gone: use added"),
         ({"similarity": {"api": "tei"}}, "similarity.api is for what is at similarity.url"),
         (vllm(probes=["/p/a", "/p/b", "/p/c"]), "maxLogprobs is 20, and 3 probes need 23"),

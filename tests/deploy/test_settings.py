@@ -43,8 +43,6 @@ def sample(setting, monkeypatch):
         with monkeypatch.context() as patch:
             if "__PASSWORD" in setting.variable:  # heeded with a url only
                 patch.setenv(f"{setting.variable.split('__')[0]}__URL", "redis://host")
-            if setting.variable == "COCOA_ESCALATION__URL":
-                patch.setenv("COCOA_ESCALATION__MODEL", "org/model")
             patch.setenv(setting.variable, text_of(value))
             try:
                 load_settings()

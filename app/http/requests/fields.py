@@ -102,6 +102,13 @@ def _known_logprob(value: float) -> float:
     return value
 
 
+def _not_gone(value: Any) -> Any:
+    if value == "escalate":
+        message = "escalate is gone: ask another model yourself where decision.action is escalate"
+        raise PydanticCustomError("gone", message)
+    return value
+
+
 EstimatorName = Annotated[
     str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
 ]
@@ -333,9 +340,9 @@ class ScoresWanted(NullIsDefault):
     target_error: Annotated[float | None, Field(gt=0, lt=1)] = None
     """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version);
     brings a `decision`."""
-    on_reject: OnReject = "answer"
+    on_reject: Annotated[OnReject, BeforeValidator(_not_gone)] = "answer"
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds
-    it back, `escalate` asks a second model."""
+    it back."""
     escalate_below: Annotated[float | None, Field(ge=0, le=1)] = None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on,
     and escalated below it, says `decision.action`. Default: 0.5."""

@@ -39,17 +39,6 @@ class EntropySplit(BaseModel):
     """share of held-out answers of the probe's training set above the split, 0 to 1; null where unknown"""
 
 
-class EscalationInfo(BaseModel):
-    """A second model was asked, as the first one's answer did not pass."""
-
-    model: str
-    """name of the second model"""
-    first_text: str
-    """answer of the first model, which was scored"""
-    error: str | None
-    """why there is no second answer; `text` is the first then"""
-
-
 class EstimatorInfo(BaseModel):
     """One estimator: formula, statistics it reads, and whether this deployment supplies them."""
 
@@ -415,7 +404,7 @@ class GenerateResponse(BaseModel):
     id: str
     """the request's id, that of X-Request-ID"""
     text: str | None
-    """the answer; null where it did not pass and was to be held back; a second model's where `escalation` says so"""
+    """the answer; null where it did not pass and was to be held back"""
     reasoning: str | None = None
     """what the model wrote before the answer, without its tags; absent where it wrote none; null where the answer is held back"""
     refusal: str | None = None
@@ -456,8 +445,6 @@ class GenerateResponse(BaseModel):
     """with `on_unit_reject` remove: the answer with null in place of the values that do not pass; null with its reason"""
     samples: list[Sample] | None = None
     """with `return_samples`; null where the answer is held back"""
-    escalation: EscalationInfo | None = None
-    """where a second model was asked"""
     timing_ms: Timing
     """milliseconds of each stage"""
     cached: bool

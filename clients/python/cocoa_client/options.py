@@ -268,8 +268,8 @@ class GenerateOptions(TypedDict, total=False):
     """Whether statistics of an identical request may serve, and these be remembered."""
     target_error: float | None
     """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version); brings a `decision`."""
-    on_reject: Literal["answer", "abstain", "escalate"] | None
-    """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back, `escalate` asks a second model."""
+    on_reject: Literal["answer", "abstain"] | None
+    """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back."""
     escalate_below: float | None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on, and escalated below it, says `decision.action`. Default: 0.5."""
     on_unit_reject: Literal["keep", "remove", "abstain"] | None
@@ -338,8 +338,8 @@ class ScoreOptions(TypedDict, total=False):
     """Whether statistics of an identical request may serve, and these be remembered."""
     target_error: float | None
     """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version); brings a `decision`."""
-    on_reject: Literal["answer", "abstain", "escalate"] | None
-    """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back, `escalate` asks a second model."""
+    on_reject: Literal["answer", "abstain"] | None
+    """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back."""
     escalate_below: float | None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on, and escalated below it, says `decision.action`. Default: 0.5."""
     on_unit_reject: Literal["keep", "remove", "abstain"] | None

@@ -190,7 +190,7 @@ def test_settings_and_their_groups_cannot_be_changed():
             setattr(group, fields(group)[0].name, "x")
 
 
-@pytest.mark.parametrize("group", ["GENERATION", "SIMILARITY", "ESCALATION"])
+@pytest.mark.parametrize("group", ["GENERATION", "SIMILARITY"])
 def test_a_url_with_a_password_is_refused_and_not_quoted(load, group):
     with pytest.raises(ValueError, match=r"^COCOA_") as error:
         load(**{f"COCOA_{group}__URL": "http://well.example,http://user:secret@models.example"})
@@ -198,11 +198,12 @@ def test_a_url_with_a_password_is_refused_and_not_quoted(load, group):
     assert "secret" not in str(error.value)
 
 
-def test_a_second_model_is_named(load):
-    server = {"COCOA_ESCALATION__URL": "http://second.example"}
-    with pytest.raises(ValueError, match=r"^COCOA_ESCALATION: needs the name of its model"):
-        load(**server)
-    assert load(**server, COCOA_ESCALATION__MODEL="org/model").escalation.model == "org/model"
+@pytest.mark.parametrize("name", ["URL", "MODEL", "API_KEY", "TIMEOUT_S"])
+def test_a_setting_of_an_older_release_is_refused_with_what_to_do_and_not_quoted(load, name):
+    variable = f"COCOA_ESCALATION__{name}"
+    with pytest.raises(ValueError, match=f"^{variable} is gone: ask another model") as error:
+        load(**{variable: "secret"})
+    assert "secret" not in str(error.value)
 
 
 def test_tools_for_agents_need_their_package(load, monkeypatch):

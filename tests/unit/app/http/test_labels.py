@@ -7,7 +7,6 @@ import pytest
 from app.http.labels import to_answer
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import DecisionInfo, Judgement
-from app.scoring.result import Escalation
 from app.scoring.units import Parts, ScoredUnits
 from models.records import GivenAnswer
 from tests.results import PROBES, a_result, comparer_info, generation, sequence
@@ -59,11 +58,4 @@ REFUSED = Judgement(decision=DecisionInfo(False, 0.1, 0.05, "none", "escalate", 
 def test_an_answer_that_its_client_did_not_read_cannot_be_labelled():
     held_back = a_result(ask=Ask(prompt="a", on_reject="abstain"), judgement=REFUSED)
     given = a_result(ask=Ask(prompt="a"), judgement=REFUSED)
-    other = a_result(judgement=REFUSED, escalation=Escalation("big", text=" Lyon"))
-    failed = a_result(judgement=REFUSED, escalation=Escalation("big", error="no"))
-    assert [made(one) is None for one in (held_back, given, other, failed)] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+    assert [made(one) is None for one in (held_back, given)] == [True, False]

@@ -20,10 +20,9 @@ SUPPLIED = supplied_by("answer", "samples", "question")
 RB = ("rb_cocoa_sp", "rb_cocoa_root_sp", "unseen_rb_consistency", "sp", "p_true")
 
 
-def checked(ask, *, has_second_model=False, **deployment):
+def checked(ask, **deployment):
     """Refuses an ask, or nothing, where a generator like this serves."""
     here = a_deployment(SUPPLIED, **deployment)
-    here = replace(here, has_second_model=has_second_model)
     check(make_plan(ask, here), here)
 
 
@@ -61,29 +60,6 @@ TARGET = {"estimators": ("sp",), "target_error": 0.05}
 
 def calibrated(**binding):
     return calibrator({"all": {"sp": calibration()}}, **binding)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "binding", "why"),
-    [
-        ({"prompt": "Hi"}, {}, "no second model"),
-        (
-            {"prompt": "Hi", "tools": ({"type": "function"},)},
-            {"schema_use": "called"},
-            "shown no tools",
-        ),
-        ({"messages": (IMAGE,)}, {"input": "images"}, "shown no images"),
-    ],
-    ids=["none", "tools", "images"],
-)
-def test_a_second_model_is_not_asked_what_it_would_not_see(wanted, binding, why):
-    ask = Ask(**TARGET, on_reject="escalate", **wanted)
-    has_second_model = "no second" not in why
-    here = {"calibrator": calibrated(**binding), "no_images": ""}
-    with pytest.raises(InvalidRequest, match=why) as refused:
-        checked(ask, has_second_model=has_second_model, **here)
-    assert refused.value.field == "on_reject"
-    checked(replace(ask, on_reject="answer"), **here)
 
 
 TOOL = {"type": "function", "function": {"name": "now"}}
