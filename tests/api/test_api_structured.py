@@ -150,11 +150,10 @@ REFUSED = [
     (held_to({"not": {}}), "the keyword 'not' is not supported"),
     (held_to({"type": "string", "pattern": "(?=a)"}), "look-around"),
     (held_to({"items": INT | {"minimum": 2, "maximum": 1}}), "at #/items: no integer lies"),
-    (held_to(INT | {"minimum": -(2**63), "maximum": -(2**63) + 5}), "leave nothing between"),
-    (held_to(INT | {"minimum": -(10**19), "maximum": -(10**19)}), "leave nothing between"),
-    (held_to(INT | {"minimum": 10**19, "maximum": 10**19 + 3}), "leave nothing between"),
+    (held_to(INT | {"minimum": -(2**53) - 9, "maximum": -(2**53) - 4}), "leave nothing between"),
+    (held_to(INT | {"minimum": 2**53 + 1, "maximum": 2**53 + 4}), "leave nothing between"),
     (held_to({"patternProperties": {"^k$": INT}} | OPEN), "take all of properties to be required"),
-    (held_to({"patternProperties": {f"^a{i}.*b{i}$": INT for i in range(33)}}), "32 patterns"),
+    (held_to({"patternProperties": {f"^a{i}_.$": INT for i in range(33)}}), "32 patterns"),
     (held_to({"properties": {"a": {"pattern": "("}}}), "held to it: a pattern cannot be"),
     (held_to({"allOf": [{"type": "null"}, INT]}), "held to it: nothing is valid under it"),
     (held_to({"enum": ["a" * 70_000]}), "more than 65536 characters"),
@@ -183,7 +182,7 @@ async def test_what_cannot_be_heeded_is_refused_by_field_and_reason(service, pat
 
 
 HEEDED = [
-    {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+    {"type": "integer", "minimum": -(2**60), "maximum": 2**60},
     {"const": 9007199254740992},
     {"type": "array", "items": {"enum": [1]}, "maxItems": 2, "uniqueItems": False},
     {"type": "object", "propertyNames": {"type": "string"}, "maxProperties": 0},

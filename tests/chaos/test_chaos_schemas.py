@@ -1,4 +1,4 @@
-"""Schemas of strangers, for seconds; `tests/chaos/schemas.py` sends ten thousand of them."""
+"""Schemas of strangers, for seconds; `tests/chaos/schemas.py` sends thousands of them."""
 
 import os
 import signal

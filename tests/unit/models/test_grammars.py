@@ -265,7 +265,7 @@ def test_a_number_of_properties_that_cannot_be_is_refused(schema, told):
     assert told in refusal_of(schema)
 
 
-@pytest.mark.parametrize("value", [2**64, [2**53 + 1, 'a"'], {"a": [-(2**63), 1e300]}])
+@pytest.mark.parametrize("value", [2**60, [2**53 + 1, 'a"'], {"a": [-(2**60), 1e300]}])
 def test_values_that_the_library_would_write_otherwise_are_refused(value):
     assert "at #/items: a number in it is beyond 2^53" in refusal_of({"items": {"const": value}})
 
