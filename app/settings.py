@@ -159,7 +159,7 @@ class Settings(BaseSettings):
     @classmethod
     def _can_be_served(cls, mcp: bool) -> bool:
         if mcp and find_spec("mcp") is None:
-            raise ValueError("needs the package mcp: pip install 'cocoa-serve[mcp]'")
+            raise ValueError("needs the package mcp: pip install '.[mcp]' in the checkout")
         return mcp
 
     @property

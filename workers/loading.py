@@ -225,7 +225,7 @@ def _loading(setting: str, model: str) -> Iterator[None]:
     except ModelNotLoaded as error:
         raise ModelNotLoaded(f"{variable(setting)}={name}: {error}") from None
     except ModuleNotFoundError as error:
-        raise ModelNotLoaded(f"{error}: pip install 'cocoa-serve[models]'") from None
+        raise ModelNotLoaded(f"{error}: pip install '.[models]' in the checkout") from None
     except Exception as error:
         [line, *_] = [*str(error).splitlines(), ""]
         reason = line.replace(model, name)

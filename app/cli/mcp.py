@@ -14,7 +14,7 @@ from app.cli.environment import ApiKey, Url, fail
 def mcp(url: Url = None, key: ApiKey = None) -> None:
     """Serve tools to an agent that starts this command (Model Context Protocol)."""
     if find_spec("mcp") is None:
-        fail("this needs the package mcp: pip install 'cocoa-serve[mcp]'", 2)
+        fail("this needs the package mcp: pip install '.[mcp]' in the checkout", 2)
     asyncio.run(_serve(url, key))
 
 

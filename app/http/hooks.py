@@ -23,7 +23,8 @@ def make_tracing() -> "Tracing | None":
     if not traces_wanted():
         return None
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
-        logger.warning("no traces: OTEL_EXPORTER_OTLP_ENDPOINT needs cocoa-serve[otel]")
+        remedy = "pip install '.[otel]' in the checkout"
+        logger.warning("no traces: OTEL_EXPORTER_OTLP_ENDPOINT needs %s", remedy)
         return None
     from app.http.tracing import Tracing
 

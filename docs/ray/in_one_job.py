@@ -2,10 +2,10 @@
 
     python in_one_job.py MODEL PROMPTS ANSWERS CHECKPOINT [ENGINE]
 
-Ray, vLLM and `cocoa-serve[models]` are in one environment. PROMPTS is a file of lines {"id",
-"prompt"}, each id once. ANSWERS and CHECKPOINT are folders: files of answers, and of the ids that
-have one. The same command goes on with the same folders. ENGINE is a JSON object of vLLM's engine
-arguments. Which model compares texts says the environment, as it does for the service.
+Ray, vLLM and this checkout (`pip install '.[models]'`) are in one environment. PROMPTS is a file
+of lines {"id", "prompt"}, each id once. ANSWERS and CHECKPOINT are folders: files of answers, and
+of the ids that have one. The same command goes on with the same folders. ENGINE is a JSON object of
+vLLM's engine arguments. Which model compares texts says the environment, as for the service.
 """
 
 import json

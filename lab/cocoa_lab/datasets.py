@@ -120,7 +120,7 @@ def _atlas_installed() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ValueError(f"{error}: pip install 'cocoa-lab[atlas]'") from None
+        raise ValueError(f"{error}: pip install -e 'lab[atlas]' in the checkout") from None
 
 
 def _atlas(form: str, kind: str) -> list[Example]:

@@ -169,4 +169,4 @@ def test_a_gateway_without_workers_ends_as_with_wrong_settings(gateway_image):
     command = ("podman", "run", "--rm", "--network", "none", *RESTRICTED, gateway_image)
     done = run(*command, env=ENVIRONMENT)
     assert done.returncode == 2
-    assert "pip install 'cocoa-serve[models]'" in done.stderr
+    assert "pip install '.[models]' in the checkout" in done.stderr

@@ -17,7 +17,7 @@ def errors_told() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:  # networks, plots and pages come from an extra
-        typer.echo(f"{error}: install cocoa-lab[evaluation]", err=True)
+        typer.echo(f"{error}: pip install -e 'lab[evaluation]' in the checkout", err=True)
         raise typer.Exit(1) from None
     except ModelNotLoaded as error:
         typer.echo(error, err=True)

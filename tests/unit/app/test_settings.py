@@ -210,5 +210,5 @@ def test_tools_for_agents_need_their_package(load, monkeypatch):
     assert load(COCOA_MCP="true").mcp
     monkeypatch.setattr("app.settings.find_spec", lambda name: None)
     assert not load().mcp
-    with pytest.raises(ValueError, match=r"^COCOA_MCP: .*pip install 'cocoa-serve\[mcp\]'"):
+    with pytest.raises(ValueError, match=r"^COCOA_MCP: .*pip install '\.\[mcp\]' in the checkout"):
         load(COCOA_MCP="true")

@@ -350,7 +350,7 @@ def test_a_checkpoint_that_cannot_be_loaded_is_told_before_any_other_is_loaded(
         ),
         (
             ModuleNotFoundError("No module named 'torch'"),
-            "'torch': pip install 'cocoa-serve.models",
+            r"'torch': pip install '\.\[models",
         ),
     ],
 )

@@ -232,7 +232,7 @@ def test_without_the_extra_the_command_says_what_to_install():
     command = [sys.executable, "-c", code, "evaluate", "testbed", "--out", "never"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 1
-    assert "cocoa-lab[evaluation]" in result.stderr
+    assert "pip install -e 'lab[evaluation]' in the checkout" in result.stderr
     assert "Traceback" not in result.stderr
 
 
