@@ -10,6 +10,7 @@ from app.scoring.observer import Observer
 from app.scoring.plan import NO_CALIBRATOR, Plan
 from models.calibration import ALL, Calibrator, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
+from models.similarity import GONE
 from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,8 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
     generator, nli = models.generator, models.nli
     for part in calibrator.parts:
         binding = part.binding
+        if binding.similarity in GONE:
+            raise ValueError(f"the calibrator's {GONE[binding.similarity]}, and calibrate anew")
         comparer = models.comparers.get(binding.similarity)
         identities: dict[str, tuple[Any, Any]] = {
             "the language model": (binding.model_id, generator.model_id),

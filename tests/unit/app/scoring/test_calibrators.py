@@ -45,6 +45,13 @@ def test_a_calibrator_of_other_rules_is_refused_with_what_to_do():
         check_deployment(calibrator(nli="fake nli", rules=VERSION - 1), deployment())
 
 
+def test_a_calibrator_of_a_similarity_that_is_gone_is_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "older.json"
+    path.write_text(to_json(calibrator(similarity="llm")))
+    with pytest.raises(ValueError, match="calibrator's llm is gone: use added, .* calibrate anew"):
+        load_calibrator(str(path), deployment())
+
+
 def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):
     path = tmp_path / "long.json"
     path.write_text(to_json(calibrator(nli="fake nli", model_id="embedded-long")))
