@@ -48,7 +48,7 @@ def test_a_calibrator_of_other_rules_is_refused_with_what_to_do():
 def test_a_calibrator_of_a_similarity_that_is_gone_is_refused_with_what_to_do(tmp_path):
     path = tmp_path / "older.json"
     path.write_text(to_json(calibrator(similarity="llm")))
-    with pytest.raises(ValueError, match="calibrator's llm is gone: use added, .* calibrate anew"):
+    with pytest.raises(ValueError, match="calibrator's llm is gone: use added"):
         load_calibrator(str(path), deployment())
 
 
