@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import Self
 
@@ -77,7 +78,7 @@ class _Text:
     words: Words
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class TextRules:
     """The rules for the texts of one ask, each of which is read once, when it is first compared.
 
@@ -94,7 +95,6 @@ class TextRules:
     reads: bool = True
     are_values: bool = False
     steps: Steps = field(default_factory=Steps)
-    _asked: tuple[Question, QuestionWords] | None = None
     _texts: dict[str, _Text] = field(default_factory=dict)
 
     def of_values(self) -> "TextRules":
@@ -133,10 +133,14 @@ class TextRules:
             return _KNOWN["same"][label]
         return None
 
-    @property
+    @cached_property
     def question(self) -> Question:
         """What the question says of its answers."""
-        return self._question()[0]
+        return question_of(self.questions[-1])
+
+    @cached_property
+    def _repeated(self) -> QuestionWords:
+        return question_words(*self.questions)
 
     def reading(self, text: str) -> Reading:
         """The features of a text that rules compare."""
@@ -151,21 +155,10 @@ class TextRules:
             return "different"
         return relation(self.reading(a), self.reading(b), self.question)
 
-    def _question(self) -> tuple[Question, QuestionWords]:
-        if self._asked is None:
-            words = QuestionWords()
-            if self.rules.cuts:
-                words = question_words(*self.questions)
-            self._asked = question_of(self.questions[-1]), words
-        return self._asked
-
     def _read(self, text: str) -> _Text:
         if text not in self._texts:
-            question, words = self._question()
-            items = read(text, question.asked)
-            told = list(items)
-            if self.rules.cuts:
-                told = added(items, words)
+            items = read(text, self.question.asked)
+            told = added(items, self._repeated) if self.rules.cuts else list(items)
             written = " ".join(item.text for item in told) or text
             self._texts[text] = _Text(reading(items, len(text)), written, words_of(told))
         return self._texts[text]

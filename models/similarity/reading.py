@@ -276,7 +276,8 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
     i, before, earlier = 0, _START, _START
     while i < len(items):
         item, end = _number_at(items, i)
-        if item.text in _UNARY and end < len(items) and _is_unary(before):
+        is_unary = before is _START or (before.kind == "word" and len(before.text) > 1)
+        if is_unary and item.text in _UNARY and end < len(items):  # not "x > 5"
             signed, after = _number_at(items, end)
             if signed.number:
                 unit = item.text + signed.number.unit
@@ -293,11 +294,6 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
                 item = replace(item, says_nothing=True)
         yield item
         i, before, earlier = end, item, before
-
-
-def _is_unary(before: Item) -> bool:
-    """True where a sign behind this stands before what it changes: not "x > 5"."""
-    return before is _START or (before.kind == "word" and len(before.text) > 1)
 
 
 def _says_nothing(item: Item, before: Item, behind: Item) -> bool:
