@@ -282,12 +282,12 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
             if signed.number:
                 unit = item.text + signed.number.unit
                 item, end = replace(signed, number=replace(signed.number, unit=unit)), after
+        behind = items[end] if end < len(items) else _START
         if item.number:
             item = _as_asked(item, before, asked)
-        elif item.key in ("to", "bis") and before.number and items[end:] and items[end].number:
+        elif item.key in ("to", "bis") and before.number and behind.number:
             item = Item("-", "sign", "-")
         elif item.kind == "word":
-            behind = items[end] if end < len(items) else _START
             is_passive = item.key == "by" and earlier.key in PASSIVE  # "by" tells who did it
             says_nothing = not is_passive and _says_nothing(item, before, behind)
             if says_nothing:
