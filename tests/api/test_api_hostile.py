@@ -28,7 +28,7 @@ REACHES = {
     "raw_literal": {200, 400, 422},
     "strange_text": {200, 422},
     "strange_key": {200, 422},
-    "doubled_key": {200, 422},
+    "doubled_key": {422},
     "deep": {200, 400, 413, 422},
     "cut": {400, 422},
     "flipped": {200, 400, 422},

@@ -24,7 +24,7 @@ BODIES = {
 }
 ANSWERS = {CHAT: ChatCompletion, TEXT: Completion}
 # Kinds of which some bodies must be answered: else nothing behind the parser is tried.
-ANSWERED = {"other_value", "raw_literal", "strange_text", "doubled_key", "flipped", "other_type"}
+ANSWERED = {"other_value", "raw_literal", "strange_text", "flipped", "other_type"}
 CODES = {code for codes in REFUSED.values() for code in codes}
 CODES |= {"model_not_found", "context_length_exceeded"}
 
