@@ -31,7 +31,7 @@ from app.scoring.calibrators import load_calibrator
 from app.scoring.capabilities import unmet
 from app.scoring.deployment import models_of
 from app.scoring.memory import Memory
-from app.scoring.scorer import Policy, Scorer
+from app.scoring.scorer import SLOW_ESTIMATORS, Policy, Scorer
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.admission import Admission, Turns
@@ -152,7 +152,10 @@ async def _start(service: Service, settings: Settings, hooks: Hooks, cache: Cach
     policy = Policy(settings.limits, calibrator, rejects_foreign, settings.merge_system)
     memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
-    await service.supervisor.start(workers.by_name())
+    watched = {
+        SLOW_ESTIMATORS: service.scorer.threads[SLOW_ESTIMATORS]
+    }  # texts end by their bounds
+    await service.supervisor.start(workers.by_name(), watched)
     for setting, reason in unmet(service.capabilities()).items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)
     names = ", ".join(sorted(workers.by_name()))

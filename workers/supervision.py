@@ -49,14 +49,17 @@ class Supervisor:
         self._workers: list[Worker] = []
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, workers: Mapping[str, Worker]) -> None:
+    async def start(
+        self, workers: Mapping[str, Worker], others: Mapping[str, Watched] | None = None
+    ) -> None:
         self._workers = list(workers.values())
         for name, worker in workers.items():
             task = asyncio.create_task(worker.run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
         if self._stall_s:
-            self._tasks.append(asyncio.create_task(self._watch(workers), name="watchdog"))
+            watching = self._watch({**workers, **(others or {})})
+            self._tasks.append(asyncio.create_task(watching, name="watchdog"))
         for worker in self._workers:
             await worker.warm_up()
         if self.state == "starting":

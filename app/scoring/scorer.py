@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,18 +33,18 @@ from models.records import (
     Sequence,
     Token,
 )
+from models.threads import ModelThread
 from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
 
 _SLOW = {name for name, row in ESTIMATORS.items() if row.takes_long}
-_ESTIMATORS = "estimators"
+SLOW_ESTIMATORS = "estimators"
 
 
-def _threads() -> dict[str, ThreadPoolExecutor]:
+def _threads() -> dict[str, ModelThread]:
     """A thread for each kind of pure work that takes long, so that none waits for another kind."""
-    names = (_ESTIMATORS, SHORT_TEXTS, LONG_TEXTS)
-    return {name: ThreadPoolExecutor(1, name) for name in names}
+    return {name: ModelThread(name) for name in (SLOW_ESTIMATORS, SHORT_TEXTS, LONG_TEXTS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Scorer:
     memory: Memory | None = None
     policy: Policy = field(default_factory=Policy)
     observer: Observer = field(default_factory=Observer)
-    threads: Mapping[str, ThreadPoolExecutor] = field(default_factory=_threads)
+    threads: Mapping[str, ModelThread] = field(default_factory=_threads)
 
     def __post_init__(self) -> None:
         models, calibrator = models_of(self.workers), self.policy.calibrator
@@ -214,7 +213,7 @@ class Scorer:
         ask = plan.ask
         if ask.units is None and _SLOW.isdisjoint(plan.estimators):
             return work()
-        thread = self.threads[_ESTIMATORS if ask.units is None else LONG_TEXTS]
+        thread = self.threads[SLOW_ESTIMATORS if ask.units is None else LONG_TEXTS]
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     async def _judge(

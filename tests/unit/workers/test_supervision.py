@@ -11,6 +11,7 @@ import time
 import pytest
 
 from models.records import GenerationRequest
+from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
 from tests.tiny_models import random_model
 from tests.tiny_probes import random_probe
@@ -205,6 +206,19 @@ async def test_time_in_which_the_process_was_stopped_is_no_time_of_a_call(deaths
     await asyncio.sleep(0.6)
     assert (supervisor.state, deaths) == ("ready", [])
     await died(deaths)
+    await supervisor.stop()
+
+
+async def test_what_has_no_loop_is_watched_too(deaths, caplog):
+    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=1)
+    thread = ModelThread("estimators")
+    go_on = threading.Event()
+    await supervisor.start({"generation": Loop()}, {"estimators": thread})
+    thread.submit(go_on.wait, 60)
+    await died(deaths)
+    assert "estimators: a call has not returned" in caplog.text
+    go_on.set()
+    thread.shutdown()
     await supervisor.stop()
 
 
