@@ -152,9 +152,8 @@ async def _start(service: Service, settings: Settings, hooks: Hooks, cache: Cach
     policy = Policy(settings.limits, calibrator, rejects_foreign, settings.merge_system)
     memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
-    watched = {
-        SLOW_ESTIMATORS: service.scorer.threads[SLOW_ESTIMATORS]
-    }  # texts end by their bounds
+    # Work on texts ends by its own bounds, and is not watched.
+    watched = {SLOW_ESTIMATORS: service.scorer.threads[SLOW_ESTIMATORS]}
     await service.supervisor.start(workers.by_name(), watched)
     for setting, reason in unmet(service.capabilities()).items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)

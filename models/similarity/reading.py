@@ -299,9 +299,8 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
 def _says_nothing(item: Item, before: Item, behind: Item) -> bool:
     """True for a function word; names, as in "The Who" and "Elizabeth I", have capitals."""
     is_last = behind is _START or item.ends != ""
-    if (before.kind == "sign" and before is not _START) or (
-        behind.kind == "sign" and not is_last
-    ):  # "a - b"
+    is_behind_sign = before.kind == "sign" and before is not _START
+    if is_behind_sign or (behind.kind == "sign" and not is_last):  # "a - b"
         return False
     if len(item.text) == 1 and (item.text.isupper() or is_last):  # a label, most often
         begins_noun = before.ends in _STOPS and behind.text.islower() and behind.key not in PASSIVE
