@@ -33,6 +33,11 @@ from workers.config import (
 _PREFIX = "COCOA_"
 # Variables of the test suite and of `cocoa ask`, which the service does not read.
 _FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
+# Settings of older releases, by what their names begin with, and what to do instead.
+_GONE = {
+    "COCOA_ESCALATION": "ask another model yourself where decision.action is escalate",
+    "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
+}
 _TRACES = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
 _TRACED_CONTENTS = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
@@ -187,17 +192,20 @@ def load_settings() -> Settings:
     """
     lines = []
     for name in unknown_variables(os.environ):
-        if name.upper().startswith("COCOA_ESCALATION"):
-            instead = "ask another model yourself where decision.action is escalate"
-            lines.append(f"{name} is gone: {instead}")
-            continue
-        lines.append(f"{name} is no setting{did_you_mean(closest(name.upper(), variables()))}")
+        lines.append(_of_unknown(name))
     if lines:
         raise ValueError("\n".join(lines))
     try:
         return Settings()
     except ValidationError as error:
         raise ValueError("\n".join(map(_line_of, error.errors()))) from None
+
+
+def _of_unknown(name: str) -> str:
+    for beginning, instead in _GONE.items():
+        if name.upper().startswith(beginning):
+            return f"{name} is gone: {instead}"
+    return f"{name} is no setting{did_you_mean(closest(name.upper(), variables()))}"
 
 
 def variables() -> Iterator[str]:

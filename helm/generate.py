@@ -38,6 +38,7 @@ _SIMILARITY_TOO = {"generation.engine", "generation.model"}
 _GONE: dict[tuple[str, ...], dict[str, Any]] = {
     ("vllm", "prompts"): {"const": ""},
     ("escalation",): {},
+    ("limits", "maxClaimTokens"): {},
 }
 _EVERYWHERE = {"host", "port", "log_level", "log_format", "drain_s", "stall_s", "limits"}
 

@@ -73,7 +73,6 @@ class Traits:
             With "none" a model that reasons answers a chat at once.
         formats: what becomes of a `response_format`: it is "heeded", as far as its schema names all
             valid values, "refused" or "ignored".
-        claims: its reply to a schema of claims, which names no valid values.
         masks: whether it tells log-probs among the tokens that a schema allows, or of all.
         larks: whether it takes grammars of llguidance; it heeds those that are no more than one
             such schema.
@@ -131,7 +130,6 @@ class Traits:
     drops: tuple[str, ...] = ()
     efforts: tuple[str, ...] = ()
     formats: str = "heeded"
-    claims: str = '{"claims": []}'
     masks: bool = True
     larks: bool = True
     images: str = "refused"
@@ -302,8 +300,6 @@ def _valid_texts(traits, body):
         schema = json.loads(grammar.removeprefix("start: %json "))
     if "enum" in schema:
         return [json.dumps(value).encode() for value in schema["enum"]]
-    if "claims" in schema["properties"]:
-        return [traits.claims.encode()]
     names, fields = zip(*schema["properties"].items(), strict=True)
     values = itertools.product(*(one.get("enum") or [one["const"]] for one in fields))
     return [json.dumps(dict(zip(names, row, strict=True))).encode() for row in values]

@@ -129,15 +129,12 @@ def usage_of(result: Result) -> dict[str, int]:
         reasoning_tokens = subject.answer.reasoning.num_tokens
     if result.generation is not None:
         prompt_tokens = result.generation.prompt_tokens
-    usage = {
+    return {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": subject.answer.num_written,
         "reasoning_tokens": reasoning_tokens,
         "sample_tokens": sum(drawn.num_written for drawn in (*subject.samples, *subject.withheld)),
     }
-    if result.units is not None and result.units.parts.split_tokens is not None:
-        usage["split_tokens"] = result.units.parts.split_tokens
-    return usage
 
 
 def _samples(result: Result) -> list[dict[str, Any]]:

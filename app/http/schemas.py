@@ -237,8 +237,6 @@ class Usage(Described):
     """of these the reasoning's, ≥ 0"""
     sample_tokens: int
     """of all samples together, ≥ 0"""
-    split_tokens: int = ABSENT
-    """with `units` claims: read and written where the model splits its answer, ≥ 0"""
 
 
 class Timing(Described):

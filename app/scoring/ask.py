@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from models.images import PARTS as IMAGE_PARTS
-from models.ranges import Exact
 from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
 from models.selection import Strategy
 from models.units.unit import Kind
@@ -55,7 +54,7 @@ class GivenSample:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenClaim(Exact):
+class GivenClaim:
     """A claim of an answer, in words that need not be the answer's.
 
     Attributes:
@@ -97,7 +96,7 @@ class Ask:
         num_tops: likeliest tokens that are returned for each token of the shown texts.
         num_shown: texts that are shown: the scored one, then the first others of its law.
         units: the parts of the answer that are scored by themselves; "answer" for it alone.
-        claims: of the given answer, where units are claims; None lets the model split the answer.
+        claims: of the given answer, where units are claims, and only there.
         json_schema: that an answer with fields follows; it says how their values are compared.
         target_error: largest wanted share of wrong answers among those that pass; None for no
             decision.
@@ -176,10 +175,6 @@ class Ask:
             first[IMAGE_PARTS] = [{"type": "text", "text": lead}, *first[IMAGE_PARTS]]
         others[users[0]] = first
         return replace(self, messages=tuple(others), unheeded=(*self.unheeded, "system_merged"))
-
-    @property
-    def splits_claims(self) -> bool:
-        return self.units == "claims" and self.claims is None
 
     @property
     def mode(self) -> Literal["full", "light"]:

@@ -136,8 +136,6 @@ def _of_statistics(plan: Plan) -> Faults:
 
 def _of_units(plan: Plan, models: Models) -> Faults:
     ask, available = plan.ask, plan.available
-    if ask.splits_claims and not ask.has_prompt:
-        yield "units", "no model splits the answer: send a prompt, or claims"
     if isinstance(ask.json_schema, Mapping) and ask.grammar is None:
         try:
             check_schema(ask.json_schema)

@@ -21,8 +21,6 @@ class AskLimits:
         max_pairs: ordered pairs that one pair model reads for an ask: distinct ones of texts, or,
             where texts are compared by sentences, all their cells.
         max_units: parts of one answer that are scored; a given answer with more is refused.
-        max_claim_tokens: of the reply in which a model splits an answer into claims; at most half
-            of its context in any case.
         max_images: in the messages of an ask.
         max_image_bytes: of each of them.
         max_image_urls: of the images, those that may be named by https URLs, which the server of
@@ -35,7 +33,6 @@ class AskLimits:
     max_text_sentences: Annotated[int, Ge(1)] = 256
     max_pairs: Annotated[int, Ge(1)] = 65_536
     max_units: Annotated[int, Ge(1)] = 1024
-    max_claim_tokens: Annotated[int, Ge(1)] = 2048
     max_images: Annotated[int, Ge(0)] = 8
     max_image_bytes: Annotated[int, Ge(1)] = 500_000
     max_image_urls: Annotated[int, Ge(0)] = 0

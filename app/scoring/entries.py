@@ -19,7 +19,7 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject, choose, subject_of
 from models.codec import reader, to_json
 from models.ranges import Count, Exact, Probability, number, numbers
-from models.records import Generation, GenerationRequest
+from models.records import Generation
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
 from models.waves import ends_by_agreement, num_taken
 from workers.protocol import PairScore
@@ -103,12 +103,6 @@ def decode_pair(entry: bytes, num_labels: int) -> PairScore:
     if len(values) != num_labels:
         raise ValueError("no scores of these labels")
     return values, truncated
-
-
-def split_name(namespace: str, identity: str, request: GenerationRequest) -> str:
-    question = request.prompt, request.messages, request.chat_template_kwargs
-    parts = [_FORMAT, identity, *question, request.sampling.max_new_tokens]
-    return f"{_prefix(namespace)}claims:{digest(parts)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,8 +174,6 @@ def _of_parts(
     plan: Plan, answer: TokenSequence, units: ScoredUnits, warned: Collection[str]
 ) -> UnitsJudgement:
     calibrated, ask, parts = plan.unit_calibrated, plan.ask, units.units[1:]
-    if parts and parts[0].unit.kind != PARTS[ask.units]:
-        calibrated = "the answer was not split into claims"
     if isinstance(calibrated, str):
         each, decision = JudgedUnit(), _none_calibrated(ask, calibrated)
         if decision is not None:

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from app.scoring.check import check_pairs
-from app.scoring.claims import Split
 from app.scoring.deployment import AskLimits
 from app.scoring.pairs import PairScores
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
-from app.scoring.statements import Statements, as_split, spans_of, stated_claims, stated_sentences
+from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
 from app.scoring.units import Parts, fields_beside
 from models.records import Pair
 from models.similarity.pairs import PairTable
@@ -58,56 +57,48 @@ class PartsOfAnswer:
 
     async def check(self, subject: Subject) -> None:
         """Refuse given texts that make too many pairs; the parts made for it are not kept."""
-        if self.plan.parts_compared_by is not None and self._are_known(subject, None):
-            made = await self._make(subject, None)
+        if self.plan.parts_compared_by is not None and not subject.answer.no_answer:
+            made = await self._make(subject)
             self.scores.check(await self.aside(self.scores.read_by, made))
 
-    async def pairs(self, subject: Subject, split: Split | None = None) -> Sequence[Pair]:
-        """The pairs that are compared, if the parts are known by now; an answer may have none.
+    async def pairs(self, subject: Subject) -> Sequence[Pair]:
+        """The pairs that are compared; an answer may have none.
 
         Raises:
             InvalidRequest: statements make more pairs than an ask may have.
             CocoaError: the NLI model is gone.
         """
-        if self._made is None and self._are_known(subject, split):
-            self._made = await self._make(subject, split)
+        if self._made is None and not subject.answer.no_answer:
+            self._made = await self._make(subject)
             self._pairs = await self.aside(self.scores.read_by, self._made)
         return self._pairs
 
-    async def compared(self, subject: Subject, split: Split | None = None) -> Parts:
+    async def compared(self, subject: Subject) -> Parts:
         """The parts of the answer; pairs that are not stored are compared.
 
         Raises:
             InvalidRequest: the texts make more pairs than the limits allow.
             CocoaError: a worker failed.
         """
-        pairs = await self.pairs(subject, split)
+        pairs = await self.pairs(subject)
         if self._made is None:
             return Parts()
         parts = await self.aside(self._made, await self.scores.table(pairs))
         self.plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
         return parts
 
-    def _are_known(self, subject: Subject, split: Split | None) -> bool:
-        is_to_be_split = self.plan.ask.splits_claims and split is None
-        return not subject.answer.no_answer and not is_to_be_split
-
-    async def _make(self, subject: Subject, split: Split | None) -> Callable[[PairTable], Parts]:
+    async def _make(self, subject: Subject) -> Callable[[PairTable], Parts]:
         """A function from scores of pairs to the parts."""
         ask, most = self.plan.ask, self.limits.max_units
         if ask.units == "fields":
             told = subject, ask.json_schema, most, ask.tools, self.steps
             return await self.aside(fields_beside, *told)
-        samples, claims = subject.other_texts, ask.claims
-        if split is not None:
-            claims = split.claims
+        samples = subject.other_texts
         spans = await self.aside(spans_of, [subject.answer.text, *samples], ask.tools)
-        if claims is not None:
-            stated = await self.aside(stated_claims, subject, most, claims)
+        if ask.claims is not None:
+            stated = await self.aside(stated_claims, subject, most, ask.claims)
         else:
             stated = await self.aside(stated_sentences, subject, most, spans)
-        if split is not None:
-            stated = as_split(stated, split)
         ends: dict[str, list[int]] | None = None
         if self.nli is not None:
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))

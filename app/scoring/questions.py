@@ -15,7 +15,7 @@ from app.scoring.ask import Ask
 from app.scoring.plan import Plan
 from models.engines.texts import parted
 from models.errors import EngineError, InvalidRequest
-from models.records import Array, Generation, GenerationRequest, Grammar, SamplingParams
+from models.records import Array, Generation, GenerationRequest, SamplingParams
 from models.records import Sequence as TokenSequence
 from models.rows import evened
 from models.selection import Strategy, mbr, most_probable, most_probable_normalized
@@ -153,26 +153,22 @@ def questions_of(ask: Ask) -> list[str]:
 
 
 def question_about(text: str, ask: Ask) -> GenerationRequest:
-    """The question of P(True): is this answer true? Kadavath et al. 2022."""
+    """The question of P(True): is this answer true? Kadavath et al. 2022.
+
+    It is answered by one token without thoughts, in a chat where the ask is one.
+    """
     asked = "\n".join(questions_of(ask))
     question = f"Question: {asked}\n Possible answer: {text}\n Is the possible answer:\n"
     question += " (A) True\n (B) False\n The possible answer is:"
-    return own_question(ask, question, max_tokens=1)
+    law = SamplingParams(num_samples=0, max_new_tokens=1, max_reasoning_tokens=0)
+    request = GenerationRequest(question, sampling=law)
+    request = replace(request, chat_template_kwargs=ask.chat_template_kwargs)
+    if ask.messages is None:
+        return request
+    return replace(request, prompt=None, messages=({"role": "user", "content": question},))
 
 
 def log_share(first: float, second: float) -> float | None:
     """log(p_1 / (p_1 + p_2)) of two replies' log-probs; None where the model gives neither."""
     both = np.logaddexp(first, second)
     return float(first - both) if both > math.log(_LEAST_MASS) else None
-
-
-def own_question(
-    ask: Ask, question: str, *, max_tokens: int, grammar: Grammar | None = None
-) -> GenerationRequest:
-    """A question of our own, answered greedily and without thoughts; a chat where the ask is."""
-    law = SamplingParams(num_samples=0, max_new_tokens=max_tokens, max_reasoning_tokens=0)
-    request = GenerationRequest(question, sampling=law, grammar=grammar)
-    request = replace(request, chat_template_kwargs=ask.chat_template_kwargs)
-    if ask.messages is None:
-        return request
-    return replace(request, prompt=None, messages=({"role": "user", "content": question},))

@@ -20,7 +20,6 @@ from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.result import STAGES, Result, Source
-from app.scoring.splitting import split
 from app.scoring.units import Parts, Scored, as_read, scored
 from models.calibration import Calibrator
 from models.errors import ChatTemplateError
@@ -199,13 +198,8 @@ class Scorer:
     async def _parts(self, work: Computation, evidence: Evidence) -> tuple[Parts, float]:
         if work.parts is None:
             return Parts(), 0.0
-        ask, subject, claims = work.plan.ask, evidence.subject, None
-        if ask.splits_claims and not subject.answer.no_answer:
-            generator, limits = self.workers.generator, self.policy.limits
-            turn = self._turn(ask, 1)
-            claims = await split(ask, subject.answer.text, generator, work.memory, limits, turn)
         began_at = time.monotonic()
-        parts = as_read(await work.parts.compared(subject, claims), evidence.generation)
+        parts = as_read(await work.parts.compared(evidence.subject), evidence.generation)
         return parts, time.monotonic() - began_at
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:

@@ -12,7 +12,6 @@ from itertools import chain
 import numpy as np
 
 from app.scoring.ask import GivenClaim
-from app.scoring.claims import Split
 from app.scoring.questions import Subject
 from app.scoring.units import Parts
 from models.records import Array, Pair, Span
@@ -221,15 +220,8 @@ def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]
     for given in claims[:max_units]:
         units.append(claim(given.text, given.quotes, text, tokens))
         is_misquoted |= bool(given.quotes) and not units[-1].spans
-    warnings = {"no_claims": not units, "quotes_not_found": is_misquoted}
+    warnings = {"quotes_not_found": is_misquoted}
     return _parts(tuple(units), warnings, is_whole=len(units) == len(claims))
-
-
-def as_split(stated: Parts, split: Split) -> Parts:
-    warnings = stated.warnings
-    if split.warning is not None:
-        warnings = (split.warning, *warnings)
-    return replace(stated, warnings=warnings, split_tokens=split.num_tokens)
 
 
 def _parts(units: tuple[Unit, ...], warnings: Mapping[str, bool], *, is_whole: bool) -> Parts:

@@ -44,7 +44,6 @@ class Parts:
         num_pairs: of a chunk and a statement that the NLI model scores; None of fields.
         warnings: codes for readers of the units.
         is_whole: there are no further units.
-        split_tokens: that a model read and wrote to split the answer; None where none did.
     """
 
     units: tuple[Unit, ...] = ()
@@ -52,7 +51,6 @@ class Parts:
     warnings: tuple[str, ...] = ()
     is_whole: bool = True
     num_pairs: int | None = None
-    split_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

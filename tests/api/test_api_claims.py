@@ -1,10 +1,14 @@
-"""Claims of a given answer that the client has made itself."""
+"""Claims of a given answer, which the client has made itself."""
+
+import re
 
 import pytest
 
 from models.similarity.protocol import NliConfig
+from tests.api.keyed import metric, with_keys
 from tests.api.scored import PROMPT, scored
-from tests.conftest import serving
+from tests.conftest import GENERATE, serving
+from tests.made_keys import bearer
 
 pytestmark = pytest.mark.anyio
 
@@ -128,6 +132,44 @@ async def test_claims_that_cannot_be_judged_are_refused_by_name(service, asked, 
     error = response.json()["error"]
     assert (response.status_code, error["field"]) == (422, field)
     assert said in error["message"]
+
+
+CHAT = {"model": "fake", "messages": [{"role": "user", "content": PROMPT}]}
+SPLIT = {"units": "claims"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (GENERATE, {"prompt": PROMPT} | SPLIT, "units"),
+        ("/v1/chat/completions", CHAT | {"uncertainty": SPLIT}, "uncertainty.units"),
+        ("/score", {"prompt": PROMPT, "answer": ANSWER} | SPLIT, "units"),
+        ("/score", {"answer": ANSWER, "samples": SAMPLES} | SPLIT, "units"),
+    ],
+    ids=["generated", "chat", "given", "given without a prompt"],
+)
+async def test_no_model_splits_an_answer_and_the_refusal_says_what_to_do(
+    service, path, body, field
+):
+    num_calls = service.engine.num_calls
+    response = await service.client.post(path, json=body)
+
+    error = response.json()["error"]
+    assert (response.status_code, error.get("param", error.get("field"))) == (422, field)
+    assert re.search("by a call of your own, and send them|send them as claims", error["message"])
+    assert service.engine.num_calls == num_calls
+
+
+async def test_what_is_read_of_pairs_is_charged_once(tmp_path):
+    # Of the claim the samples have neither all words nor another number.
+    body = {"answer": ANSWER, "samples": SAMPLES, "claims": [{"text": "Lima lies in Peru."}]}
+    async with with_keys(tmp_path, one={}) as service:
+        for _ in range(2):
+            response = await service.client.post("/score", json=body, headers=bearer("one"))
+            assert response.status_code == 200, response.text
+            # The fake's tokens are words: 4 of the claim beside 6 and 4 of the samples, and one for
+            # four of the 96 characters of answer and samples.
+            assert await metric(service, 'cocoa_key_tokens_total{key="one"} 42.0')
 
 
 async def test_without_an_nli_model_claims_are_compared_by_their_words():

@@ -69,6 +69,19 @@ async def test_tokens_are_what_was_computed_and_what_the_cache_holds_costs_none(
     assert await metric(service, line)
 
 
+async def test_what_an_estimator_has_the_nli_model_read_is_charged_as_that_of_units_is(tmp_path):
+    asked = {"estimators": ["semantic_density"], "return_samples": True}
+    async with with_keys(tmp_path, one={}) as service:
+        body = (await generate(service, "one", seed=1, **asked)).json()
+        answer, usage = body["text"].strip(), body["usage"]
+        others = {one["text"].strip() for one in body["samples"]} - {answer, ""}
+        assert others
+        # Beside each other sample, in both directions.
+        read = 2 * sum(len(f"{answer} {one}".split()) for one in others)
+        charged = float(sum(usage.values()) + read)
+        assert await metric(service, f'cocoa_key_tokens_total{{key="one"}} {charged}')
+
+
 async def test_an_answer_whose_comparison_fails_has_cost_its_tokens(tmp_path):
     async with with_keys(tmp_path, one={"tokens_per_minute": 1}) as service:
 

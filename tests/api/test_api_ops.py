@@ -81,7 +81,6 @@ async def test_the_version_names_models_and_limits(service):
         "max_text_sentences": 256,
         "max_pairs": 65_536,
         "max_units": 1024,
-        "max_claim_tokens": 2048,
         "max_images": 8,
         "max_image_bytes": 500_000,
         "max_image_urls": 0,

@@ -73,18 +73,6 @@ async def test_answer_and_samples_are_valid_and_fields_are_scored_by_default(ser
     assert (await answered(service, response_format=held_to(strict=True)))["cached"]
 
 
-async def test_a_split_into_claims_is_held_to_its_schema(service):
-    body = await answered(service, units="claims", num_samples=1)
-
-    assert body["usage"]["split_tokens"] > 100  # of the question alone
-    # A model that was not made for it may write a claim without an end.
-    assert set(body["warnings"]) <= {
-        "claims_not_split",
-        "quotes_not_found",
-        "similarity_out_of_domain",
-    }
-
-
 async def test_a_chat_of_openai_is_held_to_its_schema(service):
     body = await answered(service, CHAT, response_format=held_to(), max_tokens=100)
 

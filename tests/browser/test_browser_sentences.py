@@ -135,33 +135,6 @@ async def test_the_slider_strikes_out_at_once_what_would_not_pass(browser, url):
         assert len(visit.urls) == num_asked
 
 
-async def with_claims(route):
-    """The service's answer, with two claims in place of its own parts."""
-    claims = [{**one, "kind": "claim", "confidence": None} for one in map(unit_of, SAID[:2], SURE)]
-    response = await route.fetch()
-    told = {"text": TEXT, "units": [{"kind": "answer"}, *claims], "groups": []}
-    await route.fulfill(response=response, json={**await response.json(), **told})
-
-
-async def test_claims_are_a_list_and_are_not_struck_out(browser, url):
-    async with visiting(browser, url, route=("**/score", with_claims)) as visit:
-        await visit.is_ready()
-        await visit.unfold()
-        await visit.page.select_option("#units", "claims")
-        await expect(visit("#target-said")).to_contain_text("says nothing of claims")
-        await visit.page.select_option("#target_error", "", force=True)
-        await visit.page.fill("#answer", TEXT)
-        await visit.ask("Tell me about Lima.")
-
-        await expect(visit("h4:text('Its claims')")).to_have_count(1)
-        assert await visit(".statements > div").all_text_contents() == SAID[:2]
-        await expect(visit(".statement.struck")).to_have_count(0)
-        await visit(".statement").nth(0).focus()
-        await expect(visit(".part:has(.statements) .detail")).to_contain_text(
-            "No sample denies it."
-        )
-
-
 async def test_without_a_calibration_of_sentences_nothing_is_struck_out(browser, url):
     async with visiting(browser, url) as visit:
         await visit.is_ready()

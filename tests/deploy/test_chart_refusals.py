@@ -31,6 +31,7 @@ def volume(path):
         ({"generation": {"api": "openai"}}, "generation.api is for what is at generation.url"),
         ({"escalation": {"url": "http://x"}}, "escalation is gone: ask another model yourself"),
         ({"similarity": {"name": "llm"}}, "similarity.name llm is gone: use added"),
+        ({"limits": {"maxClaimTokens": 99}}, "limits.maxClaimTokens is gone: no model splits"),
         ({"similarity": {"api": "tei"}}, "similarity.api is for what is at similarity.url"),
         (vllm(probes=["/p/a", "/p/b", "/p/c"]), "maxLogprobs is 20, and 3 probes need 23"),
         (vllm(extraArgs=["--tensor-parallel-size=2"]), "has 1 GPUs, of which vLLM would use 2"),

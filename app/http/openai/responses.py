@@ -239,9 +239,8 @@ def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
 
 def uncertainty_of(result: Result) -> dict[str, Any]:
     """An `Uncertainty`: the fields of a choice beyond OpenAI's."""
-    usage = usage_of(result)
-    beside = {name: usage[name] for name in usage.keys() & {"sample_tokens", "split_tokens"}}
-    return scored(result, value=result.uncertainty, **beside)
+    sample_tokens = usage_of(result)["sample_tokens"]
+    return scored(result, value=result.uncertainty, sample_tokens=sample_tokens)
 
 
 def fingerprint_of(result: Result) -> str | None:

@@ -23,9 +23,6 @@ class Figure(Described):
 class Uncertainty(Scored, Figure):
     """How sure the model is of a choice: one figure, and what the service's own responses say."""
 
-    split_tokens: int = ABSENT
-    """with `units` claims: read and written where the model splits its answer, ≥ 0; no part of
-    `usage`"""
     provenance: Provenance
     """what stands behind the scores"""
 

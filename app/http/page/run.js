@@ -43,11 +43,7 @@ const WARNINGS = {
   system_merged: "The model’s chat template takes no system message: it was put before the question.",
   scores_move_with_samples: "With “auto”, some of these scores depend on how many samples were drawn.",
   answer_not_json: "The answer is no JSON, and has no fields.",
-  claims_not_split: "The model did not split its answer into claims; these are its sentences.",
-  claims_unsupported: "This model cannot be held to a list of claims; these are its sentences.",
-  no_claims: "The answer makes no claims.",
   no_sentences: "The answer has no sentences.",
-  quotes_not_found: "Some claims quote what the answer does not say.",
   sentences_shortened: "A sentence is long: only its beginning was compared.",
   units_cut: "The answer has more parts than are shown.",
   one_token_answer: "The probe had the prompt’s last state only to read.",
@@ -123,7 +119,7 @@ export class Run {
     if (result.tokens) this.tokens.finish(result.tokens, isStopped);
     const statements = new Statements(result);
     const moved = el("p", { class: "note" }, "The slider has moved since: ask again for a verdict on the whole answer.");
-    targets.watch(statements.kind, (chosen, target) => {
+    targets.watch("sentence", (chosen, target) => {
       statements.show(chosen);
       moved.hidden = !result.decision || target === result.decision.target_error;
     });

@@ -1,6 +1,5 @@
-// A long answer as its sentences, or the claims that it makes: underlined by how unsure each is, with
-// what samples say that deny it, and struck out where the target error that is chosen at the moment would
-// not let it pass.
+// A long answer as its sentences: underlined by how unsure each is, with what samples say that deny it, and
+// struck out where the target error that is chosen at the moment would not let it pass.
 
 import { el, part, percent, roving } from "./dom.js";
 import { facts, shade, verdict } from "./units.js";
@@ -9,7 +8,7 @@ const HINT = matchMedia("(hover: none)").matches
   ? "Tap one to read what the samples say of it."
   : "Point at one, or use the arrow keys, to read what the samples say of it.";
 
-/** The sentences or claims of one result; `show` strikes out anew for another target. */
+/** The sentences of one result; `show` strikes out anew for another target. */
 export class Statements {
   #told;
   #samples;
@@ -18,8 +17,7 @@ export class Statements {
   #shown = [];
 
   constructor({ text, units, samples }) {
-    this.#told = (units ?? []).filter(({ kind }) => kind === "sentence" || kind === "claim");
-    this.kind = this.#told[0]?.kind;
+    this.#told = (units ?? []).filter(({ kind }) => kind === "sentence");
     this.#samples = samples ?? [];
     this.root = this.#told.length === 0 ? null : this.#part(text);
   }
@@ -28,20 +26,15 @@ export class Statements {
     const row = el("div", {
       class: "statements",
       role: "toolbar",
-      "aria-label": `Each ${this.kind} of the answer; the arrow keys go from one to the next`,
+      "aria-label": "Each sentence of the answer; the arrow keys go from one to the next",
     });
-    if (this.kind === "claim") this.#list(row);
-    else this.#inText(row, text);
+    this.#inText(row, text);
     roving(row, ".statement");
     for (const name of ["focusin", "pointerover", "click"]) {
       row.addEventListener(name, (event) => this.#tell(event.target.closest(".statement")));
     }
     const hint = el("p", { class: "hint" }, "The darker, the less sure.");
-    return part(`Its ${this.kind}s`, hint, this.#verdict, row, this.#detail);
-  }
-
-  #list(row) {
-    for (const unit of this.#told) row.append(el("div", {}, this.#statement(unit)));
+    return part("Its sentences", hint, this.#verdict, row, this.#detail);
   }
 
   #inText(row, text) {
@@ -82,7 +75,7 @@ export class Statements {
     this.#verdict.replaceChildren();
     if (chosen === null) return;
     const note = "Without those that are struck out; move the slider of wrong answers to see others.";
-    this.#verdict.append(verdict(this.kind, numPassing, this.#told.length, chosen.target_error, note));
+    this.#verdict.append(verdict("sentence", numPassing, this.#told.length, chosen.target_error, note));
   }
 
   #tell(shown) {

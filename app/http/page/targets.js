@@ -4,7 +4,7 @@ import { el, percent } from "./dom.js";
 
 const DEFAULT = 0.1;
 // Of the parts that a request may name.
-const KINDS = { fields: "field", sentences: "sentence", claims: "claim" };
+const KINDS = { fields: "field", sentences: "sentence" };
 // Estimators that are reported as the uncertainty where none is named, by mode.
 const REPORTED = { full: ["rb_cocoa_root_sp", "cocoa_root_sp"], light: ["cocoa_sp_light"] };
 

@@ -26,7 +26,7 @@ from app.http.requests.fields import (
 )
 from app.http.requests.messages import ChatMessage, message_fields
 from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
-from app.scoring.ask import Ask, GivenClaim, GivenSample
+from app.scoring.ask import Ask, GivenClaim, GivenSample, Units
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
 Quote = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
@@ -179,6 +179,10 @@ class ScoreRequest(ScoringRequest):
         list[ClientSample] | None, Field(min_length=1, max_length=64, fail_fast=True)
     ] = None
     """Other answers to the same prompt. Default: some are drawn here."""
+    units: Units | None = None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON;
+    `sentences` of one in prose, or the `claims` of this request, which an NLI model compares with
+    the samples; `answer` for the whole alone."""
     claims: Annotated[list[ClientClaim] | None, Field(min_length=1, fail_fast=True)] = None
     """What the answer says; each is a unit with scores of its own, compared with the samples."""
 
@@ -200,6 +204,9 @@ class ScoreRequest(ScoringRequest):
     def _check_claims(self) -> Self:
         is_twofold = self.claims is not None and self.units not in (None, "claims")
         refuse_if(is_twofold, "claims", "are the units: leave units out, or name claims")
+        is_without = self.units == "claims" and self.claims is None
+        why = "no model splits an answer here: ask yours for its claims, and send them as claims"
+        refuse_if(is_without, "units", why)
         return self
 
     @property

@@ -102,10 +102,17 @@ def _known_logprob(value: float) -> float:
     return value
 
 
+# Values of older releases, and what to do instead.
+_GONE = {
+    "escalate": "ask another model yourself where decision.action is escalate",
+    "claims": "ask the model for the claims by a call of your own, and send them to POST /score",
+}
+
+
 def _not_gone(value: Any) -> Any:
-    if value == "escalate":
-        message = "escalate is gone: ask another model yourself where decision.action is escalate"
-        raise PydanticCustomError("gone", message)
+    if isinstance(value, str) and value in _GONE:
+        about = {"value": value, "instead": _GONE[value]}
+        raise PydanticCustomError("gone", "{value} is gone: {instead}", about)
     return value
 
 
@@ -325,10 +332,15 @@ class ScoresWanted(NullIsDefault):
     """Adds `samples` to the response."""
     explain: bool = False
     """Samples in groups by meaning, and a sentence about them."""
-    units: Units | None = None
+    units: Annotated[
+        Units | None,
+        BeforeValidator(
+            _not_gone, json_schema_input_type=Literal["answer", "fields", "sentences"] | None
+        ),
+    ] = None
     """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON;
-    `sentences` of one in prose, or `claims`, which an NLI model compares with the samples;
-    `answer` for the whole alone."""
+    `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the
+    whole alone."""
     json_schema: JsonSchema | None = None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a
     `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""

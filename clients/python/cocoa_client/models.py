@@ -394,8 +394,6 @@ class Usage(BaseModel):
     """of these the reasoning's, ≥ 0"""
     sample_tokens: int
     """of all samples together, ≥ 0"""
-    split_tokens: int | None = None
-    """with `units` claims: read and written where the model splits its answer, ≥ 0"""
 
 
 class GenerateResponse(BaseModel):

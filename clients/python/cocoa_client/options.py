@@ -258,8 +258,8 @@ class GenerateOptions(TypedDict, total=False):
     """Adds `samples` to the response."""
     explain: bool | None
     """Samples in groups by meaning, and a sentence about them."""
-    units: Literal["answer", "fields", "sentences", "claims"] | None
-    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, or `claims`, which an NLI model compares with the samples; `answer` for the whole alone."""
+    units: Literal["answer", "fields", "sentences"] | None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the whole alone."""
     json_schema: dict[str, JsonValue] | None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
@@ -329,7 +329,7 @@ class ScoreOptions(TypedDict, total=False):
     explain: bool | None
     """Samples in groups by meaning, and a sentence about them."""
     units: Literal["answer", "fields", "sentences", "claims"] | None
-    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, or `claims`, which an NLI model compares with the samples; `answer` for the whole alone."""
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, or the `claims` of this request, which an NLI model compares with the samples; `answer` for the whole alone."""
     json_schema: dict[str, JsonValue] | None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None

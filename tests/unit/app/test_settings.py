@@ -159,7 +159,6 @@ BOUNDS = {
     "max_text_sentences": ("COCOA_LIMITS__MAX_TEXT_SENTENCES", ["0"], "1"),
     "max_pairs": ("COCOA_LIMITS__MAX_PAIRS", ["0"], "1"),
     "max_units": ("COCOA_LIMITS__MAX_UNITS", ["0"], "1"),
-    "max_claim_tokens": ("COCOA_LIMITS__MAX_CLAIM_TOKENS", ["0"], "1"),
     "max_images": ("COCOA_LIMITS__MAX_IMAGES", ["-1"], "0"),
     "max_image_bytes": ("COCOA_LIMITS__MAX_IMAGE_BYTES", ["0"], "1"),
     "max_image_urls": ("COCOA_LIMITS__MAX_IMAGE_URLS", ["-1", "true"], "1"),
@@ -198,11 +197,19 @@ def test_a_url_with_a_password_is_refused_and_not_quoted(load, group):
     assert "secret" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["URL", "MODEL", "API_KEY", "TIMEOUT_S"])
-def test_a_setting_of_an_older_release_is_refused_with_what_to_do_and_not_quoted(load, name):
-    variable = f"COCOA_ESCALATION__{name}"
-    with pytest.raises(ValueError, match=f"^{variable} is gone: ask another model") as error:
-        load(**{variable: "secret"})
+GONE = {
+    "COCOA_ESCALATION__URL": "ask another model yourself where decision.action is escalate",
+    "COCOA_ESCALATION__API_KEY": "ask another model yourself where decision.action is escalate",
+    "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
+}
+
+
+@pytest.mark.parametrize(("name", "instead"), GONE.items(), ids=list(GONE))
+def test_a_setting_of_an_older_release_is_refused_with_what_to_do_and_not_quoted(
+    load, name, instead
+):
+    with pytest.raises(ValueError, match=f"^{name} is gone: {instead}$") as error:
+        load(**{name: "secret"})
     assert "secret" not in str(error.value)
 
 
