@@ -22,7 +22,7 @@ from models.engines.hidden import HiddenTap
 from models.engines.jobs import Prefix, Scored
 from models.engines.layers import is_llama_like
 from models.engines.lean import LeanForward
-from models.engines.sampling import entropies, log_norms, normed
+from models.engines.sampling import normed, norms_and_entropies
 from models.errors import ModelLost
 from models.pretrained import (
     Cache,
@@ -141,11 +141,12 @@ class RowCache:
         scored.read, following = self.read_on(scored.read, ids)
         # (len(ids), V): each predicts one of the ids
         logits = torch.cat([first, following[:-1]]).float()
-        norms = log_norms(logits, logits.amax(-1))
+        wanting = set(range(len(ids))) if with_entropies else set[int]()
+        norms, entropies = norms_and_entropies(logits, logits.amax(-1), wanting)
         chosen = logits.gather(1, self._tensor(list(ids))[:, None])[:, 0]
         scored.logprobs += normed(chosen, norms).tolist()
         if with_entropies:
-            scored.entropies += entropies(logits - norms[:, None].float()).tolist()
+            scored.entropies += entropies.tolist()
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep the rows at these indices, which may repeat, and drop padding that is common now.

@@ -6,7 +6,7 @@ temperature 1 and no truncation. Nothing as wide as the vocabulary is returned.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -19,6 +19,8 @@ from models.records import MAX_TOPS, Array
 
 # Bound of what is computed beside a step's logits at once, which is as wide as the vocabulary.
 _BLOCK_BYTES = 32 << 20
+# A processor sums rows in parts of a block, which its caches hold.
+_CPU_PARTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +122,15 @@ def next_tokens(
     columns = torch.full((4, len(slots)), math.nan, dtype=torch.float64, device=device)
     columns[0], columns[3] = tokens, best[slot]
     if plan.has_statistics or plan.tops:
-        norms = log_norms(logits, best)
+        wanting = {slots[i] for i in plan.entropies}
+        norms, entropy = norms_and_entropies(logits, best, wanting)
         columns[1] = normed(logits[slot, tokens], norms[slot])
         if plan.entropies:
-            wanting = [slots[i] for i in plan.entropies]
-            columns[2, plan.entropies] = _entropies_of(logits, norms, wanting)
+            columns[2, plan.entropies] = entropy[slot[plan.entropies]]
         note_likeliest(logits, norms, slots, plan.tops)
     # One transfer a step: each .tolist() waits for the device. Token ids are exact in float64.
-    token_ids, logprobs, entropy, best_logits = columns.tolist()
-    return list(map(int, token_ids)), logprobs, entropy, best_logits
+    token_ids, logprobs, entropies, best_logits = columns.tolist()
+    return list(map(int, token_ids)), logprobs, entropies, best_logits
 
 
 def _drawn(logits: Tensor, law: Law, slot: Tensor, rows: Sequence[Row], *, is_only: bool) -> Tensor:
@@ -152,33 +154,40 @@ def _drawn(logits: Tensor, law: Law, slot: Tensor, rows: Sequence[Row], *, is_on
     return torch.cat(parts)
 
 
-def log_norms(logits: Tensor, best: Tensor) -> Tensor:
-    """The log of the sum of the exponentials of each row of logits: (R,) float64 of (R, V).
+def norms_and_entropies(logits: Tensor, best: Tensor, wanting: Set[int]) -> tuple[Tensor, Tensor]:
+    """Of each row of logits the log of the sum of its exponentials, and its entropy in nats.
 
-    `log_softmax` in float32 has it off by up to 5e-5 over a large vocabulary.
+    Both (R,) float64: `log_softmax` in float32 is off by up to 5e-5 over a large vocabulary. The
+    entropy is log S - sum(e l) / S, where e are the exponentials of l and S is their sum.
 
-    best: (R,) the largest of each row.
+    Args:
+        logits: (R, V). Those of -inf have no mass.
+        best: (R,) the largest of each row.
+        wanting: the rows whose entropy is computed; that of others may be NaN.
     """
-    sums, size = [], _rows_at_once(8 * logits.shape[-1])
-    for part, most in zip(torch.split(logits, size), torch.split(best.float(), size), strict=True):
-        sums.append((part.float() - most[:, None]).exp_().sum(-1, dtype=torch.float64))
-    return torch.cat(sums).log() + best.double()
+    norms = torch.empty(len(logits), dtype=torch.float64, device=logits.device)
+    entropies = torch.full_like(norms, math.nan)
+    size = _rows_at_once(8 * logits.shape[-1])
+    if logits.device.type == "cpu":
+        size = max(1, size // _CPU_PARTS)
+    for start in range(0, len(logits), size):
+        block = slice(start, start + size)
+        most = best[block].float()
+        below = logits[block].float() - most[:, None]
+        exponentials = below.exp()
+        sums = exponentials.sum(-1, dtype=torch.float64)
+        norms[block] = sums.log() + most
+        if wanting.isdisjoint(range(start, start + size)):
+            continue
+        exponentials *= below.clamp_(min=torch.finfo(below.dtype).min)
+        weighted = exponentials.sum(-1, dtype=torch.float64)
+        entropies[block] = sums.log() - weighted / sums
+    return norms, entropies
 
 
 def normed(logits: Tensor, norms: Tensor) -> Tensor:
     """Log-probs, float64, to seven digits: what decodes beside a row changes those behind them."""
     return (logits.double() - norms).round(decimals=7)
-
-
-def _entropies_of(logits: Tensor, norms: Tensor, wanting: Sequence[int]) -> Tensor:
-    """Entropies (W,) float64 of the W rows of logits (R, V) that are `wanting`; some twice."""
-    distinct, places = torch.unique(
-        torch.tensor(wanting, device=logits.device), return_inverse=True
-    )
-    found = []
-    for part in torch.split(distinct, _rows_at_once(8 * logits.shape[-1])):
-        found.append(entropies(logits[part].float() - norms[part, None].float()))
-    return torch.cat(found).double()[places]
 
 
 def _rows_at_once(num_bytes: int) -> int:
@@ -223,16 +232,6 @@ def note_likeliest(
         for (_, row), *columns in zip(part, tokens.tolist(), values.tolist(), strict=True):
             pairs = zip(*columns, strict=True)
             row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])
-
-
-def entropies(logprobs: Tensor) -> Tensor:
-    """Full-vocabulary entropy (rows,) in nats of logprobs (rows, V), which are used up.
-
-    Those of -inf have no mass.
-    """
-    weighted = logprobs.exp()
-    weighted *= logprobs.clamp_(min=torch.finfo(logprobs.dtype).min)
-    return -weighted.sum(-1)
 
 
 def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:

@@ -3,10 +3,10 @@
 import pytest
 import torch
 from cocoa_vllm.columns import FORMAT, NO_SUPPORT
+from torch.distributions import Categorical
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config
 
 from models.embedded import LANGUAGE_MODEL_DIR, SECOND_LANGUAGE_MODEL_DIR
-from models.engines.sampling import entropies
 from tests.vllm.server import DidNotStart, columns, serving
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ async def test_a_model_without_supports_eagle3_has_entropies_and_no_light(tmp_pa
             with torch.inference_mode():
                 logits = model(torch.tensor([ids])).logits[0]
             steps = logits[len(choice["prompt_token_ids"]) - 1 : -1]
-            exact = entropies(steps.log_softmax(-1)).tolist()
+            exact = Categorical(logits=steps).entropy().tolist()
             assert [column[1] for column in columns(choice)] == pytest.approx(exact, abs=1e-3)
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from cocoa_vllm import columns as written
 from cocoa_vllm.reader import Row
+from torch.distributions import Categorical
 
-from models.engines.sampling import entropies
 from models.probes.card import STATISTIC, read_card
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import D, V, reader, sampled
@@ -114,7 +114,7 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(folders, statist
     server.columns.check_mark(choice.tops)
     with pytest.raises(ChangedModel):
         replace(server.columns, mark=1).check_mark(choice.tops)
-    exact = entropies(worker.logits.log_softmax(-1)).tolist()
+    exact = Categorical(logits=worker.logits).entropy().tolist()
     assert logprobs.column(choice.tops, logprobs.ENTROPY).tolist() == pytest.approx(exact, abs=1e-5)
     readings = server.columns.readings(choice.tops, probes)
     assert readings.keys() == statistics

@@ -8,8 +8,8 @@ import pytest
 import torch
 from cocoa_vllm.columns import FIRST_ID, MISSING, MODES, NO_PROBE, NO_SUPPORT
 from cocoa_vllm.reader import Row
+from torch.distributions import Categorical
 
-from models.engines.sampling import entropies
 from models.probes.card import joined
 from models.probes.probe import TrainedProbe
 from tests.tiny_probes import saved
@@ -40,7 +40,7 @@ def test_each_row_has_the_columns_of_its_mode_and_others_none(folders):
     of, logits = reader(*folders), torch.randn(5, V)
     rows = [Row(4, "d", "light", 0, 7), Row(0, "a", "entropy", 3, 0), Row(2, "c", "identity", 0, 5)]
     tensors = written(of, rows, logits, torch.randn(2, 8, D), num_logprobs=20)
-    exact = entropies(logits.log_softmax(-1)).tolist()
+    exact = Categorical(logits=logits).entropy().tolist()
     assert columns(tensors, 0).keys() == {0, 1}
     assert columns(tensors, 0)[1] == pytest.approx(exact[0], abs=1e-5)
     assert columns(tensors, 1) == columns(tensors, 3) == {}
@@ -56,7 +56,7 @@ def test_readings_of_a_whole_answer_are_those_in_process(folders):
     for step in range(num_tokens):
         tensors = written(of, [Row(0, "a", "light", step, 2)], logits[step], states[step])
     sp = -sum(logits[step, 0].log_softmax(-1).max().item() for step in range(num_tokens))
-    mte = entropies(logits[:, 0].log_softmax(-1)).mean().item()
+    mte = Categorical(logits=logits[:, 0]).entropy().mean().item()
     for i, (folder, layer) in enumerate(zip(folders, (1, 0), strict=True)):  # layers 2 and 1
         probe = TrainedProbe.open(Path(folder))
         mean = states[1:, layer, 2].mean(0).numpy()

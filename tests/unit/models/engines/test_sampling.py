@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.distributions import Categorical
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models.engines import sampling as sampling_module
@@ -11,8 +12,8 @@ from models.engines.sampling import (
     Law,
     StepPlan,
     draw,
-    entropies,
     next_tokens,
+    norms_and_entropies,
     plan_step,
     sample_uniforms,
 )
@@ -76,18 +77,19 @@ def test_extreme_uniforms_draw_a_token_with_mass(uniform):
     assert expected(top_p=0.5)[int(token[0])] > 0
 
 
-def test_statistics_ignore_the_truncation():
-    reference = LOGITS.log_softmax(-1)
+@pytest.mark.parametrize("masked", [(), (0, 2)], ids=["all", "masked"])
+def test_norms_and_entropies_are_those_of_the_whole_vocabulary(masked, monkeypatch):
+    monkeypatch.setattr(sampling_module, "_CPU_PARTS", 1)
+    monkeypatch.setattr(sampling_module, "_BLOCK_BYTES", 2 * 8 * 50)  # two rows
+    logits = 5 * torch.randn(5, 50, generator=torch.Generator().manual_seed(1))
+    logits[:, masked] = -torch.inf
+    exact = logits.double()
+    norms, entropies = norms_and_entropies(logits, logits.amax(-1), {0, 4})
 
-    assert float(entropies(LOGITS.log_softmax(-1))[0]) == pytest.approx(
-        float(-(reference.exp() * reference).sum()), abs=1e-6
-    )
-
-
-def test_entropy_of_a_masked_vocabulary_is_finite():
-    logits = torch.tensor([[0.0, 0.0, -torch.inf]])
-
-    assert float(entropies(logits.log_softmax(-1))[0]) == pytest.approx(np.log(2), abs=1e-6)
+    torch.testing.assert_close(norms, exact.logsumexp(-1), rtol=0, atol=1e-6)
+    expected = Categorical(logits=exact[[0, 4]]).entropy()
+    torch.testing.assert_close(entropies[[0, 4]], expected, rtol=0, atol=1e-6)
+    assert entropies[2].isnan()
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf], ids=str)
