@@ -37,6 +37,7 @@ _FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
 _GONE = {
     "COCOA_ESCALATION": "ask another model yourself where decision.action is escalate",
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
+    "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
 }
 _TRACES = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
 _TRACED_CONTENTS = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -39,6 +39,7 @@ _GONE: dict[tuple[str, ...], dict[str, Any]] = {
     ("vllm", "prompts"): {"const": ""},
     ("escalation",): {},
     ("limits", "maxClaimTokens"): {},
+    ("limits", "maxTextSentences"): {},
 }
 _EVERYWHERE = {"host", "port", "log_level", "log_format", "drain_s", "stall_s", "limits"}
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.similarity.align import chunks, sentences
+from cocoa_lab.alignment import chunks, sentences
 
 
 def align_scores(model, pairs):

@@ -47,7 +47,7 @@ from workers.config import (
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.protocol import Comparer, Generator, NliComparer
-from workers.similarity import AlignWorker, NliWorker, SimilarityWorker
+from workers.similarity import NliWorker, SimilarityWorker
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +99,8 @@ def load_comparers(
         is_foreign = _is_out_of_domain("nli", config.nli.model, language_model)
         nli = NliWorker(nli_model, is_out_of_domain=is_foreign, **given_to_all)
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
-        comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
-        comparers["align"] = AlignWorker(nli)
+        options = {**given_to_all, "is_out_of_domain": is_foreign}
+        comparers[OVER_NLI] = SimilarityWorker(entailment, **options)
     for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model, comparers)):
         if name in comparers:
             continue
@@ -167,7 +167,7 @@ def check_settings(
     generation, similarity, nli = config.generation, config.similarity, config.nli
     functions = [*PAIR_MODELS]
     if nli_model := nli_checkpoint(nli, language_model):
-        functions += OVER_NLI
+        functions.append(OVER_NLI)
     if "generation" in roles:
         check_name("generation.engine", generation.engine, ENGINES)
     if "similarity" in roles:

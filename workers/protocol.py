@@ -94,8 +94,6 @@ class ComparerInfo:
         labels: names of the K values of a pair.
         max_pair_tokens: tokens of a pair beyond which it is cut; None where nothing is.
         rules: which pairs are known without asking.
-        is_by_sentence: whether a model reads the cells of a pair (`models.similarity.align`)
-            instead of the pair itself.
         is_out_of_domain: whether it was made for the answers of another language model only.
     """
 
@@ -105,7 +103,6 @@ class ComparerInfo:
     labels: tuple[str, ...]
     max_pair_tokens: int | None
     rules: PairRules
-    is_by_sentence: bool = False
     is_out_of_domain: bool = False
 
 

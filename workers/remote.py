@@ -207,7 +207,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
     ) -> None:
         super().__init__(upstream, hooks)
         self._name = name
-        is_nli = name is None or name in OVER_NLI
+        is_nli = name in (None, OVER_NLI)
         self._is_out_of_domain = language_model.is_unknown_to(info.model_id, is_nli=is_nli)
         self._known: wire.SimilarityInfo | None = None
         self._info = info

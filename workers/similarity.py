@@ -1,18 +1,13 @@
-"""Comparers over models in this process: one pair model, or one of sentences by an NLI model."""
+"""Comparers over pair models in this process."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, TypeVar
-
-import numpy as np
 
 from models.digests import digest_of
 from models.errors import SimilarityUnavailable
 from models.records import Pair
-from models.similarity.align import Grid, aligned, cells
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
 from models.threads import ModelThread
@@ -118,60 +113,6 @@ class NliWorker(SimilarityWorker):
         return await self._each(self._texts, texts)
 
 
-class AlignWorker:
-    """A `Comparer` around the one of an NLI model, whose first label is the support of a cell."""
-
-    def __init__(self, nli: Comparer) -> None:
-        self._nli = nli
-        self._closed = asyncio.Event()
-
-    @property
-    def info(self) -> ComparerInfo:
-        return _info_over(self._nli.info)
-
-    @property
-    def busy_since(self) -> float | None:
-        """Of the NLI model."""
-        return self._nli.busy_since
-
-    async def run(self) -> None:
-        """It has no loop of its own."""
-        await self._closed.wait()
-
-    async def warm_up(self) -> None:
-        """The NLI model has its own."""
-
-    async def compare(self, pairs: Sequence[Pair]) -> PairReply:
-        """The first text is the context, the second the claim."""
-        grids = cells(pairs)
-        rows = chain.from_iterable(grids.values())
-        reply = await self._nli.compare(list(chain.from_iterable(rows)))
-        scores = {pair: _score(grid, reply.scores) for pair, grid in grids.items()}
-        return PairReply(scores, _identity_over(reply.identity))
-
-    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        return await self._nli.fit_contexts(texts)
-
-    async def close(self) -> None:
-        self._closed.set()
-
-
-@lru_cache  # each request calls it, and models seldom change
-def _info_over(info: ComparerInfo) -> ComparerInfo:
-    identity = _identity_over(info.identity)
-    return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)
-
-
-def _identity_over(identity: str) -> str:
-    return digest_of("align", identity)
-
-
-def _score(grid: Grid, scores: Mapping[Pair, PairScore]) -> PairScore:
-    values = np.array([[scores[cell][0][0] for cell in row] for row in grid])
-    return (aligned(values),), any(scores[cell][1] for row in grid for cell in row)
-
-
 # mypy holds the classes to their protocols
 _comparer: type[Comparer] = SimilarityWorker
 _nli: type[NliComparer] = NliWorker
-_align: type[Comparer] = AlignWorker

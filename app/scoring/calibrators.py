@@ -1,7 +1,7 @@
 """The calibrator of a deployment: loaded, checked against its models, and watched for shifts."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def load_calibrator(setting: str, models: Models) -> Calibrator | None:
     path = Path(setting)
     if setting == "auto":
         path = CALIBRATORS.get(models.generator.model_id, CALIBRATOR_PATH)
-    calibrator = Calibrator.load(path)
+    calibrator = _without_gone(Calibrator.load(path))
     try:
         check_deployment(calibrator, models)
     except ValueError as error:
@@ -47,6 +47,22 @@ def load_calibrator(setting: str, models: Models) -> Calibrator | None:
             "has another COCOA_CALIBRATOR or none, or shows no hidden states of prompts"
         )
     return calibrator
+
+
+def _without_gone(calibrator: Calibrator) -> Calibrator:
+    """The calibrator without parts for what is gone, if others are left; a warning says why."""
+    gone = {}
+    parts = []
+    for part in calibrator.parts:
+        similarity = part.binding.similarity
+        if similarity in GONE:
+            gone[similarity] = GONE[similarity]
+        else:
+            parts.append(part)
+    if not gone or not parts:
+        return calibrator
+    logger.warning("parts of the calibrator are left out: %s", "; ".join(gone.values()))
+    return replace(calibrator, parts=tuple(parts))
 
 
 def compares_prompts(calibrator: Calibrator, models: Models) -> bool:

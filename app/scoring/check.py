@@ -26,7 +26,6 @@ from models.estimators import FOUND_MASS_NEEDS, needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity import GONE
-from models.similarity.align import num_cells, sentences
 from models.similarity.pairs import PairRules, PairTable, TextRules
 from models.similarity.protocol import NLI_LABELS
 from models.statistics import PROBE_STATISTICS, reads_samples
@@ -75,7 +74,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if ask.samples is None and reads_samples(plan.statistics):
         yield from _of_sampling(ask.sampling)
     if ask.answer is not None or ask.samples or ask.claims:
-        yield from _of_texts(plan, models.comparers[plan.similarity], limits)
+        yield from _of_texts(ask, limits)
     yield from _of_generator(plan, models.generator)
     if ask.has_images:
         yield from _of_images(ask, models.generator, limits)
@@ -181,24 +180,18 @@ def _of_sampling(sampling: SamplingParams) -> Faults:
         yield "top_p", f"must be at least {MIN_SAMPLING_TOP_P} {because}"
 
 
-def _of_texts(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> Faults:
+def _of_texts(ask: Ask, limits: AskLimits) -> Faults:
     """Given texts that are too long, and answers with too many parts."""
-    ask, texts = plan.ask, dict[str, str]()
+    texts: dict[str, str] = {}
     if ask.answer is not None:
         texts["answer"] = ask.answer.text
     for number, sample in enumerate(ask.samples or ()):
         texts[f"samples.{number}.text"] = sample.text
     for number, claim in enumerate(ask.claims or ()):
         texts[f"claims.{number}.text"] = claim.text
-    by_sentence = comparer.is_by_sentence and plan.reads("similarity")
     for field, text in texts.items():
         if len(text) > limits.max_text_characters:
             yield field, f"must have at most {limits.max_text_characters} characters"
-        if by_sentence and len(sentences(text)) > limits.max_text_sentences:
-            yield (
-                field,
-                f"must have at most {limits.max_text_sentences} sentences for this similarity",
-            )
     if len(ask.claims or ()) > limits.max_units:
         yield "claims", f"must be at most {limits.max_units}"
     num_units = 0
@@ -326,10 +319,7 @@ def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
     if not comparer.rules.by_words:  # which asks no model
         of_similarity(plan, subject, contexts, similarity)
     of_nli(plan, subject, nli)
-    num_pairs = len(similarity.scores)
-    if comparer.is_by_sentence:
-        num_pairs = num_cells(list(similarity.scores))
-    check_pairs(ask, num_pairs, limits)
+    check_pairs(ask, len(similarity.scores), limits)
     check_pairs(ask, len(nli.scores), limits)
 
 

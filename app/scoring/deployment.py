@@ -17,7 +17,6 @@ class AskLimits:
 
     Attributes:
         max_text_characters: of a given answer, of each given sample, and of each given claim.
-        max_text_sentences: of the same texts, where they are compared by sentences.
         max_pairs: ordered pairs that one pair model reads for an ask: distinct ones of texts, or,
             where texts are compared by sentences, all their cells.
         max_units: parts of one answer that are scored; a given answer with more is refused.
@@ -30,7 +29,6 @@ class AskLimits:
     """
 
     max_text_characters: Annotated[int, Ge(1)] = 32_768
-    max_text_sentences: Annotated[int, Ge(1)] = 256
     max_pairs: Annotated[int, Ge(1)] = 65_536
     max_units: Annotated[int, Ge(1)] = 1024
     max_images: Annotated[int, Ge(0)] = 8

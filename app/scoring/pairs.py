@@ -16,7 +16,6 @@ from app.scoring.questions import questions_of
 from models.codec import to_json
 from models.errors import SimilarityUnavailable
 from models.records import Pair
-from models.similarity.align import num_cells
 from models.similarity.pairs import PairTable, TextRules
 from models.units.steps import Steps
 from workers.protocol import PairScore, PairScorer
@@ -65,10 +64,7 @@ class PairScores:
 
     def check(self, pairs: Sequence[Pair]) -> None:
         """Refuse more pairs than one ask may have; see `app.scoring.check.check_pairs`."""
-        num_pairs = len(pairs)
-        if self.info.is_by_sentence:
-            num_pairs = num_cells(pairs)
-        check_pairs(self.ask, num_pairs, self.limits)
+        check_pairs(self.ask, len(pairs), self.limits)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were requested before.

@@ -14,12 +14,13 @@ from app.scoring.ask import Ask
 from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
 from app.settings import Settings
+from cocoa_lab.alignment import Support
 from cocoa_lab.calibration.prompts import STATES, StatesFile
 from cocoa_lab.costs import costs
 from cocoa_lab.examples import Example
 from cocoa_lab.loading import lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
-from cocoa_lab.quality import Measure, Support, score_by_task
+from cocoa_lab.quality import Measure, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
 from cocoa_lab.replaying import RecordedGenerator, checked_plan, replaying
 from cocoa_lab.run import AUTO, Cost, Draw, Origin, Run, ScoredPrompt, Variant, with_revision

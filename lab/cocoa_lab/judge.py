@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import httpx
 import numpy as np
 
+from cocoa_lab.alignment import Support
 from cocoa_lab.examples import Example
-from cocoa_lab.quality import Measure, Support
+from cocoa_lab.quality import Measure
 from cocoa_lab.running import each
 from models.records import Array
 

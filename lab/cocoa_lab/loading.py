@@ -1,6 +1,6 @@
 """The scoring core for an offline command: over the models that serve, without probes."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -10,10 +10,9 @@ from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
 from app.settings import Settings
-from cocoa_lab.quality import Support
+from cocoa_lab.alignment import Support, support_by
 from cocoa_lab.running import MAX_IN_FLIGHT
 from models.probes.protocol import ProbeConfig
-from models.records import Pair
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.protocol import Generator, Workers
@@ -44,12 +43,6 @@ async def lab_scorer(
 
 def support_of(workers: Workers) -> Support | None:
     """How far texts support each other, by AlignScore's scheme; None without an NLI model."""
-    if "align" not in workers.comparers:
+    if workers.nli is None:
         return None
-    comparer = workers.comparers["align"]
-
-    async def support(pairs: Sequence[Pair]) -> list[float]:
-        reply = await comparer.compare(pairs)
-        return [reply.scores[pair][0][0] for pair in pairs]  # the only value of each score
-
-    return support
+    return support_by(workers.nli)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from cocoa_lab.alignment import Support
 from cocoa_lab.containing import says
 from cocoa_lab.examples import Example
 from cocoa_lab.judges import share_right
@@ -25,8 +26,6 @@ from models.units.comparison import JsonComparer
 from models.units.json_values import parsed
 from models.units.schemas import rules
 
-# How far each pair's first text, the context, supports its second, the claim: values in [0, 1].
-Support = Callable[[Sequence[Pair]], Awaitable[Sequence[float]]]
 MeasureFunction = Callable[[Sequence[str], Sequence[Example], Support | None], Awaitable[Array]]
 
 # The letter of an option: in brackets, or a capital; an "A" before a noun is an article.

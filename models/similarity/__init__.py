@@ -12,13 +12,15 @@ PAIR_MODELS: dict[str, str] = {
 # Models of natural language inference; `load` takes an `NliConfig`.
 NLI_MODELS: dict[str, str] = {"nli": "models.similarity.nli:NliModel"}
 
-# Similarity functions over the NLI model that is loaded: `nli` is its entailment, and `align` asks
-# its worker about sentences (`workers.similarity`).
-OVER_NLI = ("nli", "align")
+# The similarity function over the NLI model that is loaded: its entailment.
+OVER_NLI = "nli"
 ENTAILMENT = "models.similarity.nli:EntailmentModel"
 
 # Those of older releases, and what to use instead.
-GONE = {"llm": "llm is gone: use added, or embedding with a model of your choice"}
+GONE = {
+    "llm": "llm is gone: use added, or embedding with a model of your choice",
+    "align": "align is gone: use nli",
+}
 
 # Those that cost no weights and so are always there.
 ALWAYS_LOADED = ("rouge_l", "jaccard", "added")

@@ -25,8 +25,8 @@ class SimilarityConfig:
 
     Attributes:
         name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where
-            an NLI model is loaded, one of `OVER_NLI`; "auto" is what `model` is, a cross-encoder or
-            an embedding model, but "added" where that would be the embedded cross-encoder beside a
+            an NLI model is loaded, `OVER_NLI`; "auto" is what `model` is, a cross-encoder or an
+            embedding model, but "added" where that would be the embedded cross-encoder beside a
             language model that it does not know.
         model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
         compare: whether `model` reads answers whole, or what they add to their question; "auto" is

@@ -156,7 +156,7 @@ async def test_the_only_sample_as_answer_has_no_consistency(service):
     assert result["scores"]["ppl"] is not None
 
 
-@pytest.mark.parametrize("similarity", ["fake", "nli", "align", "rouge_l", "jaccard", "added"])
+@pytest.mark.parametrize("similarity", ["fake", "nli", "rouge_l", "jaccard", "added"])
 async def test_the_similarity_function_is_chosen_per_request(service, similarity):
     names = ["consistency", "ce_degmat", "degmat", "semantic_entropy", "sar"]
     result = await generated(service, similarity=similarity, estimators=names)
@@ -170,7 +170,8 @@ async def test_the_similarity_function_is_chosen_per_request(service, similarity
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("cross_encoder", "must be one of added, align, fake, jaccard, nli, rouge_l"),
+        ("cross_encoder", "must be one of added, fake, jaccard, nli, rouge_l"),
+        ("align", "align is gone: use nli"),
         ("llm", "llm is gone: use added, or embedding with a model of your choice"),
     ],
 )

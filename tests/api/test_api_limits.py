@@ -9,9 +9,6 @@ pytestmark = pytest.mark.anyio
 
 PROMPT = "What is the capital of France?"
 TOO_LONG = "x" * 32_769
-SENTENCES = "It is Paris. " * 256
-# All its sentences in as many chunks as may be.
-CHUNKED = "It is Paris. " * 200 + "x " * 350 + ". " + "x " * 350 + ". "
 
 
 def samples(*texts):
@@ -30,25 +27,6 @@ REFUSED = {
         {"answer": "x", "samples": samples("x", TOO_LONG)},
         "samples.1.text",
         "32768",
-    ),
-    "an answer of 257 sentences by sentences": (
-        {"answer": SENTENCES + "No.", "samples": samples("x"), "similarity": "align"},
-        "answer",
-        "256 sentences",
-    ),
-    "a sample of 257 sentences by sentences": (
-        {"answer": "x", "samples": samples(SENTENCES + "No."), "similarity": "align"},
-        "samples.0.text",
-        "256 sentences",
-    ),
-    "64 samples of 200 sentences by sentences": (
-        {
-            "answer": CHUNKED,
-            "samples": samples(*[f"{CHUNKED} {number}" for number in range(64)]),
-            "similarity": "align",
-        },
-        "samples",
-        "65536",
     ),
 }
 
@@ -79,18 +57,7 @@ ACCEPTED = {
         "samples": samples(*[f"{number} " + "word " * 1800 for number in range(64)]),
     },
     "two texts of 32 kB": {"answer": "x" * 32_768, "samples": samples("y" * 32_768)},
-    "256 sentences by sentences": {
-        "answer": SENTENCES,
-        "samples": samples(SENTENCES + " "),
-        "similarity": "align",
-    },
-    "257 sentences as a whole": {"answer": SENTENCES + "No.", "samples": samples("x")},
-    "257 sentences that are compared with nothing": {
-        "answer": SENTENCES + "No.",
-        "samples": samples("x"),
-        "similarity": "align",
-        "estimators": ["lexical_similarity"],
-    },
+    "257 sentences": {"answer": "It is Paris. " * 257, "samples": samples("x")},
     "64 samples, every pair of them": {
         "answer": "x",
         "samples": samples(*map(str, range(64))),

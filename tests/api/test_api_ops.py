@@ -66,7 +66,6 @@ async def test_the_version_names_models_and_limits(service):
     assert result["similarity_models"] == {
         "fake": fake,
         "nli": fake,
-        "align": fake,
         **weightless,
     }
     assert result["limits"] == {
@@ -78,7 +77,6 @@ async def test_the_version_names_models_and_limits(service):
         "max_head_s": 10,
         "max_connections": 1000,
         "max_text_characters": 32_768,
-        "max_text_sentences": 256,
         "max_pairs": 65_536,
         "max_units": 1024,
         "max_images": 8,

@@ -168,7 +168,7 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
     assert result["uncertainty"] == result["scores"]["consistency"]
 
 
-@pytest.mark.parametrize("similarity", ["fake", "added", "align", "jaccard", "nli", "rouge_l"])
+@pytest.mark.parametrize("similarity", ["fake", "added", "jaccard", "nli", "rouge_l"])
 @pytest.mark.parametrize("with_logprobs", [False, True], ids=["texts", "texts and log-probs"])
 async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(
     service, with_logprobs, similarity

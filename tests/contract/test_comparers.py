@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 PAIRS = [("Paris", "It is Paris."), ("It is Paris.", "Paris"), ("", "Rome"), ("42. Or 43.", "43")]
 # Those of one deployment: its default, what needs no weights, what an NLI model gives, and itself.
 SERVERS = {"vLLM's /score": "vllm", "TEI's /predict": "tei", "/v1/embeddings": "embeddings"}
-NAMES = [*dict.fromkeys([*PAIR_MODELS, *ALWAYS_LOADED]), *OVER_NLI, "the NLI model"]
+NAMES = [*dict.fromkeys([*PAIR_MODELS, *ALWAYS_LOADED]), OVER_NLI, "the NLI model"]
 
 
 @cache

@@ -30,6 +30,8 @@ def volume(path):
         (VLLM | {"generation": {"url": "http://x", "model": "m"}}, "exclude each other"),
         ({"generation": {"api": "openai"}}, "generation.api is for what is at generation.url"),
         ({"escalation": {"url": "http://x"}}, "escalation is gone: ask another model yourself"),
+        ({"limits": {"maxTextSentences": 9}}, "limits.maxTextSentences is gone: no function"),
+        ({"similarity": {"name": "align"}}, "similarity.name align is gone: use nli"),
         ({"similarity": {"name": "llm"}}, "similarity.name llm is gone: use added"),
         ({"limits": {"maxClaimTokens": 99}}, "limits.maxClaimTokens is gone: no model splits"),
         ({"similarity": {"api": "tei"}}, "similarity.api is for what is at similarity.url"),

@@ -24,9 +24,7 @@ async def scored(client, **body):
     return response.json()
 
 
-@pytest.mark.parametrize(
-    "similarity", ["cross_encoder", "nli", "align", "rouge_l", "jaccard", "added"]
-)
+@pytest.mark.parametrize("similarity", ["cross_encoder", "nli", "rouge_l", "jaccard", "added"])
 @pytest.mark.parametrize(
     ("answer", "sample", "expected"),
     [

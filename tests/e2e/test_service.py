@@ -81,9 +81,7 @@ async def test_every_estimator_has_a_value(client):
     assert result["provenance"]["nli_model"]["id"] == "embedded"
 
 
-@pytest.mark.parametrize(
-    "similarity", ["cross_encoder", "nli", "align", "rouge_l", "jaccard", "added"]
-)
+@pytest.mark.parametrize("similarity", ["cross_encoder", "nli", "rouge_l", "jaccard", "added"])
 async def test_every_similarity_function_serves(client, similarity):
     result = await ask(client, "Which country is Pirot in?", similarity=similarity)
 

@@ -7,7 +7,7 @@ import pytest
 
 MODULES = ["cocoa_lab.metrics", "cocoa_lab.quality", "cocoa_lab.atlas.computed", "cocoa_lab.report"]
 MODULES += ["cocoa_lab.probes.collecting", "cocoa_lab.probes.splits", "cocoa_lab.judge"]
-MODULES += ["models.estimators", "models.engines.texts", "models.similarity.align"]
+MODULES += ["models.estimators", "models.engines.texts", "cocoa_lab.alignment"]
 MODULES += ["models.similarity.classifier", "models.similarity.lexical", "models.similarity.nli"]
 MODULES += ["models.similarity.pairs", "models.similarity.vectors", "models.estimators.overlap"]
 MODULES += ["models.units.comparison", "models.units.characters", "models.units.chunks"]

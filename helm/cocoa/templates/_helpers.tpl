@@ -61,7 +61,7 @@ labels:
 {{- $own := .Values.generation.model | default "embedded" | hasPrefix "embedded" -}}
 {{- $isForeign := or (eq .Values.generation.api "openai") (not $own) -}}
 {{- $isNamed := .Values.similarity.model | default "embedded" | hasPrefix "embedded" | not -}}
-{{- $reads := has .Values.similarity.name (list "cross_encoder" "embedding" "nli" "align") -}}
+{{- $reads := has .Values.similarity.name (list "cross_encoder" "embedding" "nli") -}}
 {{- $hasNli := ne ((.Values.nli).model | default "auto") "auto" -}}
 {{- if or (not $isForeign) $isNamed $reads $hasNli }}true{{ end }}
 {{- end }}

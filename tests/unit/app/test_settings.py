@@ -156,7 +156,6 @@ BOUNDS = {
     "max_body_bytes": ("COCOA_LIMITS__MAX_BODY_BYTES", ["1023"], "1024"),
     "max_concurrent_items": ("COCOA_LIMITS__MAX_CONCURRENT_ITEMS", ["0"], "1"),
     "max_text_characters": ("COCOA_LIMITS__MAX_TEXT_CHARACTERS", ["0"], "1"),
-    "max_text_sentences": ("COCOA_LIMITS__MAX_TEXT_SENTENCES", ["0"], "1"),
     "max_pairs": ("COCOA_LIMITS__MAX_PAIRS", ["0"], "1"),
     "max_units": ("COCOA_LIMITS__MAX_UNITS", ["0"], "1"),
     "max_images": ("COCOA_LIMITS__MAX_IMAGES", ["-1"], "0"),
@@ -201,6 +200,7 @@ GONE = {
     "COCOA_ESCALATION__URL": "ask another model yourself where decision.action is escalate",
     "COCOA_ESCALATION__API_KEY": "ask another model yourself where decision.action is escalate",
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
+    "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
 }
 
 

@@ -227,7 +227,7 @@ def test_what_was_not_recorded_is_refused_by_name(tmp_path):
 
 
 def test_a_similarity_function_that_is_not_loaded_is_refused(tmp_path):
-    with pytest.raises(InvalidRequest, match="must be one of added, align, fake"):
+    with pytest.raises(InvalidRequest, match="must be one of added, fake"):
         evaluate(spec(tmp_path, similarities=["nosuch"]))
 
 
@@ -296,7 +296,7 @@ def test_a_prompt_that_the_model_refuses_is_recorded_once_and_left_out(tmp_path,
     assert calls["generate"] == 0
 
 
-def test_the_quality_that_asks_for_support_gets_it_from_the_similarity_function_align(tmp_path):
+def test_the_quality_that_asks_for_support_gets_it_by_aligns_scheme_over_the_nli_model(tmp_path):
     wanted = spec(tmp_path, count=2, measure_names={"facts": "align", "numbers": "exact_match"})
     run = evaluate(wanted)
     for strategy, quality in zip(STRATEGIES, run.qualities.values(), strict=True):

@@ -29,7 +29,7 @@ def example(*references, context=None):
 
 
 def support_by(model):
-    """AlignScore's scheme over a pair model, as the workers' function "align" has it."""
+    """AlignScore's scheme over a pair model."""
 
     async def support(pairs):
         return align_scores(model, pairs)

@@ -70,15 +70,15 @@ def test_functions_without_weights_are_always_there_and_those_over_nli_share_its
     )
 
     workers = load(*FAKE, FAKE_NLI)
-    assert sorted(workers.comparers) == ["added", "align", "fake", "jaccard", "nli", "rouge_l"]
+    assert sorted(workers.comparers) == ["added", "fake", "jaccard", "nli", "rouge_l"]
     loaded.assert_called_once()
     named = {f"similarity-{name}" for name in workers.comparers}
     assert workers.by_name().keys() == {"generation", "nli", *named}
 
 
 def test_the_default_similarity_may_be_one_over_nli():
-    workers = load(FAKE[0], ComparerConfig(name="align"), FAKE_NLI)
-    assert workers.comparers[workers.default_similarity].info.labels == ("similarity",)
+    workers = load(FAKE[0], ComparerConfig(name="nli"), FAKE_NLI)
+    assert workers.default_similarity == "nli"
 
 
 def test_every_function_has_an_identity_of_its_own():
@@ -246,15 +246,16 @@ def test_an_embedding_model_is_to_be_named():
         load(FAKE[0], ComparerConfig(name="embedding"))
 
 
-def test_a_default_similarity_of_an_older_release_is_refused_with_what_to_set():
-    with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__NAME is 'llm', and llm is gone"):
-        load(FAKE[0], ComparerConfig(name="llm"))
+@pytest.mark.parametrize("name", ["llm", "align"])
+def test_a_default_similarity_of_an_older_release_is_refused_with_what_to_set(name):
+    message = f"COCOA_SIMILARITY__NAME is '{name}', and {name} is gone: use"
+    with pytest.raises(ModelNotLoaded, match=message):
+        load(FAKE[0], ComparerConfig(name=name), FAKE_NLI)
 
 
-@pytest.mark.parametrize("name", ["nli", "align"])
-def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused(name):
-    with pytest.raises(ValueError, match=f"COCOA_SIMILARITY__NAME is '{name}', and must be one of"):
-        load(FAKE[0], ComparerConfig(name=name))
+def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused():
+    with pytest.raises(ValueError, match="COCOA_SIMILARITY__NAME is 'nli', and must be one of"):
+        load(FAKE[0], ComparerConfig(name="nli"))
 
 
 @pytest.mark.parametrize(
@@ -389,7 +390,7 @@ def test_an_embedded_pair_model_beside_a_language_model_that_it_does_not_know_sa
 
     comparers = workers.comparers
     assert comparers["cross_encoder"].info.is_out_of_domain is ("SIMILARITY" in foreign_to)
-    for one in (comparers["nli"], comparers["align"], workers.nli):
+    for one in (comparers["nli"], workers.nli):
         assert one.info.is_out_of_domain is ("NLI" in foreign_to)
     assert not comparers["rouge_l"].info.is_out_of_domain
     for group in ("SIMILARITY", "NLI"):

@@ -52,6 +52,24 @@ def test_a_calibrator_of_a_similarity_that_is_gone_is_refused_with_what_to_do(tm
         load_calibrator(str(path), deployment())
 
 
+def test_parts_for_a_similarity_that_is_gone_are_left_out_with_one_warning(tmp_path, caplog):
+    older = calibrator(nli="fake nli")
+    [part] = older.parts
+    parts = [part]
+    for name in ("align", "llm", "align"):
+        parts.append(replace(part, binding=replace(part.binding, similarity=name)))
+    path = tmp_path / "older.json"
+    path.write_text(to_json(replace(older, parts=tuple(parts))))
+
+    [left] = load_calibrator(str(path), deployment()).parts
+    assert left.binding == part.binding
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "parts of the calibrator are left out: align is gone: use nli; "
+        "llm is gone: use added, or embedding with a model of your choice"
+    )
+
+
 def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):
     path = tmp_path / "long.json"
     path.write_text(to_json(calibrator(nli="fake nli", model_id="embedded-long")))
