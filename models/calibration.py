@@ -20,6 +20,7 @@ from models.codec import reader
 from models.locations import without_folders
 from models.ranges import PROBABILITIES, Exact, Range, floats
 from models.records import Array
+from models.similarity import GONE
 
 FORMAT = 2
 UNNAMED_RULES = 8  # of files of before they named their rules
@@ -45,8 +46,8 @@ class Binding(Exact):
         generator: identity of the language model, with tokenizer, template and precision.
         input: "prompt", "messages" or "images" among them: the form of the request.
         strategy: the choice of answers.
-        num_samples, stop_mass, temperature, top_k, top_p, stop: as in
-            `models.records.SamplingParams`; the first five matter to scores that read samples.
+        num_samples, temperature, top_k, top_p, stop: as in `models.records.SamplingParams`; the
+            first four matter to scores that read samples.
         max_new_tokens: the limit that answers and samples had.
         share_cut: of the answers and samples, those that ended at that limit.
         similarity: name of the similarity function.
@@ -60,6 +61,7 @@ class Binding(Exact):
             "called" where they are of calls of tools; else "none".
         rules: version of the rules of what two answers say (`models.similarity.rules.VERSION`).
         distinct: always false; calibrators of draws that do not repeat are no more.
+        stop_mass: of files of older releases, which drew samples in waves; None ever since.
     """
 
     model_id: str
@@ -68,7 +70,6 @@ class Binding(Exact):
     input: str
     strategy: str
     num_samples: int
-    stop_mass: float | None
     temperature: float
     top_k: int
     top_p: float
@@ -84,6 +85,14 @@ class Binding(Exact):
     schema_use: str = "none"
     rules: int = UNNAMED_RULES
     distinct: Literal[False] = False
+    stop_mass: float | None = None
+
+    @property
+    def gone(self) -> str:
+        """Why nothing is scored like this any more, and what to do; "" where it is."""
+        if self.stop_mass is not None:
+            return "num_samples auto is gone: calibrate for a number of samples, such as 5"
+        return GONE.get(self.similarity, "")
 
 
 @dataclass(frozen=True, slots=True)

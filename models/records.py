@@ -53,11 +53,7 @@ class SamplingParams(Exact):
     """Parameters of the draws; the greedy answer heeds `max_new_tokens` and `stop` only.
 
     Attributes:
-        num_samples: M, drawn only when a wanted statistic is one of the samples'. With `stop_mass`
-            the most that are drawn.
-        stop_mass: in (0, 1]; samples come in waves, and none further starts once so much of the
-            model's probability was found (`models.waves`). Needs their log-probs among the wanted
-            statistics. None draws all at once.
+        num_samples: M, drawn only when a wanted statistic is one of the samples'.
         max_new_tokens: upper bound of T, for the answer and for each sample; None for
             `DEFAULT_NEW_TOKENS`, or as many of them as fit beside the prompt.
         top_k: 0 keeps the whole vocabulary.
@@ -75,7 +71,6 @@ class SamplingParams(Exact):
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
     seed: int | None = None
-    stop_mass: float | None = None
     max_reasoning_tokens: int | None = None
     max_sample_reasoning_tokens: int | None = None
 
@@ -134,8 +129,6 @@ class GenerationRequest(Exact):
             `answer_token_texts`.
         prompt_layer: block whose state at the prompt's last token is wanted, counted likewise; 0
             for none.
-        num_drawn: samples that an earlier request has brought already: only those of the wave
-            after them are drawn, beside an answer that is given and empty.
         streamed: the sequence whose tokens are streamed: 0 for the answer's, i for those of the
             i-th sample.
         num_tops: likeliest tokens that are returned of each token; at most as many as the generator
@@ -156,7 +149,6 @@ class GenerationRequest(Exact):
     hidden_layers: tuple[int, ...] = ()
     by_sentence: bool = False
     prompt_layer: int = 0
-    num_drawn: int = 0
     streamed: int = 0
     num_tops: int = 0
     tops_of: tuple[int, ...] = (0,)
@@ -164,10 +156,7 @@ class GenerationRequest(Exact):
 
     @property
     def num_samples(self) -> int:
-        """M where a wanted statistic is one of the samples', which their names say, else 0.
-
-        With `stop_mass` the most that are drawn.
-        """
+        """M where a wanted statistic is one of the samples', which their names say, else 0."""
         for name in self.statistics:
             if name.startswith("sample_"):
                 return self.sampling.num_samples

@@ -19,7 +19,6 @@ BINDING = Binding(
     input="prompt",
     strategy="greedy",
     num_samples=10,
-    stop_mass=None,
     temperature=1.0,
     top_k=50,
     top_p=1.0,

@@ -33,10 +33,9 @@ from models.statistics import (
     SENTENCES_READ,
     STATISTICS,
 )
-from models.waves import num_taken
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
 
-VERSION = 6
+VERSION = 7
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"
@@ -178,7 +177,7 @@ def _check_answers(request: GenerationRequest, generation: Generation) -> None:
             num_tokens += sequence.reasoning.num_tokens
         _expect(num_tokens <= most)
         _expect(len(sequence.text) <= most * _MAX_TOKEN_CHARACTERS)
-    _expect(num_taken(request, generation) == len(samples))
+    _expect(len(samples) == request.num_samples)
     for names, sequences in (
         (ANSWER_STATISTICS, (generation.answer,)),
         (SAMPLE_STATISTICS - {"sample_texts"}, samples),

@@ -78,7 +78,6 @@ def _binding(result: Result) -> Binding | None:
         input=ask.input,
         strategy=plan.strategy,
         num_samples=sampling.num_samples,
-        stop_mass=sampling.stop_mass,
         temperature=sampling.temperature,
         top_k=sampling.top_k,
         top_p=sampling.top_p,

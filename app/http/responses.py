@@ -158,7 +158,6 @@ def provenance_of(result: Result) -> dict[str, Any]:
         "degraded": plan.degraded,
         "percentile": judgement.percentile,
         "calibrator": judgement.calibrator,
-        "found_mass": result.found_mass,
     }
     known |= _models(result) | _of_samples(result)
     if result.probe is not None:
@@ -205,7 +204,6 @@ def _of_samples(result: Result) -> dict[str, Any]:
     known: dict[str, Any] = {
         "samples_source": result.samples_source,
         "samples_left_out": len(subject.withheld) or None,
-        "stopped_by": result.stopped_by,
     }
     if subject.samples:
         known["num_samples"] = len(subject.samples)

@@ -65,14 +65,12 @@ class Provenance(Described):
     samples_source: Literal["model", "client"] = ABSENT
     """who drew the samples; absent where there are none"""
     num_samples: int = ABSENT
-    """how many samples there are, 1 to 64; with `auto`, were drawn; absent where there are none"""
+    """how many samples there are, 1 to 64; absent where there are none"""
     samples_left_out: int = ABSENT
     """how many further samples the model's server refused or its filter cut, 1 to 64; absent where
     none"""
     num_distinct_samples: int = ABSENT
     """different texts among the samples, 1 to 64; absent where there are none"""
-    stopped_by: Literal["found_mass", "agreement", "max_samples"] = ABSENT
-    """what ended the waves of samples, where num_samples was auto"""
     seed: int = ABSENT
     """≥ 0, repeats the samples that a model drew"""
     similarity: str = ABSENT
@@ -86,9 +84,6 @@ class Provenance(Described):
     model reads, ≥ 0, be it from the cache"""
     consistency_std_error: float = ABSENT
     """how far the samples pin consistency down, 0 to 1, where they were compared"""
-    found_mass: float = ABSENT
-    """probability of the answer and the distinct samples together, 0 to 1, where an estimator reads
-    what it is made of"""
     degraded: bool
     """whether the uncertainty is `consistency` in place of a better one, as no log-probs are
     known"""

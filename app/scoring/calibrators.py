@@ -8,9 +8,8 @@ from typing import Any
 from app.scoring.deployment import Models
 from app.scoring.observer import Observer
 from app.scoring.plan import NO_CALIBRATOR, Plan
-from models.calibration import ALL, Calibrator, ShiftMonitor
+from models.calibration import ALL, Calibrator, Part, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
-from models.similarity import GONE
 from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 
 logger = logging.getLogger(__name__)
@@ -50,19 +49,24 @@ def load_calibrator(setting: str, models: Models) -> Calibrator | None:
 
 
 def _without_gone(calibrator: Calibrator) -> Calibrator:
-    """The calibrator without parts for what is gone, if others are left; a warning says why."""
-    gone = {}
-    parts = []
+    """The calibrator without what it says of scores that are gone; each is named in one warning.
+
+    Raises:
+        ValueError: it speaks of nothing else.
+    """
+    kept: list[Part] = []
+    gone: list[str] = []
     for part in calibrator.parts:
-        similarity = part.binding.similarity
-        if similarity in GONE:
-            gone[similarity] = GONE[similarity]
+        binding = part.binding
+        if why := binding.gone:
+            gone.append(f"of {binding.unit}, {binding.input}, {binding.strategy}: {why}")
         else:
-            parts.append(part)
-    if not gone or not parts:
-        return calibrator
-    logger.warning("parts of the calibrator are left out: %s", "; ".join(gone.values()))
-    return replace(calibrator, parts=tuple(parts))
+            kept.append(part)
+    if not kept:
+        raise ValueError(f"the calibrator speaks of nothing that is left: {'; '.join(gone)}")
+    if gone:
+        logger.warning("bindings of the calibrator are left out: %s", "; ".join(gone))
+    return replace(calibrator, parts=tuple(kept))
 
 
 def compares_prompts(calibrator: Calibrator, models: Models) -> bool:
@@ -79,8 +83,6 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
     generator, nli = models.generator, models.nli
     for part in calibrator.parts:
         binding = part.binding
-        if binding.similarity in GONE:
-            raise ValueError(f"the calibrator's {GONE[binding.similarity]}, and calibrate anew")
         comparer = models.comparers.get(binding.similarity)
         identities: dict[str, tuple[Any, Any]] = {
             "the language model": (binding.model_id, generator.model_id),

@@ -22,7 +22,7 @@ from models.errors import (
     ProbeMissing,
     StatisticUnavailable,
 )
-from models.estimators import FOUND_MASS_NEEDS, needs
+from models.estimators import needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity import GONE
@@ -117,20 +117,14 @@ def _of_light(plan: Plan) -> Faults:
 
 
 def _of_statistics(plan: Plan) -> Faults:
-    """Estimators, strategies and waves that read what cannot be known here."""
-    ask, available = plan.ask, plan.available
+    """Estimators and strategies that read what cannot be known here."""
     # Scoring what exists already is best effort: what was not given is null with its reason.
     if plan.strategy != "given":
         yield from _of_estimators(plan)
-    lacking: dict[str, tuple[str, frozenset[str]]] = {
-        "strategy": (plan.strategy, STRATEGY_NEEDS[plan.strategy])
-    }
-    if ask.sampling.stop_mass is not None and ask.samples is None and reads_samples(plan.read):
-        lacking["num_samples"] = "auto", FOUND_MASS_NEEDS
-    for field, (name, read) in lacking.items():
-        if missing := read - available:
-            message = f"{name} reads {', '.join(sorted(missing))}, which cannot be supplied here"
-            yield StatisticUnavailable(message, field=field)
+    if missing := STRATEGY_NEEDS[plan.strategy] - plan.available:
+        names = ", ".join(sorted(missing))
+        message = f"{plan.strategy} reads {names}, which cannot be supplied here"
+        yield StatisticUnavailable(message, field="strategy")
 
 
 def _of_units(plan: Plan, models: Models) -> Faults:

@@ -13,7 +13,6 @@ from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
 from app.scoring.derive import Evidence, TrueFalse, derive, of_nli, of_similarity
 from app.scoring.entries import encode, statistics_name
-from app.scoring.explaining import all_agree
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
@@ -31,9 +30,8 @@ from app.scoring.questions import (
 )
 from models.errors import PromptTooLong
 from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
-from models.similarity.pairs import PairTable, answer_relation, similarity_matrix
+from models.similarity.pairs import PairTable, similarity_matrix
 from models.units.steps import Steps
-from models.waves import ends_by_agreement, next_wave, with_wave
 from workers.admission import Turn
 from workers.protocol import Workers
 
@@ -95,9 +93,6 @@ class Computation:
         elif plan.ask.units in PARTS:
             self.parts = PartsOfAnswer(plan, self._similarity, None, thread, limits)
         self._identities: set[str] = set()  # of the generator's weights, by its replies
-        self._compared_s = 0.0  # while samples were drawn
-        # True where the number of samples depends on a statistic that `name` does not have.
-        self._has_unnamed = False
 
     async def computed(
         self, turn: Turn, timeout_s: float | None, on_token: OnToken | None
@@ -116,7 +111,7 @@ class Computation:
         """
         evidence = await self.computed(turn, None, on_token)
         identity = self.deployment.models.generator.identity
-        is_named = self._identities <= {identity} and not self._has_unnamed
+        is_named = self._identities <= {identity}
         is_named &= self._similarity.is_current and (self._nli is None or self._nli.is_current)
         if not is_named:
             return evidence, None
@@ -135,23 +130,10 @@ class Computation:
             return None
         if self.parts is not None and ask.answer is not None and ask.samples:
             await self.parts.check(subject_of(ask, None))
-        began_at = time.monotonic()
         # Other strategies choose y* later; `check` refuses to stream them.
         streamed = int(self.plan.strategy == "sample")
         request = replace(self.plan.request, timeout_s=timeout_s, streamed=streamed)
-        generation = await self._generated(request, on_token)
-        while 0 < len(generation.samples) < request.num_samples:
-            if not ends_by_agreement(request, generation.answer, generation.samples):
-                break
-            if await self._agree(generation):
-                break
-            left_s = None
-            if timeout_s is not None:
-                left_s = max(0.0, timeout_s - (time.monotonic() - began_at))
-            wave = await self.workers.generator.generate(next_wave(request, generation, left_s))
-            ask.caller.charge(sum(sample.num_written for sample in wave.samples))
-            generation = with_wave(generation, wave)
-        return generation
+        return await self._generated(request, on_token)
 
     async def evidence(self, generation: Generation | None) -> Evidence:
         """Every statistic of the plan, or its reason.
@@ -197,7 +179,7 @@ class Computation:
             calls["true_false"] = self._true_false(question)
         replies = dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
         evidence = await aside(derive, plan, subject, generation, contexts, **replies)
-        return replace(evidence, similarity_s=time.monotonic() - began_at + self._compared_s)
+        return replace(evidence, similarity_s=time.monotonic() - began_at)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
         """Generate, and charge the caller; where it is cancelled, for the tokens until then."""
@@ -218,26 +200,6 @@ class Computation:
             self.plan.ask.caller.charge(cost)
         self._identities.add(generation.identity)
         return generation
-
-    async def _agree(self, generation: Generation) -> bool:
-        """True where all samples so far mean the same as the answer.
-
-        The scores of pairs that decide it are kept, and serve again.
-        """
-        began_at = time.monotonic()
-        subject, strategy = subject_of(self.plan.ask, generation), self.plan.strategy
-        if strategy == "mbr":
-            name, work = "similarity_matrix", partial(similarity_matrix, subject.texts)
-        else:
-            subject = choose(strategy, subject)
-            if subject.answer.no_answer:  # nothing is compared with it
-                return False
-            answer, others = subject.answer.compared_text, subject.other_texts
-            name, work = "similarity", partial(answer_relation, answer, others, label="similarity")
-        statistics = {name: await self._compared(subject, work)}
-        self._compared_s += time.monotonic() - began_at
-        self._has_unnamed |= not statistics.keys() <= self.plan.statistics
-        return all_agree(strategy, subject, statistics, len(subject.samples))
 
     async def _compared(self, subject: Subject, work: Callable[[PairTable], Array]) -> Array:
         """What is made of similarities of a subject's texts."""

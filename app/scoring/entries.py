@@ -14,20 +14,17 @@ from typing import Any
 
 from app.scoring.deployment import Models
 from app.scoring.derive import Evidence, token_statistics
-from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, choose, subject_of
 from models.codec import reader, to_json
 from models.ranges import Count, Exact, Probability, number, numbers
 from models.records import Generation
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
-from models.waves import ends_by_agreement, num_taken
 from workers.protocol import PairScore
 
 _FORMAT = 6
-# Parameters that decide each sample, and those that decide how many there are.
+# Parameters that decide each sample.
 _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
-_HOW_MANY = ("num_samples", "stop_mass")
 # Statistics that follow from texts and from replies about them; the others come with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
 _MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "question")
@@ -73,7 +70,7 @@ def statistics_name(plan: Plan, models: Models) -> str:
     elif reads_samples(plan.statistics):
         names = _LAW
         if plan.is_sampled:
-            names += _HOW_MANY
+            names += ("num_samples",)
         parts["sampling"] = dict(zip(names, attrgetter(*names)(ask.sampling), strict=True))
     if plan.reads("similarity"):
         parts["similarity"] = comparer.identity
@@ -177,26 +174,16 @@ def _check_generation(generation: Generation, plan: Plan) -> None:
 
 
 def _as_drawn(evidence: Evidence, generation: Generation, plan: Plan) -> Evidence | None:
-    ask, request = plan.ask, plan.request
-
-    def agree(num_drawn: int) -> bool:
-        num_samples = len(subject_of(ask, _first(generation, num_drawn)).samples)
-        return all_agree(plan.strategy, evidence.subject, evidence.statistics, num_samples)
-
-    if ends_by_agreement(request, generation.answer, generation.samples):
-        deciding = "similarity_matrix" if plan.strategy == "mbr" else "similarity"
-        if deciding not in evidence.statistics and not evidence.subject.answer.no_answer:
-            return None
-    num_samples = num_taken(request, generation, agree)
+    num_samples = plan.request.num_samples
     if num_samples == len(generation.samples):
         return evidence
     if plan.is_sampled:  # how many there are is part of its name
         raise ValueError("another number of samples")
     # The sample of a cut pair is not known.
-    if num_samples is None or evidence.truncated:
+    if num_samples > len(generation.samples) or evidence.truncated:
         return None
-    taken = _first(generation, num_samples)
-    drawn = subject_of(ask, taken)
+    taken = replace(generation, samples=generation.samples[:num_samples])
+    drawn = subject_of(plan.ask, taken)
     if drawn.lacks_samples:
         return None
     num_samples = len(drawn.samples)
@@ -205,10 +192,6 @@ def _as_drawn(evidence: Evidence, generation: Generation, plan: Plan) -> Evidenc
     for name in evidence.statistics.keys() & _DERIVED:
         statistics[name] = _of_first(evidence.statistics[name], STATISTICS[name].shape, num_samples)
     return replace(evidence, generation=taken, subject=subject, statistics=statistics)
-
-
-def _first(generation: Generation, num_samples: int) -> Generation:
-    return replace(generation, samples=generation.samples[:num_samples])
 
 
 def _of_first(value: Any, shape: tuple[Dimension, ...], num_samples: int) -> Any:

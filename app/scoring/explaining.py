@@ -1,8 +1,7 @@
 """Pure: the samples in groups by meaning, and a sentence on the groups and one on parts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ from models.estimators.semantic import classes_of
 from models.ranges import Described
 from models.records import Array
 from models.records import Sequence as TokenSequence
-from models.selection import Strategy, mbr
 from models.units.unit import denied_by, support
 
 # Two texts mean the same where the similarity function is rather for it than against it.
@@ -94,27 +92,6 @@ def sentence(groups: Sequence[SampleGroup]) -> str:
     if len(others) > _MAX_NAMED:
         meanings += f", and {len(others) - _MAX_NAMED} more"
     return f"{agree} the same as the answer; {who} say {meanings}."
-
-
-def all_agree(
-    strategy: Strategy, subject: Subject, statistics: Mapping[str, Any], num_samples: int
-) -> bool:
-    """True where the first `num_samples` all mean the same as the answer, as groups have it.
-
-    An answer or a sample whose reasoning never ended agrees with nothing. Read is `similarity`, or
-    `similarity_matrix` for "mbr", which chooses the answer among these samples.
-    """
-    samples = subject.samples[:num_samples]
-    if subject.answer.no_answer or not samples:
-        return False
-    if strategy == "mbr":
-        matrix = statistics["similarity_matrix"][:num_samples, :num_samples]
-        index = mbr(matrix)
-        subject = Subject(samples[index], index, samples)
-        to_answer = _as_finished(subject, matrix[index])
-    else:
-        to_answer = _to_answer(subject, statistics["similarity"])[:num_samples]
-    return bool((to_answer >= SAME).all())
 
 
 def _to_answer(subject: Subject, similarity: Array) -> Array:

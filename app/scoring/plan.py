@@ -15,7 +15,7 @@ from app.scoring.defaults import (
 )
 from app.scoring.deployment import Deployment
 from models.calibration import ALL, Binding, Calibration, Calibrator
-from models.estimators import FOUND_MASS_NEEDS, needs
+from models.estimators import needs
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
 from models.selection import Strategy
 from models.statistics import (
@@ -173,8 +173,6 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
             of_parts |= {PREDICTED}
         if SENTENCES_READ in available or (ask.estimators is None and ask.primary is None):
             of_anything |= {PREDICTED}
-    if reads_samples(read) and ask.samples is None and ask.sampling.stop_mass is not None:
-        read |= FOUND_MASS_NEEDS
     models = deployment.models
     of_given = models.similarity_of_given if ask.samples is not None else ""
     similarity = ask.similarity or of_given or models.default_similarity
@@ -379,7 +377,7 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         compared["append_eos"] = True, ask.answer.append_eos
     if reads_samples(read) or plan.is_sampled:
         compared |= {
-            "num_samples": (_draw(binding), _draw(sampling)),
+            "num_samples": (binding.num_samples, sampling.num_samples),
             "temperature": (binding.temperature, sampling.temperature),
             "top_k": (binding.top_k, sampling.top_k),
             "top_p": (binding.top_p, sampling.top_p),
@@ -408,13 +406,6 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         if binding.temperature == SamplingParams().temperature:
             differing.pop("temperature", None)
     return differing
-
-
-def _draw(drawn: Binding | SamplingParams) -> int | str:
-    """The number of samples, as a request states it."""
-    if drawn.stop_mass is None:
-        return drawn.num_samples
-    return f"auto (max_samples {drawn.num_samples}, stop_mass {drawn.stop_mass:g})"
 
 
 def _in_words(value: Any) -> str:

@@ -7,14 +7,11 @@ from typing import Literal
 
 from app.scoring.ask import Ask
 from app.scoring.derive import Evidence
-from app.scoring.explaining import all_agree
 from app.scoring.judging import Judgement
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
-from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
-from models.estimators.cocoa import found_mass
-from models.estimators.information import Undefined
+from models.estimators import needs
 from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
 from models.similarity.protocol import EMBEDDED
 from models.statistics import SENTENCES_READ
@@ -137,38 +134,6 @@ class Result:
         return len(set(map(self.comparer.rules.normalise, self.evidence.subject.texts)))
 
     @property
-    def found_mass(self) -> float | None:
-        """Probability of all that was found; None where its statistics were not computed."""
-        statistics = self.evidence.statistics
-        if not statistics.keys() >= FOUND_MASS_NEEDS:
-            return None
-        try:
-            return found_mass(**{name: statistics[name] for name in FOUND_MASS_NEEDS})
-        except Undefined:
-            return None
-
-    @property
-    def stopped_by(self) -> Literal["found_mass", "agreement", "max_samples"] | None:
-        """The end of the waves of samples; None where all were drawn at once, or none."""
-        sampling, subject = self.ask.sampling, self.evidence.subject
-        if self.samples_source != "model" or sampling.stop_mass is None:
-            return None
-        is_early = len(subject.samples) + len(subject.withheld) < sampling.num_samples
-        if subject.is_reasoned:
-            if is_early or self._all_agree:
-                return "agreement"
-            return "max_samples"
-        if is_early or (self.found_mass or 0.0) >= sampling.stop_mass:
-            return "found_mass"
-        return "max_samples"
-
-    @property
-    def _all_agree(self) -> bool:
-        subject, statistics = self.evidence.subject, self.evidence.statistics
-        is_known = "similarity" in statistics and self.plan.strategy != "mbr"
-        return is_known and all_agree(self.plan.strategy, subject, statistics, len(subject.samples))
-
-    @property
     def sample_similarities(self) -> list[float | None]:
         """Similarity (M,) of each sample to the answer; None for the one that is the answer."""
         subject = self.evidence.subject
@@ -222,13 +187,10 @@ class Result:
 
     @property
     def warnings(self) -> list[str]:
-        subject, plan = self.evidence.subject, self.plan
+        subject = self.evidence.subject
         codes = _of_ends(subject)
         if self.compares_foreign:
             codes.append("similarity_out_of_domain")
-        comes_in_waves = self.ask.sampling.stop_mass is not None and self.ask.samples is None
-        if comes_in_waves and any(ESTIMATORS[name].moves_with_samples for name in plan.estimators):
-            codes.append("scores_move_with_samples")
         if self.evidence.truncated:
             codes.append("similarity_truncated")
         if subject.is_reasoned:

@@ -185,7 +185,7 @@ class Scorer:
         if memory is None or is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
         # An ask that returns more, or draws more, needs more computed.
-        wanted = plan.statistics, plan.ask.sampling.num_samples, plan.ask.sampling.stop_mass
+        wanted = plan.statistics, plan.ask.sampling.num_samples
         entry, read = partial(work.entry, turn, on_token), partial(decode, plan=plan)
         return await memory.get_or_compute(work.name, wanted, read, entry)
 

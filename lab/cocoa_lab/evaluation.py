@@ -23,21 +23,18 @@ from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
 from cocoa_lab.replaying import RecordedGenerator, checked_plan, replaying
-from cocoa_lab.run import AUTO, Cost, Draw, Origin, Run, ScoredPrompt, Variant, with_revision
+from cocoa_lab.run import Cost, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
+from models.estimators import ESTIMATORS, needs
 from models.records import Array, SamplingParams
 from models.selection import Strategy
-from models.statistics import sources_of, supplied_by
+from models.statistics import supplied_by
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
-_DEFAULT_DRAW = Draw(SamplingParams().num_samples)
 # What a generator tells of its own texts.
 _RECORDED = supplied_by("answer", "samples", "reasoning")
-# What waves of samples read to end.
-_MASS_NEEDS = sources_of(FOUND_MASS_NEEDS) & _RECORDED
 
 Put = Callable[[int, Recording], None]
 
@@ -49,8 +46,8 @@ class EvaluationSpec:
     Attributes:
         generations: file of them, to be continued where it exists.
         estimators: None for all that the models can supply.
-        draws: of samples, the first for all tables; None for ten, or for all that a file holds, and
-            auto beside these where log-probs tell when there are enough.
+        draws: numbers of samples, the first for all tables; None for ten, or for all that a file
+            holds.
         similarities: functions, the first for all tables; None for the deployment's default.
         measure_names: name of the quality measure, by task.
         measures: measures by name, all of `measure_names` among them.
@@ -61,7 +58,7 @@ class EvaluationSpec:
     dataset: str
     examples: Sequence[Example]
     generations: Path
-    draws: Sequence[Draw] | None
+    draws: Sequence[int] | None
     seed: int
     estimators: Sequence[str] | None
     strategies: Sequence[Strategy]
@@ -162,7 +159,7 @@ async def _run(
     over_recordings = replaying(scorer, statistics)
     estimators = spec.estimators or _supplied_estimators(over_recordings, empty)
     similarities = spec.similarities or [scorer.workers.default_similarity]
-    draws = spec.draws or _default_draws(header.sampling["num_samples"], statistics)
+    draws = spec.draws or [header.sampling["num_samples"]]
 
     def asks_of(ask: Ask) -> list[Ask]:
         return variants(ask, estimators, spec.strategies, similarities, draws)
@@ -250,15 +247,6 @@ async def _qualities(
     return qualities
 
 
-def _default_draws(num_samples: int, statistics: frozenset[str]) -> list[Draw]:
-    """All samples, and the waves that would have come first of them."""
-    draws = [Draw(num_samples)]
-    auto = Draw.named(AUTO)
-    if num_samples >= auto.num_samples and statistics >= _MASS_NEEDS:
-        draws.append(auto)
-    return draws
-
-
 def _supplied_estimators(scorer: Scorer, ask: Ask) -> list[str]:
     """All that can be scored of recordings, sampled as an ask says."""
     available = scorer.available_statistics(ask)
@@ -273,9 +261,7 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(
-            max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW]), spec.temperature
-        ),
+        sampling=sampling_of(max(spec.draws or [SamplingParams().num_samples]), spec.temperature),
         # All of them whatever is wanted, so that other estimators can be scored later; P(True)
         # alone costs prefills.
         statistics=tuple(sorted(generator.statistics & _RECORDED)),

@@ -21,7 +21,7 @@ from cocoa_lab.plots import (
 from cocoa_lab.rankings import Rankings, rank
 from cocoa_lab.recommendation import recommend
 from cocoa_lab.report import Report
-from cocoa_lab.run import Draw, Run
+from cocoa_lab.run import Run
 from cocoa_lab.summary import only_compared, summarise
 
 # The methods of a figure, where the run has them.
@@ -30,14 +30,14 @@ _CURVES = ("sp", "ppl", "consistency", "cocoa_sp", "cocoa_ppl", "semantic_entrop
 _MIN_RELIABILITY_PROMPTS = 20
 
 
-def settings_of(dataset: str, seed: int, draws: Sequence[Draw] | None) -> dict[str, Any]:
+def settings_of(dataset: str, seed: int, draws: Sequence[int] | None) -> dict[str, Any]:
     """What a run has in common with those that may replace its results, and is known first.
 
-    draws: of samples; None where they are not known yet.
+    draws: numbers of samples; None where they are not known yet.
     """
     settings: dict[str, Any] = {"command": "evaluate", "dataset": dataset, "seed": seed}
     if draws is not None:
-        settings["num_samples"] = ",".join(draw.name for draw in draws)
+        settings["num_samples"] = ",".join(map(str, draws))
     return settings
 
 
@@ -76,9 +76,7 @@ def _plots(rankings: Rankings, out: Path) -> dict[str, str]:
         by_draw = {draw: one.get(column, {}) for draw, one in rankings.by_draw[strategy].items()}
         if len(by_draw) > 1 and all(by_draw.values()):
             what = _in_words(column)
-            figure = samples_figure(
-                by_draw, rankings.mean_samples[strategy], f"PRR, {what}, {strategy} answers"
-            )
+            figure = samples_figure(by_draw, f"PRR, {what}, {strategy} answers")
             drawn[f"PRR by the number of samples, {what}, {strategy} answers."] = save(
                 figure, folder / f"samples-{strategy}"
             )
@@ -144,7 +142,7 @@ def _is_reliable(column: Column) -> bool:
 def _settings(run: Run) -> dict[str, Any]:
     header = run.header
     draws = dict.fromkeys(variant.draw for variant in run.variants)
-    return settings_of(header.dataset, header.seed, list(map(Draw.named, draws))) | {
+    return settings_of(header.dataset, header.seed, list(map(int, draws))) | {
         "model": header.model,
         "revision": header.revision,
     }
@@ -193,13 +191,12 @@ def _controls(rankings: Rankings) -> dict[str, Any]:
 
 
 def _draws(rankings: Rankings) -> dict[str, Any]:
-    """Strategy to draw to its mean number of samples and PRR."""
+    """Strategy to number of samples to PRR."""
     found: dict[str, Any] = {}
     for strategy, by_draw in rankings.by_draw.items():
         found[strategy] = {}
         for draw, table in by_draw.items():
-            mean = rankings.mean_samples[strategy][draw]
-            found[strategy][draw] = {"mean_samples": mean, "prr": report.to_json(table)}
+            found[strategy][draw] = {"prr": report.to_json(table)}
     return found
 
 

@@ -4,7 +4,6 @@ No pyplot: a figure belongs to whoever made it.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +90,13 @@ def ranking_figure(row: Mapping[str, Interval], title: str) -> Figure:
         return figure
 
 
-def samples_figure(
-    by_draw: Mapping[str, ByEstimator], mean_samples: Mapping[str, float], title: str
-) -> Figure:
-    """PRR against the number of samples, with 95 % intervals; a draw in waves is a star.
+def samples_figure(by_draw: Mapping[str, ByEstimator], title: str) -> Figure:
+    """PRR against the number of samples, with 95 % intervals.
 
-    by_draw: name of the draw, a number where it is fixed, to what its estimators are worth; those
-        of `_BY_SAMPLES` that every draw has are shown, or else the first few.
+    by_draw: number of samples to what its estimators are worth; those of `_BY_SAMPLES` that every
+        number has are shown, or else the first few.
     """
-    fixed = sorted(filter(str.isdecimal, by_draw), key=int)
-    waves = list(filterfalse(str.isdecimal, by_draw))
+    draws = sorted(by_draw, key=int)
     found = dict(zip(by_draw, map(intervals, by_draw.values()), strict=True))
     common = list(next(iter(found.values())))
     for values in found.values():
@@ -113,17 +109,14 @@ def samples_figure(
             # A little beside each other, so that intervals do not cover each other.
             offset = 0.12 * (shift - (len(names) - 1) / 2)
             colour = _BY_SAMPLES.get(name, _OTHERS[shift % len(_OTHERS)])
-            xs = [mean_samples[draw] + offset for draw in fixed]
-            ys = [found[draw][name].value for draw in fixed]
+            xs = [int(draw) + offset for draw in draws]
+            ys = [found[draw][name].value for draw in draws]
             axes.plot(xs, ys, "o-", color=colour, markersize=4, label=name)
-            for draw in (*fixed, *waves):
-                x, one = mean_samples[draw] + offset, found[draw][name]
+            for x, draw in zip(xs, draws, strict=True):
+                one = found[draw][name]
                 axes.plot([x, x], [one.low, one.high], color=colour, alpha=0.35, linewidth=1.2)
-            for draw in waves:
-                x = mean_samples[draw] + offset
-                axes.plot([x], [found[draw][name].value], "*", color=colour, markersize=11)
-        axes.set_xticks([mean_samples[draw] for draw in fixed])
-        axes.set_xlabel("samples a prompt, on average (star: in waves until enough is found)")
+        axes.set_xticks(list(map(int, draws)))
+        axes.set_xlabel("samples a prompt")
         axes.set_ylabel("PRR")
         axes.set_ylim(top=1.0)
         axes.grid(axis="y")

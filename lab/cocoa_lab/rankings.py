@@ -26,8 +26,7 @@ class Rankings:
         tables: metric to strategy to table, "prr" first; tasks, their mean, and all answers pooled.
         controls: metric to strategy to what is no estimator, on the same resamples (`CONTROLS`).
         by_similarity: similarity function to PRR under the first strategy, the default first.
-        by_draw: strategy to draw of samples to PRR, the default first.
-        mean_samples: samples a prompt, by strategy and draw.
+        by_draw: strategy to number of samples to PRR, the default first.
         left_out: task that ranks nothing to strategy to the reason. It is left out of the means of
             all strategies, so that these are over the same tasks.
         undefined_resamples: strategy to task to the resamples on which PRR is undefined.
@@ -38,7 +37,6 @@ class Rankings:
     controls: Mapping[str, Mapping[str, Table]]
     by_similarity: Mapping[str, Table]
     by_draw: Mapping[str, Mapping[str, Table]]
-    mean_samples: Mapping[str, Mapping[str, float]]
     left_out: Mapping[str, Mapping[str, str]]
     undefined_resamples: Mapping[str, Mapping[str, int]]
 
@@ -74,13 +72,11 @@ def rank(run: Run, num_resamples: int) -> Rankings:
     for name in similarities:
         by_similarity[name] = table_of(prr, every[first._replace(similarity=name)])
     by_draw: dict[str, dict[str, Table]] = {}
-    mean_samples: dict[str, dict[str, float]] = {}
     for strategy in strategies:
-        by_draw[strategy], mean_samples[strategy] = {}, {}
+        by_draw[strategy] = {}
         for draw in draws:
             variant = first._replace(strategy=strategy, draw=draw)
             by_draw[strategy][draw] = table_of(prr, every[variant])
-            mean_samples[strategy][draw] = _mean_samples(run, variant)
     undefined: dict[str, dict[str, int]] = {}
     for strategy in strategies:
         undefined[strategy] = _undefined(columns[strategy], num_resamples, seed)
@@ -90,7 +86,6 @@ def rank(run: Run, num_resamples: int) -> Rankings:
         controls=controls,
         by_similarity=by_similarity,
         by_draw=by_draw,
-        mean_samples=mean_samples,
         left_out=left_out,
         undefined_resamples=undefined,
     )
@@ -175,12 +170,6 @@ def _undefined(columns: Sequence[Column], num_resamples: int, seed: int) -> dict
             column, num_resamples=num_resamples, seed=seed + i
         )
     return undefined
-
-
-def _mean_samples(run: Run, variant: Variant) -> float:
-    """Samples a prompt."""
-    plan = run.variants.index(variant)
-    return float(np.mean([prompt.answers[plan].num_samples for prompt in run.prompts]))
 
 
 def _num_tokens(run: Run, rows: Sequence[int], plan: int) -> Array:

@@ -12,7 +12,6 @@ from app.scoring.plan import Plan, make_plan
 from app.scoring.scorer import Scorer
 from models.errors import InvalidRequest, NotReady, PromptTooLong
 from models.records import Generation, GenerationRequest, OnToken
-from models.waves import num_taken, wave_end
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo
 
 
@@ -54,15 +53,11 @@ class RecordedGenerator:
         """As many of the samples as the request would have drawn, read or not."""
         if self._generation is None:
             raise NotReady(f"{self.info.model_id} is not loaded")
-        samples = self._generation.samples
-        wanted = replace(request, statistics=request.statistics | {"sample_texts"})
-        end = num_taken(wanted, self._generation)
-        if request.num_drawn:
-            end = wave_end(request.num_drawn, wanted.num_samples)
-        if end is None or end > len(samples):
+        samples, num_samples = self._generation.samples, request.sampling.num_samples
+        if num_samples > len(samples):
             message = f"{len(samples)} samples a prompt were recorded, and more are asked for"
             raise InvalidRequest(message, field="num_samples")
-        return replace(self._generation, samples=samples[request.num_drawn : end])
+        return replace(self._generation, samples=samples[:num_samples])
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]

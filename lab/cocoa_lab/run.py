@@ -2,54 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
 from models.records import Array
 from models.selection import Strategy
 from models.similarity.rules import VERSION
-from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
-AUTO = "auto"
 _MAX_SAMPLES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """How many samples each prompt has.
+def numbers_of_samples(names: str) -> list[int]:
+    """The numbers between commas, each once.
 
-    Attributes:
-        num_samples: M, or with `stop_mass` the most that are drawn.
-        stop_mass: as in `models.records.SamplingParams`.
+    Raises:
+        ValueError: one of them is no number from 1 to 64.
     """
-
-    num_samples: int
-    stop_mass: float | None = None
-
-    @property
-    def name(self) -> str:
-        """As a user names it."""
-        if self.stop_mass is None:
-            return str(self.num_samples)
-        if self.num_samples == DEFAULT_MAX_SAMPLES:
-            return AUTO
-        return f"{AUTO}-{self.num_samples}"
-
-    @classmethod
-    def named(cls, name: str) -> Self:
-        """The draw of a name.
-
-        Raises:
-            ValueError: it is neither "auto" nor a number from 1 to 64, nor such a one behind
-                "auto-", the most that are drawn then.
-        """
-        if name == AUTO:
-            return cls(DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS)
-        number = name.removeprefix(f"{AUTO}-")
-        if not number.isdecimal() or not 1 <= int(number) <= _MAX_SAMPLES:
-            raise ValueError(f"{name!r} is no number from 1 to {_MAX_SAMPLES}, and not {AUTO!r}")
-        return cls(int(number), None if number == name else DEFAULT_STOP_MASS)
+    numbers: dict[int, None] = {}
+    for name in names.replace(" ", "").split(","):
+        if name.startswith("auto"):
+            raise ValueError(f"{name} is gone: name numbers of samples, such as 5")
+        if not name.isdecimal() or not 1 <= int(name) <= _MAX_SAMPLES:
+            raise ValueError(f"{name!r} is no number from 1 to {_MAX_SAMPLES}")
+        numbers[int(name)] = None
+    return list(numbers)
 
 
 def with_revision(model: str, revision: str | None) -> str:
@@ -64,7 +41,7 @@ class Variant(NamedTuple):
 
     Attributes:
         similarity: name of the similarity function.
-        draw: name of the draw of samples.
+        draw: how many samples there are, as users name it.
     """
 
     strategy: Strategy
@@ -78,8 +55,8 @@ class AnswerScores:
 
     Attributes:
         similarity: name of the similarity function.
-        draw: name of the draw of samples.
-        num_samples: that were drawn.
+        draw: how many samples were wanted, as users name it.
+        num_samples: that were drawn and not withheld.
         text: y* as it is compared.
         sample: index of y* among the samples; None for the greedy answer.
         scores: None where an estimator has no value, for which `reasons` says why.

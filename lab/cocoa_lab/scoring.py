@@ -12,7 +12,7 @@ from app.scoring.scorer import Scorer
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
 from cocoa_lab.replaying import replaying, words_of
-from cocoa_lab.run import AnswerScores, Draw
+from cocoa_lab.run import AnswerScores
 from cocoa_lab.running import seed_of
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
@@ -45,7 +45,7 @@ def variants(
     estimators: Sequence[str],
     strategies: Sequence[Strategy],
     similarities: Sequence[str],
-    draws: Sequence[Draw],
+    draws: Sequence[int],
 ) -> list[Ask]:
     """What is asked of one recording: each strategy, with the first similarity function and draw.
 
@@ -124,7 +124,7 @@ async def score_recording(
             id=recording.id,
             strategy=result.plan.strategy,
             similarity=result.plan.similarity,
-            draw=draw_of(ask).name,
+            draw=str(ask.sampling.num_samples),
             num_samples=len(subject.samples),
             text=subject.answer.compared_text,
             sample=subject.answer_sample,
@@ -135,15 +135,9 @@ async def score_recording(
     return results
 
 
-def draw_of(ask: Ask) -> Draw:
-    """How many samples an ask wants."""
-    return Draw(ask.sampling.num_samples, ask.sampling.stop_mass)
-
-
-def drawing(ask: Ask, draw: Draw) -> Ask:
+def drawing(ask: Ask, num_samples: int) -> Ask:
     """The ask with another number of samples."""
-    sampling = replace(ask.sampling, num_samples=draw.num_samples, stop_mass=draw.stop_mass)
-    return replace(ask, sampling=sampling)
+    return replace(ask, sampling=replace(ask.sampling, num_samples=num_samples))
 
 
 def _variant(ask: Ask, estimators: Sequence[str], strategy: Strategy, similarity: str) -> Ask:

@@ -141,11 +141,7 @@ def _sample_grids(rankings: Rankings) -> list[Grid]:
         column = overall(without(next(iter(by_draw.values())), rankings.left_out))
         table: dict[str, ByEstimator] = {}
         for draw, one in by_draw.items():
-            mean = rankings.mean_samples[strategy][draw]
-            head = f"{draw}, {mean:.1f} on average"
-            if draw.isdecimal():
-                head = f"M = {draw}"
-            table[head] = one.get(column or "", {})
+            table[f"M = {draw}"] = one.get(column or "", {})
         grids.append(report.grid(f"PRR by samples, {strategy} answers", table))
     return grids
 

@@ -12,7 +12,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import filterfalse
 from operator import attrgetter
 
@@ -29,7 +28,6 @@ from models.engines.tokenization import Detokenizer
 from models.errors import CocoaError, EngineError, InvalidLogits, InvalidRequest, ModelLost
 from models.grammar_rules import TOO_COMPLEX, refusal
 from models.records import AnswerForm
-from models.waves import num_further
 
 AnswerForms = Mapping[AnswerForm, tuple[int, ...]]
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
@@ -115,9 +113,8 @@ class InflightBatch:
         for job, prefix, count in read:
             first = job.num_joined
             job.num_joined += count
-            if job.num_joined == job.num_opened:
-                self._waiting.remove(job)
             if job.num_joined == job.num_rows:
+                self._waiting.remove(job)
                 job.prefix = None
             if job.first_token_ids is not None:
                 self._read_first_token(job, prefix, job.first_token_ids, report)
@@ -308,17 +305,7 @@ class InflightBatch:
         job = row.job
         row.following = None  # megabytes, and the row stays until the collector of cycles comes
         job.finished.append(row)
-        if len(job.finished) < job.num_opened:
-            return
-        num_next = 0
-        if job.num_opened < job.num_rows:
-            job.finished.sort(key=attrgetter("index"))
-            without_texts = partial(self._detokenizer.sequence, with_texts=False)
-            answer, *samples = map(without_texts, job.finished)
-            num_next = num_further(job.request, answer, samples)
-        if num_next:
-            job.num_opened += num_next
-            self._waiting.appendleft(job)  # it came before all who have not begun
+        if len(job.finished) < job.num_rows:
             return
         job.prefix = job.following = None
         report.finished.append(job)

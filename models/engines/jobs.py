@@ -103,9 +103,8 @@ class RowJob(Job):
         prompt_ids: token ids of the prompt.
         final_length: tokens of the longest possible row, prompt included.
         uniforms: (M, max_new_tokens) of `sample_uniforms`.
-        num_rows: the answer and all samples that there may be. A job without rows takes one place
-            while it is prefilled.
-        num_opened: rows that may join so far: the answer, and the samples of the waves begun.
+        num_rows: the answer and all samples. A job without rows takes one place while it is
+            prefilled.
         fields: of `models.records.Sequence`, wanted of the answer and of the samples.
         answer_forms: token ids of a given answer in each form that is tried; None where a greedy
             one is decoded.
@@ -129,7 +128,6 @@ class RowJob(Job):
     seed: int
     uniforms: Array
     num_rows: int = 1
-    num_opened: int = 1
     fields: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
     answer_forms: Mapping[AnswerForm, tuple[int, ...]] | None = None
     answer_form: AnswerForm = "literal"
@@ -182,7 +180,7 @@ def admitted(
         if running and not mergeable:
             break
         longest = max(longest, job.final_length)
-        pending = job.num_opened - job.num_joined
+        pending = job.num_rows - job.num_joined
         most = min(max_rows, max_cache_tokens // longest)
         count = min(pending, most - running)
         if count <= 0:

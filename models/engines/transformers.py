@@ -57,7 +57,6 @@ from models.pretrained import (
 from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span
 from models.statistics import fields_of, supplied_by
 from models.units.prose import sentences_of
-from models.waves import num_further
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +187,6 @@ class TransformersEngine:
         if self._tags is not None and request.sampling.max_reasoning_tokens != 0:
             opens = opens_reasoning(self._tokenizer, request, self._tags)
         max_new_tokens = request.sampling.max_new_tokens or 0
-        num_drawn = min(request.num_drawn, request.num_samples)
         seed = request.sampling.seed
         if seed is None:
             seed = secrets.randbelow(2**53)  # a JSON number that every client reads exactly
@@ -198,9 +196,8 @@ class TransformersEngine:
             prompt_ids=prompt_ids,
             final_length=len(prompt_ids) + max_new_tokens,
             seed=seed,
-            uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens)[num_drawn:],
-            num_rows=1 + request.num_samples - num_drawn,
-            num_opened=1 + num_further(request, None, ()),
+            uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens),
+            num_rows=1 + request.num_samples,
             fields=(
                 fields_of(request.statistics, "answer"),
                 fields_of(request.statistics, "samples"),

@@ -54,8 +54,6 @@ class Estimator:
         function: of the statistics that its parameters name.
         family: the kind of uncertainty.
         base: the lack of confidence that it is made over; None for none.
-        moves_with_samples: its values move with their number M, so that waves, which draw more
-            where the model is unsure, spoil their order.
         takes_long: over long samples, as word overlap does; others take less than handing them to a
             thread.
         needs: statistics that it reads.
@@ -64,7 +62,6 @@ class Estimator:
     function: Callable[..., float]
     family: Family
     base: Base | None = None
-    moves_with_samples: bool = False
     takes_long: bool = False
     needs: frozenset[str] = frozenset()
 
@@ -89,12 +86,11 @@ def row(
     family: Family,
     base: Base | None = None,
     *,
-    moves: bool = False,
     slow: bool = False,
 ) -> Estimator:
     """The row of a function; its facts as in `Estimator`."""
     read = frozenset(inspect.signature(function).parameters)
-    return Estimator(function, family, base, moves, slow, read)
+    return Estimator(function, family, base, slow, read)
 
 
 _ROWS = (
@@ -103,8 +99,8 @@ _ROWS = (
     row(information.ppl, "likelihood"),
     row(information.mte, "likelihood"),
     row(information.reasoning_length, "reasoning"),
-    row(information.mcse, "likelihood", moves=True),
-    row(information.mcnse, "likelihood", moves=True),
+    row(information.mcse, "likelihood"),
+    row(information.mcnse, "likelihood"),
     row(cocoa.consistency, "consistency"),
     row(cocoa.cocoa_sp, "cocoa", "sp"),
     row(cocoa.cocoa_root_sp, "cocoa", "root_sp"),
@@ -134,19 +130,16 @@ _ROWS = (
     row(semantic.ce_degmat, "semantic"),
     row(semantic.eigv, "semantic"),
     row(semantic.num_sem_sets, "semantic"),
-    row(semantic.semantic_entropy, "semantic", moves=True),
-    row(semantic.lexical_similarity, "semantic", moves=True, slow=True),
+    row(semantic.semantic_entropy, "semantic"),
+    row(semantic.lexical_similarity, "semantic", slow=True),
     row(semantic.semantic_density, "semantic"),
     row(relevance.token_sar, "relevance"),
-    row(relevance.sentence_sar, "relevance", moves=True),
-    row(relevance.sar, "relevance", moves=True),
+    row(relevance.sentence_sar, "relevance"),
+    row(relevance.sar, "relevance"),
     row(reflection.p_true, "reflection"),
     row(reflection.bsdetector, "reflection"),
 )
 ESTIMATORS: dict[str, Estimator] = {each.function.__name__: each for each in _ROWS}
-
-# Statistics that `found_mass` reads; as with estimators, its parameters are their names.
-FOUND_MASS_NEEDS = frozenset(inspect.signature(cocoa.found_mass).parameters)
 
 
 def needs(names: Iterable[str]) -> frozenset[str]:

@@ -133,7 +133,6 @@ async def test_the_light_answer_is_that_of_full_mode(probes):
         ({"mode": "light", "return_samples": True}, "return_samples"),
         ({"mode": "light", "explain": True}, "explain"),
         ({"mode": "light", "num_samples": 10}, "num_samples"),
-        ({"mode": "light", "num_samples": "auto", "max_samples": 5}, "num_samples"),
         ({"mode": "light", "temperature": 0.7}, "temperature"),
         ({"mode": "light", "top_k": 5}, "top_k"),
         ({"mode": "light", "top_p": 0.9}, "top_p"),

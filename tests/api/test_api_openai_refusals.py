@@ -118,7 +118,9 @@ UNSUPPORTED = [
     (TEXT, {"suffix": "."}, "suffix"),
     (TEXT, {"n": True}, "n"),
     (TEXT, DRAWN | {"uncertainty": {"num_samples": 2}}, "uncertainty.num_samples"),
-    (TEXT, DRAWN | {"uncertainty": {"num_samples": "auto"}}, "uncertainty.num_samples"),
+    (TEXT, {"uncertainty": {"num_samples": "auto"}}, "uncertainty.num_samples"),
+    (CHAT, {"uncertainty": {"stop_mass": 0.5}}, "uncertainty.stop_mass"),
+    (CHAT, {"max_samples": 5}, "max_samples"),
     (TEXT, DRAWN | {"uncertainty": {"strategy": "greedy"}}, "uncertainty.strategy"),
     (TEXT, DRAWN | {"uncertainty": {"on_reject": "abstain"}}, "uncertainty.on_reject"),
     (TEXT, {"max_tokens": 0}, "max_tokens"),
@@ -161,7 +163,6 @@ async def test_what_is_not_supported_is_refused_by_its_name(service, path, body,
     [
         ("max_new_tokens", "max_tokens"),
         ("num_samples", "uncertainty.num_samples"),
-        ("stop_mass", "uncertainty.stop_mass"),
         ("max_completion_token", "max_completion_tokens"),
     ],
 )

@@ -60,7 +60,6 @@ async def test_what_weighs_answers_by_probability_is_null_with_its_reason(servic
     assert {name for name, value in body["scores"].items() if value is None} == WITHOUT_MEANING
     assert score_reasons(body).keys() == WITHOUT_MEANING
     assert all("its own reasoning" in reason for reason in score_reasons(body).values())
-    assert "found_mass" not in body["provenance"]
 
 
 async def test_groups_have_shares_and_no_probability(service):
@@ -183,30 +182,6 @@ async def test_given_answers_are_parted_alike(service):
     drawn = await answered(service, "/score", **CHAT, answer="24", seed=1, max_new_tokens=120)
     assert drawn["estimator"] == "consistency", "its samples reason"
     assert drawn["uncertainty"] == drawn["scores"]["consistency"]
-
-
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [("Add 46 and 18.", (2, "agreement")), ("Add 61 and 35.", (10, "max_samples"))],
-    ids=["sure", "unsure"],
-)
-async def test_auto_stops_once_all_samples_mean_the_same_as_the_answer(service, question, expected):
-    chat = {"messages": [{"role": "user", "content": question}], "max_new_tokens": 120, "seed": 1}
-    wanted = chat | {"return_samples": True, "estimators": ["cocoa_sp", "consistency"]}
-    auto = await answered(service, **wanted, num_samples="auto")
-    again = await answered(service, **wanted, num_samples="auto")
-    as_many = await answered(service, **wanted, num_samples=expected[0])
-
-    provenance = auto["provenance"]
-    assert (provenance["num_samples"], provenance["stopped_by"]) == expected
-    assert again["cached"]
-    assert again | {"id": "", "timing_ms": {}, "cached": False} == auto | {
-        "id": "",
-        "timing_ms": {},
-    }
-    for name in ("scores", "samples", "text", "usage"):
-        assert auto[name] == as_many[name]
-    assert provenance["seed"] == as_many["provenance"]["seed"]
 
 
 async def test_a_bounded_reasoning_is_shorter_and_answered(service):

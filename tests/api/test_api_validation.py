@@ -16,7 +16,7 @@ BASE = {"prompt": "zanzibar-sentinel", "max_new_tokens": 8}
 CHAT = {"prompt": None, "messages": [{"role": "user", "content": "zanzibar-sentinel"}]}
 ESTIMATED = ["cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte"]
 ESTIMATED += ["consistency", "mcse", "mcnse"]
-AUTO, FIVE, NAN = {"num_samples": "auto"}, {"num_samples": 5}, float("nan")
+NAN = float("nan")
 SURROGATE = "zanzibar-sentinel \ud800"
 
 
@@ -31,7 +31,10 @@ def chat(**message):
 # field: {part of the message: values}
 OUT_OF_BOUNDS = {
     "num_samples": {
-        'integer from 1 to 64, or "auto"': [0, 65, "10", True, 1.5, 10.5, "all", NAN, 10**4000]
+        "greater than or equal to 1": [0],
+        "less than or equal to 64": [65, 10**4000],
+        "valid integer": ["10", True, 1.5, "all", NAN],
+        "auto is gone: send a number of samples, such as 5": ["auto"],
     },
     "max_new_tokens": {"greater than or equal to 1": [0], "less than or equal to 8192": [8193]},
     "temperature": {
@@ -75,11 +78,8 @@ OUT_OF_BOUNDS = {
 }
 # id: (changes of the body, field, part of the message)
 REFUSED = {
-    "max_samples without waves": ({"max_samples": 5}, "max_samples", 'num_samples "auto" only'),
-    "stop_mass without waves": ({**FIVE, "stop_mass": 0.5}, "stop_mass", 'num_samples "auto" only'),
-    "max_samples 65": ({**AUTO, "max_samples": 65}, "max_samples", "less than or equal to 64"),
-    "stop_mass 0": ({**AUTO, "stop_mass": 0}, "stop_mass", "greater than 0"),
-    "stop_mass 1.1": ({**AUTO, "stop_mass": 1.1}, "stop_mass", "less than or equal to 1"),
+    "max_samples": ({"max_samples": 5}, "max_samples", "is gone: send num_samples alone"),
+    "stop_mass": ({"stop_mass": None}, "stop_mass", "is gone: send num_samples alone"),
     "temperature 0 for samples that are only returned": (
         {"temperature": 0, "estimators": ["sp"], "return_samples": True},
         "temperature",

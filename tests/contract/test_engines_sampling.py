@@ -1,14 +1,11 @@
-"""The contract of engines: answers and samples, by seed, in waves."""
+"""The contract of engines: answers and samples, by seed."""
 
 import asyncio
 
 import numpy as np
 import pytest
 
-from models.records import GivenAnswer
-from models.statistics import supplied_by
-from models.waves import num_taken
-from tests.contract.generators import asked, needs_of_server, samples_of
+from tests.contract.generators import asked, samples_of
 
 pytestmark = pytest.mark.anyio
 
@@ -95,61 +92,6 @@ async def test_a_sample_is_the_same_however_many_are_drawn_and_however_long(gene
             assert (one.text, one.num_tokens) == (longer.text, longer.num_tokens)
         else:
             assert longer.text.startswith(one.text.rstrip("\ufffd"))
-
-
-@pytest.mark.parametrize("stop_mass", [1e-30, 0.6, 1.0])
-async def test_waves_end_at_the_mass_and_draw_what_one_go_would_have_drawn(generator, stop_mass):
-    whole = await generator.generate(asked(generator, sampling={"num_samples": 12}))
-    request = asked(generator, sampling={"num_samples": 12, "stop_mass": stop_mass})
-    in_waves, beside = await asyncio.gather(
-        generator.generate(request), generator.generate(asked(generator))
-    )
-
-    num_samples = num_taken(request, whole)
-    assert num_samples in (2, 5, 10, 12)
-    assert stop_mass > 1e-30 or num_samples == 2
-    assert samples_of(in_waves) == samples_of(whole)[:num_samples]
-    assert samples_of(beside) == samples_of(whole)[:4]
-    assert generator.num_waiting == 0
-
-
-async def test_the_wave_behind_others_is_what_one_go_would_have_drawn(generator):
-    """Behind a reasoning whoever compares texts asks for each further wave."""
-    whole = await generator.generate(asked(generator, sampling={"num_samples": 12}))
-    for num_drawn, end in ((2, 5), (5, 10), (10, 12), (12, 12)):
-        request = asked(
-            generator,
-            sampling={"num_samples": 12, "stop_mass": 0.6},
-            statistics=supplied_by("samples"),
-            answer=GivenAnswer("", append_eos=False),
-            num_drawn=num_drawn,
-        )
-        wave = await generator.generate(request)
-
-        assert samples_of(wave) == samples_of(whole)[num_drawn:end]
-        assert (wave.answer.text, wave.answer.num_tokens) == ("", 0)
-        assert wave.seed == whole.seed
-
-
-async def test_waves_go_without_the_answer_where_its_log_probs_are_not_wanted(generator):
-    wanted = frozenset({"sample_texts", "sample_token_logprobs"})
-    sampling = {"num_samples": 12, "stop_mass": 0.6}
-    with_answer = await generator.generate(asked(generator, sampling=sampling))
-    without = await generator.generate(asked(generator, sampling=sampling, statistics=wanted))
-
-    assert len(without.samples) >= len(with_answer.samples)
-    assert samples_of(with_answer) == samples_of(without)[: len(with_answer.samples)]
-
-
-async def test_a_given_answer_counts_to_the_mass(generator):
-    needs_of_server(generator, scoring_of_given_answers=(True,))
-    whole = (await generator.generate(asked(generator))).answer
-    given = GivenAnswer(whole.text)
-    sampling = {"num_samples": 12, "stop_mass": 1e-30}
-    scored = await generator.generate(asked(generator, answer=given, sampling=sampling))
-
-    assert scored.answer.finish_reason == "given"
-    assert len(scored.samples) == 2
 
 
 async def test_a_seed_that_was_drawn_comes_back_and_repeats_the_samples(generator):

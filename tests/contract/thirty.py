@@ -8,7 +8,6 @@ from models.engines.protocol import EngineInfo, Job, StepReport, check_hidden_la
 from models.engines.texts import ended
 from models.errors import ChatTemplateError
 from models.records import Generation, Sequence
-from tests.drawing import draw_samples
 
 KNOWN = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
 INFO = EngineInfo("thirty", "thirty", "1", "none", KNOWN, max_context_tokens=512)
@@ -39,7 +38,7 @@ class ThirtyLines:
         request, seed = job.request, job.request.sampling.seed or 0
         drawn = random.Random(f"{seed}/{request.prompt}").choices(TEXTS, k=request.num_samples)
         answer = sequence(" It is Paris", request, "answer")
-        samples = draw_samples(request, answer, lambda i: sequence(drawn[i], request, "sample"))
+        samples = tuple(sequence(text, request, "sample") for text in drawn)
         return Generation(answer, samples, 1, seed, "thirty", "1")
 
 

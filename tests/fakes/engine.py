@@ -37,7 +37,6 @@ from models.records import (
 )
 from models.statistics import supplied_by
 from models.units.prose import sentences_of
-from tests.drawing import draw_samples
 
 _ANSWERS = (" Paris", " It is Paris.", " The capital is Paris.", " Lyon", " I do not know.", "")
 _WORD = re.compile(r"\s*\S+")
@@ -144,7 +143,7 @@ class FakeEngine:
 
         return Generation(
             answer=answer,
-            samples=draw_samples(request, answer, draw),
+            samples=tuple(map(draw, range(request.num_samples))),
             prompt_tokens=job.num_prompt,
             seed=seed,
             model_id=self.info.model_id,

@@ -22,4 +22,4 @@ def spread(sample_token_logprobs: Sequence[Array]) -> float:
     return plain(np.std(sums))
 
 
-ROW = row(spread, "likelihood", moves=True)
+ROW = row(spread, "likelihood")

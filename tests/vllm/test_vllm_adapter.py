@@ -11,7 +11,6 @@ from app.scoring.questions import FALSE, TRUE
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, SENTENCES_READ
-from models.waves import num_taken
 from tests.vllm import reference
 from tests.vllm.server import serving
 from tests.worker_servers import running
@@ -127,16 +126,11 @@ async def test_given_answers_and_questions_are_read_as_in_process(server):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=WITHIN)
 
 
-async def test_waves_draw_what_one_call_draws_and_tokens_are_told(server):
+async def test_tokens_are_told(server):
     async with adapter(server) as generator:
         for prompt in reference.testbed_prompts(6):
             tokens = []
             whole = await generator.generate(request(prompt, num_samples=12), tokens.append)
-            waves = request(prompt, num_samples=12, stop_mass=0.6)
-            in_waves = await generator.generate(waves)
-            num = num_taken(waves, whole)
-            drawn = [sample.token_ids for sample in in_waves.samples]
-            assert drawn == [sample.token_ids for sample in whole.samples[:num]]
             assert "".join(token.text for token in tokens) == whole.answer.text
             logprobs = [token.logprob for token in tokens]
             assert logprobs == whole.answer.token_logprobs.tolist()

@@ -15,7 +15,6 @@ from cocoa_lab.datasets import load
 from cocoa_lab.evaluation import EvaluationSpec, evaluate
 from cocoa_lab.metrics import bootstrap, prr
 from cocoa_lab.quality import QUALITY, quality_names
-from cocoa_lab.run import Draw
 from models.estimators.information import mte, sp
 from models.probes.protocol import ProbeConfig
 from tests.conftest import GENERATE
@@ -154,7 +153,7 @@ def spec(generations):
         dataset="testbed",
         examples=examples,
         generations=generations,
-        draws=[Draw(10)],
+        draws=[10],
         seed=0,
         estimators=RANKED,
         strategies=["greedy"],

@@ -11,9 +11,14 @@ from typing import Any
 from models import records
 from models.engines.protocol import fitted
 from models.errors import EngineError, InvalidRequest
-from models.records import DEFAULT_NEW_TOKENS, AnswerForm, Generation, GenerationRequest
+from models.records import (
+    DEFAULT_NEW_TOKENS,
+    AnswerForm,
+    Generation,
+    GenerationRequest,
+    GivenAnswer,
+)
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, fields_of
-from models.waves import num_further
 from workers.calling import Listener, together
 from workers.client import Unreachable
 from workers.openai import logprobs, replies, requests, sequences
@@ -36,6 +41,8 @@ _MISSING = {
     "token_entropies": "the server told no entropy of a token",
     "token_texts": "the server's texts of tokens do not join to the answer",
 }
+# The answer beside draws of which alone anything is wanted: it has no tokens to be read.
+NO_TEXT = GivenAnswer("", append_eos=False)
 _NOT_APART = "the server does not tell the tokens of the answer from those of its reasoning"
 
 
@@ -87,19 +94,16 @@ class OpenAIRequest:
         if request.grammar is not None:
             request = replace(request, grammar=await for_tokens(self._calls, request.grammar))
         forms: Forms = {}
-        if not request.num_drawn:
+        if request.answer != NO_TEXT or request.statistics & ANSWER_STATISTICS:
             forms = await forms_of(self._calls, self._prompt, request.answer)
         self._request = self._fitted(request, max(map(len, forms.values()), default=0))
         self._most = self._request.sampling.max_new_tokens or 0
         is_drawn = request.answer is None and bool(can.no_greedy)
-        num_drawn, num = request.num_drawn, num_further(request, None, ())
-        if num and is_drawn:  # the first draw is the answer
-            samples = await self._draw(num, num_drawn)
+        if request.num_samples and is_drawn:  # the first draw is the answer
+            samples = await self._draw()
             answer = samples[0]
         else:
-            answer, samples = await together(self._answer(forms), self._draw(num, num_drawn))
-        while num := num_further(self._request, answer, samples):
-            samples += await self._draw(num, num_drawn + len(samples))
+            answer, samples = await together(self._answer(forms), self._draw())
         self._listener.tell_rest((answer, *samples)[request.streamed])
         if is_drawn:
             self._warn("answer_is_drawn")
@@ -176,8 +180,6 @@ class OpenAIRequest:
     async def _answer(self, forms: Forms) -> records.Sequence:
         if (answer := self._request.answer) is None:
             return await self._greedy()
-        if self._request.num_drawn:  # an earlier request has brought it
-            return records.Sequence(answer.text, answer.text, 0, "given")
         wanted = self._request.statistics & ANSWER_STATISTICS
         scored = await score_given(self._calls, self._prompt, answer.text, forms, wanted)
         sequence, self._form, absent = scored
@@ -197,15 +199,14 @@ class OpenAIRequest:
         self._greedy_choice = [choice]
         return await self._sequence(choice, 0)
 
-    async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
-        """The next samples of the request, without those drawn before."""
-        if not num:
+    async def _draw(self) -> list[records.Sequence]:
+        """The samples of the request."""
+        if not (num := self._request.num_samples):
             return []
-        first = requests.first_seed(self._seed) + num_drawn
-        place = self._request.streamed - 1 - num_drawn
+        first, place = requests.first_seed(self._seed), self._request.streamed - 1
         samples: list[records.Sequence] = []
         for choice in await self._drawn(self._body(1), range(first, first + num), place):
-            samples.append(await self._sequence(choice, num_drawn + len(samples) + 1))
+            samples.append(await self._sequence(choice, len(samples) + 1))
             self.draws.append(choice)
         return samples
 

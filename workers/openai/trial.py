@@ -17,13 +17,13 @@ import httpx
 from models.engines.protocol import EngineConfig
 from models.engines.texts import tags_in
 from models.errors import CocoaError, ModelNotLoaded
-from models.records import EFFORT, NO_EFFORT, GenerationRequest, GivenAnswer, SamplingParams
+from models.records import EFFORT, NO_EFFORT, GenerationRequest, SamplingParams
 from workers.calling import Listener
 from workers.calls import Calls, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import GeneratorConfig, variable
 from workers.openai import profiles
-from workers.openai.answering import OpenAIRequest
+from workers.openai.answering import NO_TEXT, OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, Fingerprint, OpenAIServer, agree
 from workers.openai.logprobs import ALL_ZERO, LEAST_IDENTITY, Columns, identity_in
 from workers.openai.profiles import PROFILES, Profile
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 _SUM, _STORY = "What is 12 + 5 + 7?", "Write a short story."
 # Draws of the second one. What repeats is no draw if it is as unlikely as this, in nats; where no
 # log-probs are told, if it is as long, in characters, where hardly a token is sure.
-_DRAWN = SamplingParams(num_samples=3, max_new_tokens=24, top_k=0, seed=3)
+_DRAWN = SamplingParams(num_samples=2, max_new_tokens=24, top_k=0, seed=3)
 _HIGH, _UNLIKELY, _LEAST_CHARACTERS = 2.0, -9.2, 32
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
@@ -352,8 +352,7 @@ async def _draws_repeat(calls: ModelCalls) -> bool:
             messages=chat,
             sampling=replace(_DRAWN, temperature=temperature),
             statistics=frozenset({"sample_texts", "sample_token_logprobs"}),
-            answer=GivenAnswer("", append_eos=False),  # no greedy one is written beside the draws
-            num_drawn=1,
+            answer=NO_TEXT,  # no greedy one is written beside the draws
         )
         request = OpenAIRequest(calls, asked, Listener(None))
         try:

@@ -167,7 +167,7 @@ class _OpenAIRequest(SharedRequest):
         refuse_if(self.drawn_at is None, "n", why)
         why = "must be a sample with n above 1: the greedy answer is one text"
         refuse_if(wanted.strategy == "greedy", "uncertainty.strategy", why)
-        is_few = wanted.num_samples == "auto" or wanted.num_samples < self.n
+        is_few = wanted.num_samples < self.n
         is_few &= "num_samples" in wanted.model_fields_set
         refuse_if(is_few, "uncertainty.num_samples", "must be at least n: choices are samples")
         for name, value in (("on_reject", "answer"), ("on_unit_reject", "keep")):

@@ -41,7 +41,6 @@ const WARNINGS = {
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
   names_not_shown: "The names of speakers are shown to no model.",
   system_merged: "The model’s chat template takes no system message: it was put before the question.",
-  scores_move_with_samples: "With “auto”, some of these scores depend on how many samples were drawn.",
   answer_not_json: "The answer is no JSON, and has no fields.",
   no_sentences: "The answer has no sentences.",
   sentences_shortened: "A sentence is long: only its beginning was compared.",

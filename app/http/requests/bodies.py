@@ -43,7 +43,7 @@ _OTHER_NAMES = {
 }
 
 # How samples are drawn, which nothing reads of samples that are given.
-_OF_DRAWN = ("num_samples", "max_samples", "stop_mass", "temperature", "top_k", "top_p", "seed")
+_OF_DRAWN = ("num_samples", "temperature", "top_k", "top_p", "seed")
 # `_check_input` as JSON schemas: one input, and what its template reads with messages only.
 _OF_CHAT = ["messages", "chat_template_kwargs", "reasoning_effort"]
 _OF_PROMPT = having(["prompt"], _OF_CHAT, prompt="string")

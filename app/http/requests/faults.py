@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from app.http.requests.fields import BODIES, Body
+from app.http.requests.fields import BODIES, GONE_FIELDS, Body
 from app.spelling import did_you_mean
 
 _NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
@@ -22,7 +22,9 @@ def faults_of(error: ValidationError) -> list[Any]:
     for fault in faults[:MAX_FAULTS]:
         place = tuple(fault["loc"])
         body = _body_at(place[:-1], error.title)
-        if fault["type"] == "extra_forbidden" and body is not None:
+        if fault["type"] == "extra_forbidden" and place[-1] in GONE_FIELDS:
+            fault["msg"] = f"is gone: {GONE_FIELDS[str(place[-1])]}"
+        elif fault["type"] == "extra_forbidden" and body is not None:
             fault["msg"] += did_you_mean(body.nearest(str(place[-1])))
         elif fault["type"] in _NO_OBJECT:
             fault["msg"] = _no_object(place, fault["input"], error.title)

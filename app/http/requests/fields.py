@@ -27,7 +27,6 @@ from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
 from models.ranges import LOGPROBS
 from models.records import EFFORT
-from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
 AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
 Value = TypeVar("Value")
@@ -36,6 +35,9 @@ MAX_SAMPLES = 64
 # Each unknown field is an error of its own, and their number is the client's.
 _MAX_FIELDS = 64
 _MAX_KWARGS_VALUES = 10_000
+
+# Fields of older releases, and what to do instead.
+GONE_FIELDS = dict.fromkeys(("max_samples", "stop_mass"), "send num_samples alone, such as 5")
 
 
 def _known_estimator(name: str) -> str:
@@ -84,18 +86,6 @@ def few_values(value: Any) -> Any:
     return value
 
 
-def _number_or_auto(value: Any) -> Any:
-    """The number or "auto", checked in one step: a union of pydantic's reports a fault twice."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    is_number = type(value) is int and 1 <= value <= MAX_SAMPLES
-    if not is_number and value != "auto":
-        raise PydanticCustomError(
-            "num_samples", f'Input should be an integer from 1 to {MAX_SAMPLES}, or "auto"'
-        )
-    return value
-
-
 def _known_logprob(value: float) -> float:
     if value == -9999:  # as OpenAI and vLLM write it
         raise PydanticCustomError("not_known", "-9999 stands for a log-prob that is not known")
@@ -104,6 +94,7 @@ def _known_logprob(value: float) -> float:
 
 # Values of older releases, and what to do instead.
 _GONE = {
+    "auto": "send a number of samples, such as 5",
     "escalate": "ask another model yourself where decision.action is escalate",
     "claims": "ask the model for the claims by a call of your own, and send them to POST /score",
 }
@@ -260,8 +251,8 @@ def _or_null(field: JsonDict) -> JsonDict:
 
 
 # Fields about samples, which light mode would not heed.
-_OF_SAMPLES = ["num_samples", "max_samples", "stop_mass", "temperature", "top_k", "top_p"]
-_OF_SAMPLES += ["similarity", "max_sample_reasoning_tokens"]
+_OF_SAMPLES = ["num_samples", "temperature", "top_k", "top_p", "similarity"]
+_OF_SAMPLES += ["max_sample_reasoning_tokens"]
 
 
 def check_light(body: BaseModel, prefix: str = "") -> None:
@@ -304,26 +295,8 @@ class ScoresWanted(NullIsDefault):
     cocoa_sp_light, or the first of `estimators`."""
     similarity: Annotated[str | None, Field(max_length=32)] = None
     """Similarity function, among those that GET /version lists."""
-    num_samples: Annotated[
-        int | Literal["auto"],
-        PlainValidator(_number_or_auto, json_schema_input_type=SampleNumber | Literal["auto"]),
-    ] = 10
-    """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the
-    distinct samples hold `stop_mass` of the model's probability, or behind a reasoning until all
-    samples mean the same as the answer."""
-    max_samples: Annotated[
-        SampleNumber | None,
-        Field(description=f'The most that "auto" draws. Default: {DEFAULT_MAX_SAMPLES}.'),
-    ] = None
-    stop_mass: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=1,
-            description='`found_mass` at which "auto" begins no further wave. '
-            f"Default: {DEFAULT_STOP_MASS}.",
-        ),
-    ] = None
+    num_samples: Annotated[SampleNumber, BeforeValidator(_not_gone)] = 10
+    """How many are drawn."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
     """Of samples; at least 0.05 where any are drawn."""
     top_k: Annotated[int, Field(ge=0, le=1000), Whole] = 50
@@ -378,20 +351,13 @@ class ScoresWanted(NullIsDefault):
     def sampling_fields(self, least: int = 1, *, of_tokens: bool = False) -> dict[str, Any]:
         """The fields of `SamplingParams` about samples: `least` or more, no more `of_tokens`."""
         fields = {name: getattr(self, name, None) for name in ReasoningBounds.model_fields}
-        num_samples = self.num_samples
-        if num_samples == "auto":
-            num_samples = self.max_samples or DEFAULT_MAX_SAMPLES
-            fields["stop_mass"] = self.stop_mass or DEFAULT_STOP_MASS
-        fields["num_samples"] = least if of_tokens else max(num_samples, least)
+        fields["num_samples"] = least if of_tokens else max(self.num_samples, least)
         return fields | {"temperature": self.temperature, "top_k": self.top_k}
 
     @model_validator(mode="after")
     def _check_heeded(self) -> Self:
         is_alone = self.json_schema is not None and self.units != "fields"
         refuse_if(is_alone, "json_schema", "is heeded with units fields only")
-        for name in ("max_samples", "stop_mass"):
-            is_alone = self.num_samples != "auto" and getattr(self, name) is not None
-            refuse_if(is_alone, name, 'is heeded with num_samples "auto" only')
         return self
 
 

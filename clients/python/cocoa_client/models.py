@@ -218,13 +218,11 @@ class Provenance(BaseModel):
     samples_source: Literal["model", "client"] | None = None
     """who drew the samples; absent where there are none"""
     num_samples: int | None = None
-    """how many samples there are, 1 to 64; with `auto`, were drawn; absent where there are none"""
+    """how many samples there are, 1 to 64; absent where there are none"""
     samples_left_out: int | None = None
     """how many further samples the model's server refused or its filter cut, 1 to 64; absent where none"""
     num_distinct_samples: int | None = None
     """different texts among the samples, 1 to 64; absent where there are none"""
-    stopped_by: Literal["found_mass", "agreement", "max_samples"] | None = None
-    """what ended the waves of samples, where num_samples was auto"""
     seed: int | None = None
     """≥ 0, repeats the samples that a model drew"""
     similarity: str | None = None
@@ -237,8 +235,6 @@ class Provenance(BaseModel):
     """with `units` sentences or claims: pairs of a part of a sample and one of them that the NLI model reads, ≥ 0, be it from the cache"""
     consistency_std_error: float | None = None
     """how far the samples pin consistency down, 0 to 1, where they were compared"""
-    found_mass: float | None = None
-    """probability of the answer and the distinct samples together, 0 to 1, where an estimator reads what it is made of"""
     degraded: bool
     """whether the uncertainty is `consistency` in place of a better one, as no log-probs are known"""
     probe: ProbeInfo | None = None

@@ -244,12 +244,8 @@ class GenerateOptions(TypedDict, total=False):
     """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or cocoa_sp_light, or the first of `estimators`."""
     similarity: str | None
     """Similarity function, among those that GET /version lists."""
-    num_samples: int | Literal["auto"] | None
-    """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the distinct samples hold `stop_mass` of the model's probability, or behind a reasoning until all samples mean the same as the answer."""
-    max_samples: int | None
-    """The most that "auto" draws. Default: 10."""
-    stop_mass: float | None
-    """`found_mass` at which "auto" begins no further wave. Default: 0.7."""
+    num_samples: int | None
+    """How many are drawn."""
     temperature: float | None
     """Of samples; at least 0.05 where any are drawn."""
     top_k: int | None
@@ -314,12 +310,8 @@ class ScoreOptions(TypedDict, total=False):
     """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or cocoa_sp_light, or the first of `estimators`."""
     similarity: str | None
     """Similarity function, among those that GET /version lists."""
-    num_samples: int | Literal["auto"] | None
-    """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the distinct samples hold `stop_mass` of the model's probability, or behind a reasoning until all samples mean the same as the answer."""
-    max_samples: int | None
-    """The most that "auto" draws. Default: 10."""
-    stop_mass: float | None
-    """`found_mass` at which "auto" begins no further wave. Default: 0.7."""
+    num_samples: int | None
+    """How many are drawn."""
     temperature: float | None
     """Of samples; at least 0.05 where any are drawn."""
     top_k: int | None

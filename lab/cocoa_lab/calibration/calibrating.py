@@ -84,10 +84,8 @@ def calibrate(sources: Mapping[str, Sequence[Labelled]], *, by_task: bool = Fals
 
 def way_of(binding: Binding) -> str:
     """A way of asking, in words."""
-    draw = str(binding.num_samples)
-    if binding.stop_mass is not None:
-        draw = "auto"
-    way = f"{binding.input}, {binding.strategy}, {binding.similarity}, num_samples {draw}"
+    way = f"{binding.input}, {binding.strategy}, {binding.similarity}"
+    way += f", num_samples {binding.num_samples}"
     if binding.temperature != SamplingParams().temperature:
         way += f", temperature {binding.temperature:g}"
     if binding.unit != "answer":

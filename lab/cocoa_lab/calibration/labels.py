@@ -1,5 +1,6 @@
 """Labelled scores: what `cocoa evaluate` left in a folder, as arrays."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.lines import objects_in
 from cocoa_lab.overwriting import GENERATIONS, RESULTS
-from cocoa_lab.run import Draw, Variant
+from cocoa_lab.run import Variant
 from models.calibration import UNNAMED_RULES, Binding, binding_of
 from models.codec import to_json
 from models.estimators import needs
@@ -22,6 +23,8 @@ from models.records import Array
 from models.selection import Strategy
 from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 from models.statistics import reads_samples
+
+logger = logging.getLogger(__name__)
 
 _OF_SCORES = ("id", "task", "strategy", "similarity", "draw", "quality", "scores")
 
@@ -99,6 +102,8 @@ def read_labels(
     """
     results = _results(folder)
     _check_rules(folder, results)
+    if "auto" in results["settings"].get("num_samples", ""):
+        logger.warning("%s: scores of num_samples auto, which is gone, are left out", folder)
     wanted = Variant(strategy or "", similarity or "", draw or "")  # type: ignore[arg-type]
     drawn = results.get("binding") or results["header"]["sampling"]
     if temperature not in (None, drawn["temperature"]):
@@ -147,7 +152,8 @@ def _check_rules(folder: Path, results: Mapping[str, Any]) -> None:
 
 
 def _is_wanted(wanted: Variant, found: tuple[str, str, str]) -> bool:
-    return all(one in ("", own) for one, own in zip(wanted, found, strict=True))
+    is_gone = not found[2].isdecimal()
+    return not is_gone and all(one in ("", own) for one, own in zip(wanted, found, strict=True))
 
 
 def _check_any(found: Collection[Any], folder: Path, wanted: Variant) -> None:
@@ -173,16 +179,18 @@ def _of_parts(
         answers=np.array([numbers[prompt] for prompt in asked], dtype=int),
     )
     binding = binding_of(to_json(results["binding"]))
-    first = Draw(binding.num_samples, binding.stop_mass).name
+    first = str(binding.num_samples)
+    if binding.stop_mass is not None:
+        first = "auto"
     found: list[Labelled] = []
     for name in (first, *(lines[0].get("by_draw", ()) if lines else ())):
         if not _is_wanted(wanted, (binding.strategy, binding.similarity, name)):
             continue
         rows = [{**line["scores"], **line.get("by_draw", {}).get(name, {})} for line in lines]
-        draw, scores = Draw.named(name), _scores(rows)
+        scores = _scores(rows)
         if found:  # what reads no samples has the same scores there
             scores = {one: u for one, u in scores.items() if reads_samples(needs([one]))}
-        of_draw = replace(binding, num_samples=draw.num_samples, stop_mass=draw.stop_mass)
+        of_draw = replace(binding, num_samples=int(name), stop_mass=None)
         found.append(Labelled(replace(labels, scores=scores), (of_draw,)))
     return found
 
@@ -242,7 +250,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
     schema_use = origin.get("schema_use", "none")
     if schema_use is None:
         raise CannotCalibrate("some prompts have a JSON schema, and others have none")
-    sampling, draw = header["sampling"], Draw.named(variant.draw)
+    sampling = header["sampling"]
     if sampling.get("distinct"):
         raise CannotCalibrate("draws that do not repeat are no more calibrated")
     binding = Binding(
@@ -251,8 +259,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         generator=origin["generator"],
         input=asked,
         strategy=variant.strategy,
-        num_samples=draw.num_samples,
-        stop_mass=draw.stop_mass,
+        num_samples=int(variant.draw),
         temperature=sampling["temperature"],
         top_k=sampling["top_k"],
         top_p=sampling["top_p"],

@@ -44,7 +44,7 @@ def calibrate(
         str | None, typer.Option(help="Function, of --results; all by default.")
     ] = None,
     num_samples: Annotated[
-        str | None, typer.Option(help="Number of samples, or auto, of --results; all by default.")
+        str | None, typer.Option(help="Number of samples, of --results; all by default.")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="At which --results were drawn; any by default.")
@@ -77,6 +77,7 @@ def calibrate(
     from cocoa_lab.calibration.labels import Labelled, read_labels
     from cocoa_lab.calibration.prompts import domain_of
     from cocoa_lab.distances import domain_to_bytes
+    from cocoa_lab.run import numbers_of_samples
     from models.calibration import ALL
     from models.probes.domain import beside
 
@@ -86,6 +87,8 @@ def calibrate(
     sources: dict[str, list[Labelled]] = {}
     notes: list[str] = []
     try:
+        if num_samples is not None:
+            numbers_of_samples(num_samples)
         for folder in results or ():
             of_run, source = read_labels(
                 folder,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
     from cocoa_lab.evaluation import EvaluationSpec
     from cocoa_lab.judge import JudgeModel
-    from cocoa_lab.run import Draw, Run
+    from cocoa_lab.run import Run
     from models.selection import Strategy
 
 _ANSWERS = "greedy,most_probable,mbr"
@@ -44,9 +44,8 @@ def evaluate(
     num_samples: Annotated[
         str | None,
         typer.Option(
-            help="M, the number of sampled answers, or auto (auto-5: at most 5); further ones "
-            "after commas are compared with the first. Default: 10 and auto, or as many as are "
-            "there to be scored again."
+            help="M, the number of sampled answers; further ones after commas are compared with "
+            "the first. Default: 10, or as many as are there to be scored again."
         ),
     ] = None,
     estimators: Annotated[
@@ -224,11 +223,11 @@ def _with_progress(spec: "EvaluationSpec", settings: "Settings") -> "Run":
         return run
 
 
-def _draws(names: str) -> "list[Draw]":
-    from cocoa_lab.run import Draw
+def _draws(names: str) -> list[int]:
+    from cocoa_lab.run import numbers_of_samples
 
     try:
-        return [Draw.named(name) for name in dict.fromkeys(names.replace(" ", "").split(","))]
+        return numbers_of_samples(names)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--num-samples") from None
 

@@ -39,18 +39,17 @@ def evaluate_units(
     from cocoa_lab.parts.examples import read_parts
     from cocoa_lab.parts.measured import measure
     from cocoa_lab.parts.running import PartsSpec, evaluate_parts
-    from cocoa_lab.run import Draw
+    from cocoa_lab.run import numbers_of_samples
     from models.records import SamplingParams
 
     wanted: list[str] | None = None
     if estimators is not None:
         wanted = _known(estimators)
-    names = (num_samples or str(SamplingParams().num_samples)).replace(" ", "").split(",")
-    draws = [Draw.named(name) for name in dict.fromkeys(names)]
+    draws = numbers_of_samples(num_samples or str(SamplingParams().num_samples))
     examples = drawn(read_parts(Path(dataset), units, judged=judge is not None), limit, seed)
     settings_of = {"command": "evaluate", "dataset": dataset, "seed": seed, "units": units}
     settings_of["judge"] = judge and judge.name
-    settings_of["num_samples"] = ",".join(draw.name for draw in draws)
+    settings_of["num_samples"] = ",".join(map(str, draws))
     if not force:
         check_replaceable(out, settings_of, len(examples))
     out.mkdir(parents=True, exist_ok=True)

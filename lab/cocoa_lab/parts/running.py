@@ -22,7 +22,7 @@ from cocoa_lab.parts.labelling import LabelledParts, fields_labelled, judged, se
 from cocoa_lab.parts.model_judge import Judgements, ModelJudge
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
 from cocoa_lab.replaying import checked_plan, replaying
-from cocoa_lab.run import Draw, Origin, ScoredPrompt
+from cocoa_lab.run import Origin, ScoredPrompt
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, drawing, record, recorded_statistics
 from models.calibration import Binding
@@ -47,7 +47,7 @@ class PartsSpec:
     Attributes:
         units: whose parts.
         generations: file of them, to be continued where it exists.
-        draws: of samples, the first for all tables; fewer are the first of the most.
+        draws: numbers of samples, the first for all tables; fewer are the first of the most.
         estimators: None for all that are defined for parts.
         similarity: name of the function; None for the deployment's default.
         judge: labels the parts of which nothing else says what they are, and is held against the
@@ -59,7 +59,7 @@ class PartsSpec:
     units: Units
     examples: Sequence[PartsExample]
     generations: Path
-    draws: Sequence[Draw]
+    draws: Sequence[int]
     seed: int
     estimators: Sequence[str] | None
     similarity: str | None
@@ -215,8 +215,8 @@ async def _scored(
         labelled = await _labelled(one, spec.units, text, parts)
         if judge is not None:
             labelled = await _by_model(one, judge, text, parts, labelled)
-        by_draw[draw.name] = labelled
-    return AnswerParts(one, text, len(parts), by_draw.pop(spec.draws[0].name), by_draw)
+        by_draw[str(draw)] = labelled
+    return AnswerParts(one, text, len(parts), by_draw.pop(str(spec.draws[0])), by_draw)
 
 
 async def _labelled(
@@ -270,7 +270,7 @@ def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(max(draw.num_samples for draw in spec.draws), spec.temperature),
+        sampling=sampling_of(max(spec.draws), spec.temperature),
         statistics=tuple(sorted(generator.statistics & recorded)),
         asks_p_true=False,
     )
@@ -300,8 +300,7 @@ def _binding(
         generator=origin.generator,
         input=ask.input,
         strategy=strategy,
-        num_samples=spec.draws[0].num_samples,
-        stop_mass=spec.draws[0].stop_mass,
+        num_samples=spec.draws[0],
         temperature=sampling["temperature"],
         top_k=int(sampling["top_k"]),
         top_p=sampling["top_p"],

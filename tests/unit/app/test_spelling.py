@@ -5,7 +5,7 @@ import pytest
 from app import spelling
 from app.spelling import closest, did_you_mean
 
-NAMES = ("num_samples", "max_samples", "temperature")
+NAMES = ("num_samples", "max_new_tokens", "temperature")
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,14 @@ from cocoa_lab.evaluation import EvaluationSpec
 from cocoa_lab.examples import Example
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import QUALITY, quality_names
-from cocoa_lab.run import Draw
+from cocoa_lab.run import numbers_of_samples
 from models.errors import InvalidRequest
 from models.estimators import needs
 from models.similarity import PAIR_MODELS
 from models.similarity.protocol import NliConfig
-from models.statistics import PROBE_STATISTICS, supplied_by
+from models.statistics import PROBE_STATISTICS
 from tests.aligned import align_scores
 from tests.conftest import serving
-from tests.fakes import engine
 from tests.fakes.engine import FakeEngine
 from tests.fakes.estimators import OF_ANSWERS
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
@@ -54,7 +53,7 @@ def spec(path, *, count=12, rescore=False, **changes):
         "dataset": "made",
         "examples": chosen,
         "generations": path / "generations.jsonl",
-        "draws": [Draw(5)],
+        "draws": [5],
         "seed": 3,
         "estimators": None,
         "strategies": STRATEGIES,
@@ -97,23 +96,23 @@ def calls(monkeypatch):
     return seen
 
 
-DRAWS = {"5": 5, "3": 3, "auto": "auto", "20": 20}
+DRAWS = [5, 3, 20]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_scores_are_those_of_the_service(tmp_path, strategy, draw):
-    wanted = spec(tmp_path, count=2, draws=[Draw.named(name) for name in DRAWS])
+    wanted = spec(tmp_path, count=2, draws=DRAWS)
     run = await evaluation.evaluate(wanted, SETTINGS, lambda: None)
     one = run.prompts[0]
     body = {
         "prompt": one.example.prompt,
         "seed": one.recording.generation.seed,
-        "num_samples": DRAWS[draw],
+        "num_samples": draw,
         "strategy": strategy,
     }
-    drawn = [answer for answer in one.answers if answer.draw == draw]
+    drawn = [answer for answer in one.answers if answer.draw == str(draw)]
     answer = next(answer for answer in drawn if answer.strategy == strategy)
     async with serving() as service:
         response = (await service.generate(**body, estimators=list(answer.scores))).json()
@@ -166,19 +165,10 @@ def test_chats_are_asked_as_chats(tmp_path, monkeypatch):
     assert [one.example.input for one in run.prompts] == ["prompt", "messages"]
 
 
-def test_without_a_number_of_samples_there_are_ten_and_the_waves_that_came_first_of_them(
-    tmp_path, calls
-):
-    run = evaluate(spec(tmp_path, count=2, draws=None, strategies=["greedy"]))
-    assert [variant.draw for variant in run.variants] == ["10", "auto"]
-    assert calls["generate"] == 2
-
-
-def test_where_no_log_probs_are_told_there_are_no_waves_by_default(tmp_path, monkeypatch):
-    told = supplied_by("answer", "samples") - {"sample_token_logprobs"}
-    monkeypatch.setattr(engine, "supplied_by", lambda *sources: told)
+def test_without_a_number_of_samples_there_are_ten(tmp_path, calls):
     run = evaluate(spec(tmp_path, count=2, draws=None, strategies=["greedy"]))
     assert [variant.draw for variant in run.variants] == ["10"]
+    assert calls["generate"] == 2
 
 
 def test_each_pair_of_a_prompt_is_asked_once_for_all_of_its_answers(tmp_path, calls, monkeypatch):
@@ -234,16 +224,16 @@ def test_a_similarity_function_that_is_not_loaded_is_refused(tmp_path):
 def test_fewer_samples_are_scored_again_from_the_same_file_and_more_are_refused(tmp_path, calls):
     evaluate(spec(tmp_path))
     calls["generate"] = 0
-    run = evaluate(spec(tmp_path, rescore=True, draws=[Draw(2), Draw.named("5")]))
+    run = evaluate(spec(tmp_path, rescore=True, draws=[2, 5]))
     assert calls["generate"] == 0
     assert {answer.num_samples for answer in run.prompts[0].answers} == {2, 5}
     assert evaluate(spec(tmp_path, rescore=True, draws=None)).variants[0].draw == "5"
     with pytest.raises(InvalidRequest, match="5 samples a prompt were recorded"):
-        evaluate(spec(tmp_path, rescore=True, draws=[Draw(6)]))
+        evaluate(spec(tmp_path, rescore=True, draws=[6]))
 
 
 def test_only_what_reads_samples_is_compared_under_further_draws(tmp_path):
-    wanted = spec(tmp_path, estimators=["sp", "cocoa_sp"], draws=[Draw(5), Draw(2)])
+    wanted = spec(tmp_path, estimators=["sp", "cocoa_sp"], draws=[5, 2])
     answers = evaluate(wanted).prompts[0].answers
     assert [(answer.draw, set(answer.scores)) for answer in answers] == [
         *[("5", {"sp", "cocoa_sp"})] * 3,
@@ -251,15 +241,20 @@ def test_only_what_reads_samples_is_compared_under_further_draws(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", ["5", "auto", "auto-5"])
-def test_a_draw_is_found_by_its_name(name):
-    assert Draw.named(name).name == name
+def test_numbers_of_samples_are_named_once_each():
+    assert numbers_of_samples("10, 5,10") == [10, 5]
 
 
-@pytest.mark.parametrize("name", ["0", "65", "-1", "1.5", "all", "", "²", "auto-0", "auto-"])
-def test_a_draw_is_a_number_of_samples_or_auto(name):
+@pytest.mark.parametrize("name", ["0", "65", "-1", "1.5", "all", "", "²", "10,"])
+def test_a_number_of_samples_is_one_from_1_to_64(name):
     with pytest.raises(ValueError, match="1 to 64"):
-        Draw.named(name)
+        numbers_of_samples(name)
+
+
+@pytest.mark.parametrize("name", ["auto", "10,auto-5"])
+def test_numbers_of_samples_that_are_gone_are_refused_with_what_to_name(name):
+    with pytest.raises(ValueError, match="is gone: name numbers of samples, such as 5"):
+        numbers_of_samples(name)
 
 
 def test_there_must_be_something_to_score_again(tmp_path):

@@ -13,7 +13,7 @@ from cocoa_lab.run import AnswerScores, Cost, Origin, Run, ScoredPrompt, Variant
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 VARIANTS = [Variant(strategy, "fake", "10") for strategy in STRATEGIES]
 VARIANTS += [Variant("greedy", "jaccard", "10")]
-VARIANTS += [Variant(strategy, "fake", draw) for draw in ("3", "auto") for strategy in STRATEGIES]
+VARIANTS += [Variant(strategy, "fake", draw) for draw in ("3", "20") for strategy in STRATEGIES]
 ESTIMATORS = ["sp", "ppl", "degmat", "consistency", "cocoa_sp", "cocoa_ppl", "additive_cocoa_sp"]
 ESTIMATORS += ["rb_cocoa_sp"]
 COMPARED = ["consistency", "cocoa_sp", "cocoa_ppl", "rb_cocoa_sp"]
@@ -44,7 +44,6 @@ def prompt(number, rng):
     answers = []
     for strategy, similarity, draw in VARIANTS:
         names = ESTIMATORS if similarity == "fake" else COMPARED
-        num_samples = 2 + number % 4 if draw == "auto" else int(draw)
         scores = {name: float(rng.random()) for name in names}
         reasons = {}
         if number == 0:
@@ -55,7 +54,7 @@ def prompt(number, rng):
                 strategy=strategy,
                 similarity=similarity,
                 draw=draw,
-                num_samples=num_samples,
+                num_samples=int(draw),
                 text="Rome",
                 sample=None,
                 scores=scores,
@@ -126,18 +125,14 @@ def test_every_draw_is_compared_with_the_first_under_every_strategy(folder):
 
     assert set(results["samples"]) == set(STRATEGIES)
     greedy = results["samples"]["greedy"]
-    assert {draw: one["mean_samples"] for draw, one in greedy.items()} == {
-        "10": 10,
-        "3": 3,
-        "auto": 3.5,
-    }
+    assert list(greedy) == ["10", "3", "20"]
     assert greedy["10"]["prr"] == results["prr"]["greedy"]
     assert {claim["claim"] for claim in results["sample_claims"]} == {
         "samples: 10 above 3",
-        "samples: 10 above auto",
+        "samples: 10 above 20",
     }
     assert {claim["method"] for claim in results["sample_claims"]} == set(COMPARED)
-    assert results["settings"]["num_samples"] == "10,3,auto"
+    assert results["settings"]["num_samples"] == "10,3,20"
 
 
 def test_rao_blackwell_is_compared_with_what_it_is_made_of_everywhere(folder):
@@ -146,12 +141,12 @@ def test_rao_blackwell_is_compared_with_what_it_is_made_of_everywhere(folder):
     assert {(claim["method"], claim["rival"]) for claim in claims} == {("rb_cocoa_sp", "cocoa_sp")}
     assert {claim["strategy"] for claim in claims} == {
         *STRATEGIES,
-        *(f"{strategy}, samples {draw}" for strategy in STRATEGIES for draw in ("3", "auto")),
+        *(f"{strategy}, samples {draw}" for strategy in STRATEGIES for draw in ("3", "20")),
         "greedy, jaccard",
     }
     tables, page = (folder / "report.md").read_text(), (folder / "report.html").read_text()
     assert "PRR by samples, mbr answers" in tables
-    assert "| method | M = 10 | M = 3 | auto, 3.5 on average |" in tables
+    assert "| method | M = 10 | M = 3 | M = 20 |" in tables
     assert 'id="samples"' in page
     assert 'id="rao-blackwell"' in page
 

@@ -28,7 +28,6 @@ def ranked(*columns, left_out=()):
         controls={"prr": {"greedy": {}}},
         by_similarity={},
         by_draw={},
-        mean_samples={},
         left_out=reasons,
         undefined_resamples={},
     )

@@ -14,7 +14,7 @@ from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
 from cocoa_lab.replaying import checked_plan, replaying
 from models.errors import InvalidRequest, NotReady, StatisticUnavailable
-from models.records import Reasoning, SamplingParams
+from models.records import SamplingParams
 from models.statistics import supplied_by
 from tests.fakes.settings import FAKES
 from tests.results import generation, sequence
@@ -97,24 +97,15 @@ async def test_recordings_of_one_prompt_are_scored_each_by_itself():
     assert scores[0] == scores[2] == 0.0 < scores[1]
 
 
-@pytest.mark.parametrize(
-    ("samples", "expected"),
-    [([PARIS] * 10, (2, "agreement")), ([PARIS, ROME, *[PARIS] * 8], (10, "max_samples"))],
-    ids=["the same", "one other"],
-)
-async def test_waves_end_as_if_they_were_drawn(samples, expected):
-    sampling = SamplingParams(10, 16, seed=1, stop_mass=0.7)
-    ask = replace(ASK, sampling=sampling, estimators=("cocoa_sp", "consistency"))
-    answer, *reasoned = [
-        replace(sequence(text), reasoning=Reasoning("hm", 3, True)) for text in (PARIS, *samples)
-    ]
+async def test_as_many_of_the_recorded_samples_are_scored_as_are_wanted_and_more_are_refused():
+    recorded = generation(PARIS, [sequence(text) for text in (PARIS, ROME)])
     async with scoring() as scorer:
-        result = await replaying(scorer, RECORDED, generation(answer, reasoned)).run(ask)
-        assert (len(result.evidence.subject.samples), result.stopped_by) == expected
-        few = generation(answer, reasoned[:4])
-        if expected[0] > 4:
-            with pytest.raises(InvalidRequest, match="4 samples a prompt were recorded"):
-                await replaying(scorer, RECORDED, few).run(ask)
+        one = replace(ASK, sampling=SamplingParams(1), estimators=("consistency",))
+        result = await replaying(scorer, RECORDED, recorded).run(one)
+        assert result.evidence.subject.texts == [PARIS]
+        three = replace(one, sampling=SamplingParams(3))
+        with pytest.raises(InvalidRequest, match="2 samples a prompt were recorded"):
+            await replaying(scorer, RECORDED, recorded).run(three)
 
 
 async def test_without_a_recording_nothing_is_said():

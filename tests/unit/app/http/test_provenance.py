@@ -1,15 +1,12 @@
 """Where the scores of a result come from: what is known, and nothing that is not."""
 
-import numpy as np
-from pydantic import MISSING
-
 from app.http.responses import provenance_of, to_response
 from app.http.schemas import GenerateResponse, Provenance
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
 from app.scoring.questions import subject_of
 from models.records import GivenAnswer
-from tests.results import a_plan, a_result, generation, sequence
+from tests.results import a_plan, a_result
 
 
 def about_of(result):
@@ -29,9 +26,3 @@ def test_texts_alone_name_no_model_and_cost_no_tokens():
     assert (about.strategy, about.retokenized) == ("given", False)
     assert not about.model_fields_set & {"model", "seed", "answer_form"}
     assert body.usage.model_dump() == dict.fromkeys(body.usage.model_dump(), 0)
-
-
-def test_an_answer_without_tokens_has_found_no_mass_that_could_be_told():
-    written = generation(sequence("", 0), (sequence(" Rome"),))
-    statistics = {"exact_match": np.zeros(1)}
-    assert about_of(a_result(written, statistics=statistics)).found_mass is MISSING

@@ -45,29 +45,29 @@ def test_a_calibrator_of_other_rules_is_refused_with_what_to_do():
         check_deployment(calibrator(nli="fake nli", rules=VERSION - 1), deployment())
 
 
-def test_a_calibrator_of_a_similarity_that_is_gone_is_refused_with_what_to_do(tmp_path):
-    path = tmp_path / "older.json"
-    path.write_text(to_json(calibrator(similarity="llm")))
-    with pytest.raises(ValueError, match="calibrator's llm is gone: use added"):
-        load_calibrator(str(path), deployment())
+GONE = {
+    "a similarity": ({"similarity": "llm"}, "llm is gone: use added"),
+    "another one": ({"similarity": "align"}, "align is gone: use nli"),
+    "waves": ({"stop_mass": 0.7}, "num_samples auto is gone: calibrate for a number of samples"),
+}
 
 
-def test_parts_for_a_similarity_that_is_gone_are_left_out_with_one_warning(tmp_path, caplog):
-    older = calibrator(nli="fake nli")
-    [part] = older.parts
-    parts = [part]
-    for name in ("align", "llm", "align"):
-        parts.append(replace(part, binding=replace(part.binding, similarity=name)))
-    path = tmp_path / "older.json"
-    path.write_text(to_json(replace(older, parts=tuple(parts))))
-
-    [left] = load_calibrator(str(path), deployment()).parts
-    assert left.binding == part.binding
+@pytest.mark.parametrize(("binding", "why"), GONE.values(), ids=list(GONE))
+def test_bindings_that_are_gone_are_left_out_with_one_warning_and_alone_refused(
+    tmp_path, caplog, binding, why
+):
+    path, kept = tmp_path / "older.json", calibrator(nli="fake nli")
+    gone = calibrator(nli="fake nli", **binding)
+    path.write_text(to_json(replace(kept, parts=kept.parts + gone.parts * 2)))
+    [part] = load_calibrator(str(path), deployment()).parts
+    assert part.binding == kept.parts[0].binding
     [record] = caplog.records
-    assert record.getMessage() == (
-        "parts of the calibrator are left out: align is gone: use nli; "
-        "llm is gone: use added, or embedding with a model of your choice"
-    )
+    named = f"of answer, prompt, greedy: {why}"
+    assert record.levelname == "WARNING"
+    assert record.message.count(named) == 2
+    path.write_text(to_json(gone))
+    with pytest.raises(ValueError, match=f"nothing that is left: .*{why}"):
+        load_calibrator(str(path), deployment())
 
 
 def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):

@@ -57,11 +57,6 @@ OTHER = {
         "given log-probs",
     ),
     "fewer samples": (sampled(num_samples=5), PLAN, "for num_samples 5: ask with num_samples 10,"),
-    "waves": (
-        sampled(stop_mass=0.7),
-        PLAN,
-        "(max_samples 10, stop_mass 0.7): ask with num_samples 10",
-    ),
     "temperature": (sampled(temperature=0.5), PLAN, "temperature 0.5: ask with temperature 1.0"),
     "top_k": (sampled(top_k=0), PLAN, "for top_k 0: ask with top_k 50,"),
     "top_p": (sampled(top_p=0.5), PLAN, "for top_p 0.5: ask with top_p 1.0,"),

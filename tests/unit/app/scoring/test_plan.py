@@ -126,7 +126,6 @@ def test_a_sampled_answer_takes_its_statistics_from_the_samples():
 ROWS = {
     "ten samples": ({}, 11),
     "no samples": ({"estimators": ("sp",)}, 1),
-    "as few samples as needed": ({"sampling": SamplingParams(20, stop_mass=0.7)}, 21),
     "samples brought along": ({"samples": (GivenSample("a"), GivenSample("b"))}, 3),
     "texts alone": (
         {"prompt": None, "answer": GivenAnswer("a"), "samples": (GivenSample("b"),)},

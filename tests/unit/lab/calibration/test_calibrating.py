@@ -14,7 +14,7 @@ from models.calibration import ALL, Calibrator
 from models.similarity.rules import VERSION
 from tests.made_calibrators import BINDING
 
-CHATS, AUTO = replace(BINDING, input="messages"), replace(BINDING, stop_mass=0.7)
+CHATS, FIVE = replace(BINDING, input="messages"), replace(BINDING, num_samples=5)
 
 
 def labelled(count, *bindings, shift=0.0, right=None):
@@ -45,7 +45,7 @@ def test_ways_that_are_one_thing_to_the_model_share_the_calibrations_of_most_lab
 
 def test_a_source_whose_labels_are_not_fitted_is_not_named():
     chats, prompts = labelled(100, CHATS), labelled(300, BINDING)
-    other = labelled(300, AUTO, shift=0.5)
+    other = labelled(300, FIVE, shift=0.5)
     fitted = calibrate({"chats": [chats], "prompts": [prompts], "other": [other]})
     assert fitted.calibrator.source == "prompts and other"
 
@@ -53,36 +53,36 @@ def test_a_source_whose_labels_are_not_fitted_is_not_named():
 def test_a_draw_of_the_same_scores_shares_them_though_it_tells_fewer():
     both = labelled(300, BINDING)
     both.labels.scores["ppl"] = both.labels.scores["sp"] + 1
-    assert ways(calibrate({"made": [both, labelled(300, AUTO)]})) == [[BINDING, AUTO]]
-    fewer_first = calibrate({"made": [labelled(300, AUTO), both]})
-    assert ways(fewer_first) == [[AUTO], [BINDING]], "what it does not tell may differ"
+    assert ways(calibrate({"made": [both, labelled(300, FIVE)]})) == [[BINDING, FIVE]]
+    fewer_first = calibrate({"made": [labelled(300, FIVE), both]})
+    assert ways(fewer_first) == [[FIVE], [BINDING]], "what it does not tell may differ"
 
 
 def test_whole_answers_come_before_parts_of_them():
-    fields = labelled(300, replace(AUTO, unit="field"), shift=0.5)
+    fields = labelled(300, replace(FIVE, unit="field"), shift=0.5)
     assert ways(calibrate({"made": [fields, labelled(100, BINDING)]}))[0] == [BINDING]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(labelled(300, AUTO, shift=0.01), id="other scores"),
-        pytest.param(labelled(99, AUTO), id="too few prompts to see it"),
+        pytest.param(labelled(300, FIVE, shift=0.01), id="other scores"),
+        pytest.param(labelled(99, FIVE), id="too few prompts to see it"),
         pytest.param(
-            Labelled(replace(labelled(300).labels, ids=["x"] * 300), (AUTO,)), id="other prompts"
+            Labelled(replace(labelled(300).labels, ids=["x"] * 300), (FIVE,)), id="other prompts"
         ),
     ],
 )
 def test_other_ways_have_calibrations_of_their_own(other):
-    assert ways(calibrate({"made": [labelled(300, BINDING), other]})) == [[BINDING], [AUTO]]
+    assert ways(calibrate({"made": [labelled(300, BINDING), other]})) == [[BINDING], [FIVE]]
 
 
 def test_a_way_with_too_few_labels_is_told_and_the_others_are_fitted():
-    few = labelled(300, AUTO, right=1.0)
+    few = labelled(300, FIVE, right=1.0)
     fitted = calibrate({"made": [few, labelled(300, BINDING)]})
     assert ways(fitted) == [[BINDING]]
     [note] = fitted.notes
-    assert note.startswith("prompt, greedy, fake, num_samples auto cannot be calibrated: 300 right")
+    assert note.startswith("prompt, greedy, fake, num_samples 5 cannot be calibrated: 300 right")
     with pytest.raises(CannotCalibrate, match="300 right and 0 wrong"):
         calibrate({"made": [few]})
 
@@ -120,14 +120,14 @@ def a_run(folder, stop=(), inputs=("prompt",), **sampling):
     results = {
         "header": header,
         "origin": origin,
-        "settings": {"dataset": "/home/me/mine.jsonl"},
+        "settings": {"dataset": "/home/me/mine.jsonl", "num_samples": "10,5,auto"},
         "tasks": [{"quality": "contains"}],
     }
     (folder / RESULTS).write_text(json.dumps(results))
     lines = []
     for i, asked in enumerate(inputs):
         for strategy in ("greedy", "mbr"):
-            for draw in ("10", "auto"):
+            for draw in ("10", "5", "auto"):
                 way = {"strategy": strategy, "similarity": "fake", "draw": draw, "input": asked}
                 line = {"id": f"{i}", "task": "t", "quality": 1.0, "scores": {"sp": None}}
                 lines.append(json.dumps(line | way))
@@ -135,7 +135,7 @@ def a_run(folder, stop=(), inputs=("prompt",), **sampling):
     return folder
 
 
-def test_a_run_has_labels_for_each_way_of_asking_and_for_given_answers(tmp_path):
+def test_a_run_has_labels_for_each_way_of_asking_and_for_given_answers(tmp_path, caplog):
     parts, source = read_labels(a_run(tmp_path, inputs=("prompt", "messages", "prompt")))
     assert source == "mine.jsonl, 3 labels by contains"
     given = replace(BINDING, strategy="given")
@@ -143,8 +143,9 @@ def test_a_run_has_labels_for_each_way_of_asking_and_for_given_answers(tmp_path)
     assert len(found) == 8
     assert ((BINDING, given), ["0", "2"]) in found
     assert ((CHATS, replace(given, input="messages")), ["1"]) in found
-    assert ((AUTO, replace(given, stop_mass=0.7)), ["0", "2"]) in found
+    assert ((FIVE, replace(given, num_samples=5)), ["0", "2"]) in found
     assert ((replace(BINDING, strategy="mbr"),), ["0", "2"]) in found
+    assert "scores of num_samples auto, which is gone, are left out" in caplog.text
 
 
 def test_answers_that_a_stop_string_ended_say_nothing_of_given_ones(tmp_path):
@@ -163,16 +164,31 @@ def test_a_run_over_parts_has_labels_for_each_draw_of_scores_that_read_samples(t
     (tmp_path / RESULTS).write_text(json.dumps(about | {"binding": asdict(binding)}))
     part = {"id": "0", "task": "t", "path": None, "spans": [[0, 3]], "correct": 1.0}
     part["scores"] = {"sp": 0.5, "cocoa_sp": 0.4}
-    part["by_draw"] = {"auto-5": {"sp": 0.5, "cocoa_sp": 0.3}}
+    part["by_draw"] = {"5": {"sp": 0.5, "cocoa_sp": 0.3}, "auto-5": {"cocoa_sp": 0.2}}
     (tmp_path / "units.jsonl").write_text(json.dumps(part) + "\n")
 
-    of_ten, of_auto = read_labels(tmp_path)[0]
+    of_ten, of_five = read_labels(tmp_path)[0]
     assert of_ten.bindings == (binding,)
     assert of_ten.labels.scores == {"sp": [0.5], "cocoa_sp": [0.4]}
-    assert of_auto.bindings == (replace(binding, num_samples=5, stop_mass=0.7),)
-    assert of_auto.labels.scores == {"cocoa_sp": [0.3]}
-    [alone] = read_labels(tmp_path, draw="auto-5")[0]
+    assert of_five.bindings == (replace(binding, num_samples=5),)
+    assert of_five.labels.scores == {"cocoa_sp": [0.3]}
+    [alone] = read_labels(tmp_path, draw="5")[0]
     assert alone.labels.scores == {"sp": [0.5], "cocoa_sp": [0.3]}, "no other part speaks of it"
+
+
+def test_a_run_over_parts_of_an_older_release_whose_first_draw_is_gone_has_those_of_the_others(
+    tmp_path,
+):
+    binding = replace(BINDING, unit="sentence", stop_mass=0.7)
+    about = {"settings": {"dataset": "mine.jsonl"}, "num_parts": 1, "num_answers": 1}
+    (tmp_path / RESULTS).write_text(json.dumps(about | {"binding": asdict(binding)}))
+    part = {"id": "0", "task": "t", "path": None, "spans": [[0, 3]], "correct": 1.0}
+    part |= {"scores": {"sp": 0.5, "cocoa_sp": 0.4}, "by_draw": {"5": {"cocoa_sp": 0.3}}}
+    (tmp_path / "units.jsonl").write_text(json.dumps(part) + "\n")
+
+    [of_five] = read_labels(tmp_path)[0]
+    assert of_five.bindings == (replace(binding, num_samples=5, stop_mass=None),)
+    assert of_five.labels.scores == {"sp": [0.5], "cocoa_sp": [0.3]}
 
 
 def test_lines_of_one_prompt_are_one_draw(tmp_path):

@@ -205,20 +205,25 @@ async def test_each_number_of_samples_of_a_run_has_a_calibration_and_no_other_ha
 
 
 @pytest.mark.parametrize(
-    ("wanted", "num_samples"),
-    [(["--num-samples", "2"], [2]), (["--num-samples", "auto"], []), (["--strategy", "mbr"], [])],
-    ids=lambda value: " ".join(map(str, value)),
+    ("wanted", "refusal"),
+    [
+        (["--num-samples", "2"], ""),
+        (["--num-samples", "7"], "holds no labelled answers of 7"),
+        (["--num-samples", "auto"], "auto is gone: name numbers of samples, such as 5"),
+        (["--strategy", "mbr"], "holds no labelled answers of mbr"),
+    ],
+    ids=" ".join,
 )
 def test_a_way_of_asking_is_chosen_among_those_of_parts(
-    cocoa, sentences, tmp_path, wanted, num_samples
+    cocoa, sentences, tmp_path, wanted, refusal
 ):
     made = tmp_path / "made.json"
     fitted = cocoa("calibrate", "--results", sentences[0], "--out", made, *wanted)
-    if not num_samples:
-        assert f"holds no labelled answers of {wanted[1]}" in " ".join(fitted.output.split())
+    if refusal:
+        assert refusal in " ".join(fitted.output.split())
         return
     [part] = Calibrator.load(made).parts
-    assert [part.binding.num_samples] == num_samples
+    assert part.binding.num_samples == 2
     assert part.groups[ALL].keys() == {"sp", "cocoa_sp"}
 
 

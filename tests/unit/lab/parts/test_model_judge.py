@@ -14,7 +14,6 @@ from cocoa_lab.parts.examples import read_parts
 from cocoa_lab.parts.measured import measure
 from cocoa_lab.parts.model_judge import Judgements, ModelJudge, label_of
 from cocoa_lab.parts.running import PartsSpec, evaluate_parts
-from cocoa_lab.run import Draw
 from tests.openai_server import openai_server
 from tests.unit.lab.commands.test_evaluate import FAKE
 
@@ -129,7 +128,7 @@ def spec_of(tmp_path, units, scripted, *lines):
         units=units,
         examples=read_parts(dataset, units, judged=True),
         generations=tmp_path / "generations.jsonl",
-        draws=[Draw.named("2"), Draw.named("1")],
+        draws=[2, 1],
         seed=0,
         estimators=["sp"],
         similarity=None,

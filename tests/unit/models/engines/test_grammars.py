@@ -119,20 +119,6 @@ async def test_a_row_is_the_same_whatever_is_held_to_what_beside_it(llama):
             np.testing.assert_allclose(a.token_logprobs, b.token_logprobs, atol=1e-5)
 
 
-async def test_samples_of_later_waves_follow_the_grammar_too(llama):
-    async with running(engine_of(llama)) as worker:
-        request = request_for(PROMPT, num_samples=10, stop_mass=1.0, grammar=OBJECT)
-        generation = await worker.generate(
-            replace(request, sampling=replace(request.sampling, max_new_tokens=60))
-        )
-
-    assert len(generation.samples) == 10
-    for sequence in sequences(generation):
-        if sequence.finish_reason == "stop":
-            assert json.loads(sequence.text).keys() == {"a", "b", "c"}
-    assert any(one.finish_reason == "stop" for one in generation.samples)
-
-
 async def test_samples_beside_a_given_answer_are_held_and_the_answer_is_not(llama):
     request = request_for(PROMPT, grammar=CHOICES, answer=GivenAnswer("no JSON"))
     async with running(engine_of(llama)) as worker:

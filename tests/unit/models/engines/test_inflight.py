@@ -1,7 +1,6 @@
 """Requests that decode together: what they share, and the limits they keep to."""
 
 import asyncio
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,39 +78,6 @@ async def test_one_prefill_a_prompt_and_rows_with_the_same_tokens_share_a_cache_
     for t, (num_cache_rows, _) in enumerate(steps, start=1):
         unfinished = {ids[:t] for ids in texts if len(ids) > t}
         assert num_cache_rows == len(unfinished)
-
-
-@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "hybrid"])
-async def test_further_waves_need_no_second_prefill(architecture):
-    model, prefills, steps = random_model(architecture), [], []
-    handle = model.register_forward_pre_hook(
-        lambda _, args, kwargs: prefills.append(kwargs["input_ids"].shape[1] > 1), with_kwargs=True
-    )
-    request = request_for("Hello", num_samples=12, max_new_tokens=6, stop_mass=1.0)
-    async with running(engine_of(model), steps.append) as worker:
-        in_waves = await worker.generate(request)
-    handle.remove()
-    at_once = replace(request, sampling=replace(request.sampling, stop_mass=None))
-    async with running(engine_of(model)) as worker:
-        whole = await worker.generate(at_once)
-
-    assert sum(prefills) == 1
-    assert max(steps) == 5, "the answer may have ended with the first wave, and the last has two"
-    for one, other in zip(sequences(in_waves), sequences(whole), strict=True):
-        assert one.token_ids == other.token_ids
-        np.testing.assert_allclose(one.token_logprobs, other.token_logprobs, atol=1e-4)
-
-
-async def test_waves_beside_others_keep_to_the_limits_and_everyone_progresses():
-    steps, requests = [], []
-    for i, prompt in enumerate(PROMPTS * 2):
-        stop_mass = 1.0 if i % 2 else None
-        requests.append(request_for(prompt, num_samples=12, seed=i, stop_mass=stop_mass))
-    async with running(engine_of(random_model("llama"), max_rows=7), steps.append) as worker:
-        generations = await generated(worker, requests)
-
-    assert max(steps) <= 7
-    assert [len(generation.samples) for generation in generations] == [12] * 8
 
 
 async def test_rows_never_exceed_the_limits_and_everyone_progresses():

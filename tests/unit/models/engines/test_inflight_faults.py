@@ -24,23 +24,6 @@ from tests.unit.models.engines.tiny_engines import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_failure_between_waves_fails_its_request_and_the_loop_lives():
-    model, forwards = random_model("llama"), []
-
-    def is_late(ids):
-        forwards.append(ids.shape)
-        return len(forwards) > 8
-
-    fault = Fault(model, RuntimeError("broken"), is_late)
-    request = request_for("Hello", num_samples=12, max_new_tokens=6, stop_mass=1.0)
-    async with running(engine_of(model)) as worker:
-        [failed] = await generated(worker, [request], return_exceptions=True)
-        fault.armed = False
-        assert len((await worker.generate(request)).samples) == 12
-
-    assert isinstance(failed, EngineError)
-
-
 def poison(model, token, value):
     """Make the logits of every row that has just read `token` equal to `value`."""
 

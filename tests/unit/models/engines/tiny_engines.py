@@ -60,12 +60,8 @@ async def generated(worker, requests, *, return_exceptions=False):
     return await asyncio.gather(*waiting, return_exceptions=return_exceptions)
 
 
-def request_for(
-    prompt, *, max_new_tokens=24, num_samples=4, seed=1, stop_mass=None, statistics=ALL, **kwargs
-):
-    sampling = SamplingParams(
-        num_samples=num_samples, max_new_tokens=max_new_tokens, seed=seed, stop_mass=stop_mass
-    )
+def request_for(prompt, *, max_new_tokens=24, num_samples=4, seed=1, statistics=ALL, **kwargs):
+    sampling = SamplingParams(num_samples=num_samples, max_new_tokens=max_new_tokens, seed=seed)
     return GenerationRequest(
         prompt=prompt, sampling=sampling, statistics=frozenset(statistics), **kwargs
     )
