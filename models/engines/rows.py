@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from models.engines.attention import SharedPrompts
-from models.engines.captured import CapturedSteps
+from models.engines.fast.attention import SharedPrompts
+from models.engines.fast.captured import CapturedSteps
+from models.engines.fast.layers import is_llama_like
+from models.engines.fast.lean import LeanForward
 from models.engines.hidden import HiddenTap
 from models.engines.jobs import Prefix, Scored
-from models.engines.layers import is_llama_like
-from models.engines.lean import LeanForward
 from models.engines.sampling import normed, norms_and_entropies
 from models.errors import ModelLost
 from models.pretrained import (

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.engines.layers import is_llama_like
+from models.engines.fast.layers import is_llama_like
 from models.engines.rows import RowCache
 from models.errors import ModelLost, ModelNotLoaded
 from models.pretrained import PreTrainedModel

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.engines.lean import LeanForward
+from models.engines.fast.lean import LeanForward
 
 _MOST_ROWS = 512
 # Share of the memory free beside the model, for buffers: moving rows into them takes as much.

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.engines.products import Product
+from models.engines.fast.products import Product
 from models.pretrained import PreTrainedModel, is_one_of
 
 _KNOWN = (

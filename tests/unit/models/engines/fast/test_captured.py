@@ -10,7 +10,8 @@ import random
 import pytest
 import torch
 
-from models.engines import captured, rows
+from models.engines import rows
+from models.engines.fast import captured
 from models.engines.jobs import Prefix
 from models.engines.rows import RowCache
 from tests.tiny_models import random_model

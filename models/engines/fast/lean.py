@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.engines.attention import Attend, Beside, SharedPrompts, Whole, mask_of
-from models.engines.layers import SLIDING, Block, block_of, kinds_of, norm_of, parts_of
-from models.engines.products import keeps_both, may_pack, product_of
+from models.engines.fast.attention import Attend, Beside, SharedPrompts, Whole, mask_of
+from models.engines.fast.layers import SLIDING, Block, block_of, kinds_of, norm_of, parts_of
+from models.engines.fast.products import keeps_both, may_pack, product_of
 from models.pretrained import PreTrainedModel
 
 # Of positions: cosines and signed sines (rows, 1, S, head size), and what they attend to.

@@ -14,10 +14,10 @@ from transformers import (
     Qwen3Config,
 )
 
-from models.engines import lean as lean_module
 from models.engines import rows
+from models.engines.fast import lean as lean_module
+from models.engines.fast.layers import is_llama_like
 from models.engines.jobs import Scored
-from models.engines.layers import is_llama_like
 from models.engines.rows import RowCache
 from tests import tiny_models
 from tests.tiny_models import CONFIGS, random_model

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from models.engines import products
-from models.engines.products import keeps_both, may_pack, product_of
+from models.engines.fast import products
+from models.engines.fast.products import keeps_both, may_pack, product_of
 from tests.tiny_models import random_model
 
 ROWS = {"one": (1,), "a step": (11, 1), "a prompt": (1, 300), "prompts": (3, 40), "none": (0, 1)}
