@@ -52,13 +52,6 @@ class MemoryCache:
             while self.num_bytes > self._config.memory_bytes:
                 self._forget(next(iter(self._entries)))
 
-    async def claim(self, key: str) -> bool:
-        """Always: no other process reads these entries."""
-        return True
-
-    def release(self, key: str) -> None:
-        """There is no claim to release."""
-
     async def run(self) -> None:
         """Nothing runs beside the calls."""
 

@@ -119,10 +119,6 @@ class CacheConfig(RedisServer):
     timeout_s: Annotated[float, Gt(0), Le(1)] = 0.025
 
 
-# Seconds for which a claim of a process that has gone keeps others waiting.
-CLAIM_S = 2.0
-
-
 class Cache(Protocol):
     """Bytes by key. Never raises and never blocks for long: any failure is a miss."""
 
@@ -134,16 +130,6 @@ class Cache(Protocol):
 
         They are forgotten after `ttl_s`.
         """
-
-    async def claim(self, key: str) -> bool:
-        """Claim a key; true where the caller computes its entry, since no other process does.
-
-        A claim lasts until it is released, or for `CLAIM_S` where this process has gone. Where it
-        is not known whether another process has it, the caller computes.
-        """
-
-    def release(self, key: str) -> None:
-        """Release a claim of this process, after all that was put before; returns at once."""
 
     async def run(self) -> None:
         """Serve `get_many` and `put` until cancelled, then free what is held.

@@ -1,6 +1,5 @@
-"""The limits of keys: this process's own view, and where there is a Redis that of all gateways."""
+"""The limits of keys: this gateway's own, and where there is a Redis the buckets of all."""
 
-import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable
@@ -9,14 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.keys.buckets import LIMITS, LimitName, Refusal, level_after, wait_s
-from app.keys.records import Key, Place
+from app.keys.records import Key
 from models.errors import RateLimited
 
 if TYPE_CHECKING:
     from app.keys.shared import SharedLimits  # imports Redis
 
-# Another gateway may report a moment late that a request has ended.
-_SECOND_LOOK_S = 0.1
 _WORDS: dict[LimitName, str] = {
     "requests_per_minute": "this key may send {} requests a minute",
     "tokens_per_minute": "this key may have {} tokens computed a minute",
@@ -37,8 +34,8 @@ class _Usage:
 class KeyLimits:
     """The limits of each key.
 
-    Each process also counts locally; local counts are never stricter than shared ones, and take
-    over when Redis is away.
+    Requests under way are counted by each gateway for itself. So are the buckets: its own are never
+    stricter than the shared ones, and take over when Redis is away.
     """
 
     shared: "SharedLimits | None"
@@ -57,18 +54,15 @@ class KeyLimits:
         self._check(key, _refusal(key, usage, costs_tokens))
         _take(usage, "requests_per_minute", 1)
         usage.num_running += 1
-        place = Place(key, costs_tokens)
         try:
             if self.shared is not None:
-                refusal = await self._enter(self.shared, place)
+                refusal = await self.shared.enter(key, costs_tokens=costs_tokens)
                 if refusal is not None:
                     _take(self._usage(key), "requests_per_minute", -1)
                 self._check(key, refusal)
             yield
         finally:
             usage.num_running -= 1
-            if self.shared is not None:
-                self.shared.leave(place)
 
     def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
         """Count what a request turned out to cost; later requests wait for it."""
@@ -77,13 +71,6 @@ class KeyLimits:
         _take(usage, "tokens_per_minute", tokens)
         if self.shared is not None:
             self.shared.charge(key, requests=requests, tokens=tokens)
-
-    async def _enter(self, shared: "SharedLimits", place: Place) -> Refusal | None:
-        refusal = await shared.enter(place)
-        if refusal is not None and refusal.limit == "max_concurrent":
-            await asyncio.sleep(_SECOND_LOOK_S)
-            refusal = await shared.enter(place)
-        return refusal
 
     def _usage(self, key: Key) -> _Usage:
         """The usage of a key by now. A bucket is forgotten while the key has no such limit."""

@@ -141,18 +141,3 @@ def _fault(error: ValidationError) -> str:
 def _check_distinct(what: str, values: Sequence[str]) -> None:
     if len(set(values)) < len(values):
         raise KeysFileInvalid(f"a {what} stands in it twice")
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """One request of a key.
-
-    Attributes:
-        is_awaited: whether a request waits for the reply of Redis.
-        is_counted: whether it is among this gateway's requests under way.
-    """
-
-    key: Key
-    costs_tokens: bool
-    is_awaited: bool = False
-    is_counted: bool = False

@@ -15,8 +15,6 @@ from app.scoring.result import Source
 
 Value = TypeVar("Value")
 
-# Between two looks at what another process computes.
-_POLL_S = 0.02
 # Exceptions of reading JSON of another shape.
 _INVALID = (ValueError, TypeError, LookupError, AttributeError)
 _SEAL_BYTES = 16
@@ -71,7 +69,7 @@ class Memory:
             self._observer.observe_one("joined_requests")
             shared = self._under_way[key]
         else:
-            shared = self._begin(key, self._compute_claimed(name, read, compute))
+            shared = self._begin(key, self._compute(name, compute))
         shared.num_waiters += 1
         try:
             # Cancelling one waiter, as its deadline does, leaves the task to the others.
@@ -123,30 +121,13 @@ class Memory:
         if self._under_way.get(key) is shared:
             del self._under_way[key]
 
-    async def _compute_claimed(
-        self,
-        name: str,
-        read: Callable[[bytes], Value | None],
-        compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]],
+    async def _compute(
+        self, name: str, compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]]
     ) -> tuple[Value, Source]:
-        is_claimed = await self.cache.claim(name)
-        while not is_claimed:
-            await asyncio.sleep(_POLL_S)
-            is_claimed = await self.cache.claim(name)
-            # Whoever computed it may have been done just before the claim was free.
-            [known] = await self.get_many([name], read)
-            if known is not None:
-                if is_claimed:
-                    self.cache.release(name)
-                self._observer.observe_one("joined_requests")
-                return known, "joined"
-        try:
-            value, payload = await compute()
-            if payload is not None:
-                self.put({name: payload})
-            return value, "computed"
-        finally:
-            self.cache.release(name)
+        value, payload = await compute()
+        if payload is not None:
+            self.put({name: payload})
+        return value, "computed"
 
 
 def seal(name: str, payload: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -89,91 +88,6 @@ def test_a_redis_that_answers_nothing_costs_one_request_its_time_limit(gateways,
     redis_server.cont()
     for gateway in gateways:
         gateway.wait_metric(SHARED, 0)
-
-
-def test_requests_under_way_are_counted_over_all_gateways(tmp_path, redis_server):
-    gate = tmp_path / "gate"
-    keys = keys_in(tmp_path, two={"max_concurrent": 2})
-    environment = {
-        "COCOA_GENERATION__ENGINE": "gated",
-        "COCOA_TEST_GATE": str(gate),
-        "COCOA_KEYS__FILE": keys.file,
-        "COCOA_CACHE__URL": redis_server.url,
-        "COCOA_CACHE__TIMEOUT_S": "0.5",
-    }
-    with (
-        cocoa_serve(**environment) as one,
-        cocoa_serve(**environment) as other,
-        ThreadPoolExecutor(2) as threads,
-    ):
-        for gateway in (one, other):
-            gateway.wait_ready()
-            gateway.wait_metric(SHARED, 0)
-        waiting = []
-        for gateway in (one, other):
-            request = threads.submit(gateway.generate, f"wait {gateway.port}", bearer("two"))
-            waiting.append(request)
-            gateway.wait_admitted()
-        for gateway in (one, other):
-            refused = gateway.generate("Hi", bearer("two"))
-            assert outcome(refused) == (429, "rate_limited")
-            assert refused.json()["error"]["details"][0]["field"] == "max_concurrent"
-        gate.touch()
-        for request in waiting:
-            assert outcome(request.result(WITHIN_S)) == (200, None)
-        until(lambda: outcome(one.generate("Hi", bearer("two"))) == (200, None))
-
-
-def test_places_whose_streams_are_dropped_while_redis_hangs_are_free_once_it_answers(
-    tmp_path, redis_server
-):
-    keys = keys_in(tmp_path, four={"max_concurrent": 4}, any={"requests_per_minute": 1000})
-    environment = {
-        "COCOA_GENERATION__ENGINE": "gated",
-        "COCOA_TEST_GATE": str(tmp_path / "gate"),
-        "COCOA_KEYS__FILE": keys.file,
-        "COCOA_CACHE__URL": redis_server.url,
-        "COCOA_CACHE__TIMEOUT_S": "0.1",
-    }
-    with cocoa_serve(**environment) as one, cocoa_serve(**environment) as other:
-        for gateway in (one, other):
-            gateway.wait_ready()
-
-        def is_free():
-            return other.get("/version", headers=bearer("four")).status_code == 200
-
-        seconds = []
-        for _ in range(3):
-            for gateway in (one, other):
-                gateway.wait_metric(SHARED, 0)
-            until(is_free)
-            streams = [stream(one, f"wait {number}", bearer("four")) for number in range(4)]
-            one.wait_admitted(4)
-            assert not is_free()
-            redis_server.stop()
-            one.get("/version", headers=bearer("any"))  # finds out
-            one.wait_metric(SHARED, 1)
-            for connection in streams:
-                connection.close()
-            one.wait_admitted(0)
-            redis_server.cont()
-            began_at = time.monotonic()
-            one.wait_metric(SHARED, 0)
-            until(is_free)
-            seconds.append(time.monotonic() - began_at)
-        print("seconds until dropped streams free their places:", [f"{one:.1f}" for one in seconds])
-        assert max(seconds) < 5, "what is lost on the way would lapse after 6 s"
-
-
-def stream(process, prompt, headers):
-    """A connection whose answer has begun to stream."""
-    body = json.dumps({"prompt": prompt, "max_new_tokens": 8, "stream": True}).encode()
-    lines = [f"POST {GENERATE} HTTP/1.1", "Host: cocoa", "Content-Type: application/json"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    lines += [f"Content-Length: {len(body)}", "", ""]
-    connection = socket.create_connection(("127.0.0.1", process.port), WITHIN_S)
-    connection.sendall("\r\n".join(lines).encode() + body)
-    return connection
 
 
 def test_a_service_does_not_start_with_keys_that_it_cannot_read(tmp_path):

@@ -90,14 +90,6 @@ async def test_connections_that_are_reset_are_made_anew(server):
         await running.store(ENTRY)
 
 
-async def test_where_redis_is_gone_every_claim_is_granted(server):
-    async with running_cache(server.url) as one:
-        await one.store(ENTRY)
-        server.kill()
-        assert await one.cache.claim("a")
-        assert await one.cache.claim("a")
-
-
 # The service runs on uvloop, which looks at its timers before its sockets, asyncio the other way
 # round.
 @pytest.mark.parametrize(

@@ -61,21 +61,6 @@ async def test_a_key_of_another_type_is_a_miss_and_overwritten(server):
     assert running.outages == []
 
 
-async def test_a_claim_that_nobody_keeps_lapses_and_one_that_is_kept_does_not(server, monkeypatch):
-    monkeypatch.setattr("app.cache.redis._CLAIM_MS", 300)
-    monkeypatch.setattr("app.cache.redis.CLAIM_S", 0.3)
-    async with running_cache(server.url) as one, running_cache(server.url) as other:
-        await one.store(ENTRY)
-        await other.store(ENTRY)
-        assert await one.cache.claim("kept")
-        async with running_cache(server.url) as gone:
-            await gone.store(ENTRY)
-            assert await gone.cache.claim("left")
-        await asyncio.sleep(0.6)
-        assert await other.cache.claim("left")
-        assert not await other.cache.claim("kept")
-
-
 @pytest.mark.parametrize("leaves", ["late", "cancelled"])
 async def test_the_reply_to_a_lookup_that_was_left_never_becomes_the_answer_to_another(
     server, leaves

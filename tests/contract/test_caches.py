@@ -156,22 +156,3 @@ async def test_what_is_put_beyond_what_may_wait_is_dropped(redis_url):
         await running.store({"after": b"1"})
         found = [value is not None for value in [await running.get(key) for key in entries]]
         assert found == [True] * 33 + [False] * 7
-
-
-async def test_a_claim_is_granted_once_among_processes_until_it_is_released(starting, request):
-    async with starting() as one, starting() as other:
-        is_shared = "redis" in request.node.name
-        assert await one.cache.claim("a")
-        assert await other.cache.claim("a") is not is_shared
-        assert await other.cache.claim("b")
-        one.cache.put({"a": b"1"})
-        one.cache.release("a")
-        await until_async(lambda: other.cache.claim("a"))
-        # What was put before the release is there with it.
-        assert await one.get("a") == b"1"
-
-
-async def until_async(condition):
-    async with asyncio.timeout(30):
-        while not await condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)

@@ -1,7 +1,7 @@
 """Gateways that count what keys use, with a real Redis between them or without."""
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -48,13 +48,6 @@ class Gateways:
         for _ in range(count):
             async with self.request(key, **kwargs):
                 pass
-
-    async def passes(self, key):
-        """Soon: a gateway tells the others of what has ended after it has."""
-        async with asyncio.timeout(30):
-            while True:
-                with suppress(RateLimited):
-                    return await self.send(key)
 
     async def refused(self, key, **kwargs):
         with pytest.raises(RateLimited) as caught:

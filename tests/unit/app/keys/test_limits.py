@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from app.keys.buckets import Refusal
 from tests.chaos.redis_server import running_redis
 from tests.unit.app.keys.gateways import KEY, Gateways, near, sharing
 
@@ -105,12 +104,22 @@ async def test_a_request_that_fails_or_is_given_up_is_no_longer_under_way(gatewa
         with pytest.raises(ZeroDivisionError):
             async with gateways.request(key):
                 raise ZeroDivisionError
-        await gateways.passes(key)
+        await gateways.send(key)
         given_up = asyncio.create_task(gateways.send(key))
         await asyncio.sleep(0)
         given_up.cancel()
         await asyncio.gather(given_up, return_exceptions=True)
-        await gateways.passes(key)
+        await gateways.send(key)
+
+
+async def test_requests_under_way_are_counted_by_each_gateway_for_itself(gateways):
+    key = replace(KEY, max_concurrent=1)
+    async with AsyncExitStack() as stack:
+        for _ in gateways.all:
+            await stack.enter_async_context(gateways.request(key))
+        for _ in gateways.all:
+            assert (await gateways.refused(key)).limit == "max_concurrent"
+    await gateways.send(key, 2)
 
 
 async def test_keys_do_not_share_their_limits(gateways):
@@ -140,36 +149,3 @@ async def test_a_limit_that_becomes_smaller_holds_at_once():
     smaller = replace(KEY, requests_per_minute=2)
     await gateways.send(smaller, 2)
     assert (await gateways.refused(smaller)).limit == "requests_per_minute"
-
-
-class Told:
-    """Stands for shared limits that say one thing after another."""
-
-    def __init__(self, *limits):
-        self.says = [limit and Refusal(limit, 0.0) for limit in limits]
-
-    async def enter(self, place):
-        return self.says.pop(0)
-
-    def leave(self, place):
-        self.says.append("left")
-
-
-# id: (what Redis says, how many looks are left unused, whether the request passes)
-LOOKS = {
-    "a place that another gateway has just left": (("max_concurrent", None), 0, True),
-    "no place": (("max_concurrent", "max_concurrent"), 0, False),
-    "a limit a minute": (("requests_per_minute", None), 1, False),
-}
-
-
-@pytest.mark.parametrize(("limits", "unused", "passes"), LOOKS.values(), ids=LOOKS)
-async def test_a_place_is_looked_for_twice_and_a_limit_a_minute_once(limits, unused, passes):
-    shared = Told(*limits)
-    gateways = Gateways().add(shared)
-    key = replace(KEY, max_concurrent=1, requests_per_minute=1)
-    if passes:
-        await gateways.send(key)
-    else:
-        assert (await gateways.refused(key)).limit == limits[0]
-    assert len(shared.says) == unused + 1

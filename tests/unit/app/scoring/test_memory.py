@@ -7,7 +7,6 @@ import pytest
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
 from app.scoring.memory import Memory, seal, unseal
-from tests.conftest import until
 from tests.observers import Told
 
 pytestmark = pytest.mark.anyio
@@ -66,22 +65,6 @@ async def test_content_that_fits_no_such_caller_is_corrupt():
     memory.put({"a": b"1"})
     assert await found(memory, refuse, compute) == (2, "computed")
     assert told.num_corrupt == 1
-
-
-async def test_what_another_process_computes_is_waited_for():
-    stored, told = MemoryCache(CacheConfig()), Told()
-    claims = {"a"}
-
-    async def claim(name):
-        return name not in claims
-
-    stored.claim = claim
-    memory = Memory(stored, told)
-    waiting = asyncio.create_task(found(memory, int))
-    await until(lambda: told.lookups == [False])
-    memory.put({"a": b"1"})
-    assert await waiting == (1, "joined")
-    assert told.num_joined == 1
 
 
 async def test_whoever_comes_while_the_abandoned_work_is_cancelled_starts_anew():
