@@ -12,7 +12,6 @@ _LIST = """
 serve       Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md).
 worker      Serve one model of this deployment to gateways (docs/workers.md).
 ask         Answer one prompt and say how sure the model is.
-run-batch   Answer a file of requests, in OpenAI's format, and write each answer as it comes.
 mcp         Serve tools to an agent that starts this command (Model Context Protocol).
 doctor      Look at a gateway and all that it depends on, by its settings; 1 if something is wrong.
 estimators  List every estimator with formula, needs, cost and use, as Markdown.
@@ -23,6 +22,10 @@ COMMANDS = dict(line.split(maxsplit=1) for line in _LIST.strip().splitlines())
 # Other distributions add commands under this group; each entry point is a function or a Typer.
 _ADDED = "cocoa.commands"
 _IN_LAB = ("calibrate", "check", "evaluate", "probe")
+_GONE = {
+    "run-batch": "is gone: use `cocoa-batch` of the client, which asks a running service "
+    "(`pip install ./clients/python` in a checkout of cocoa-serve; docs/batches.md)",
+}
 
 
 class _Commands(TyperGroup):
@@ -55,6 +58,9 @@ def _command(ctx: Any, name: str) -> Any:
             command = getattr(import_module(f"app.cli.{module}"), module)
     elif added:
         command = added[0].load()
+    elif name in _GONE:
+        typer.echo(f"`cocoa {name}` {_GONE[name]}", err=True)
+        raise typer.Exit(2)
     elif name in _IN_LAB:
         typer.echo(
             f"`cocoa {name}` comes with cocoa-lab, which is not installed: "

@@ -1,19 +1,24 @@
 """A batch that is killed again and again, and a service that is: no line lost, none doubled."""
 
 import json
+import os
 import random
 import subprocess
+import sys
 import time
+from pathlib import Path
 
-from tests.chaos.cocoa_process import PROGRAM, cocoa_serve, environment_of
+from tests.chaos.cocoa_process import cocoa_serve
 
+CLIENT = Path(__file__).parents[2] / "clients" / "python"
 NUM_LINES = 300
 
 
 def begin(given, out, url, *options):
-    command = [*PROGRAM, "run-batch", "-i", given, "-o", out]
+    command = [sys.executable, "-m", "cocoa_client.batch", "-i", given, "-o", out, "--url", url]
+    environment = os.environ | {"PYTHONPATH": str(CLIENT)}
     return subprocess.Popen(
-        [*command, "--url", url, *options], env=environment_of(), stderr=subprocess.PIPE, text=True
+        [*command, *options], env=environment, stderr=subprocess.PIPE, text=True
     )
 
 

@@ -40,6 +40,8 @@ def test_the_wheel_is_small_and_has_two_dependencies_and_langchain_where_wanted(
         names = archive.namelist()
         [metadata] = [name for name in names if name.endswith("METADATA")]
         lines = archive.read(metadata).decode().splitlines()
+        [commands] = [name for name in names if name.endswith("entry_points.txt")]
+        assert "cocoa-batch = cocoa_client.batch:main" in archive.read(commands).decode()
     needed = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")]
     assert needed == [
         "httpx>=0.27",

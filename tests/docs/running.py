@@ -46,6 +46,9 @@ serve|worker)
 *) cocoa "$@";;
 esac
 """
+_BATCH = """#!/bin/bash
+exec "{python}" -m cocoa_client.batch "$@"
+"""
 _CURL = """#!/bin/bash
 exec {curl} --fail-with-body "$@"
 """
@@ -76,6 +79,7 @@ class Runner:
         self._bin = folder / ".venv" / "bin"
         self._bin.mkdir(parents=True)
         self._command("cocoa", _COCOA)
+        self._command("cocoa-batch", _BATCH)
         self._command("curl", _CURL)
         for name in ("python", "python3"):
             (self._bin / name).write_text(f'#!/bin/bash\nexec "{sys.executable}" "$@"\n')

@@ -71,6 +71,16 @@ def test_without_the_lab_its_commands_say_what_to_install(name, installed):
     assert name not in run("--help").output
 
 
+def test_a_command_that_is_gone_says_what_to_use(installed):
+    installed()
+    result = run("run-batch", "-i", "in.jsonl", "-o", "out.jsonl")
+    assert (result.exit_code, "is gone: use `cocoa-batch` of the client" in result.stderr) == (
+        2,
+        True,
+    )
+    assert "run-batch" not in run("--help").output
+
+
 def test_a_command_that_nobody_has_is_refused(installed):
     installed()
     result = run("nonsense")

@@ -4,12 +4,14 @@ import io
 import json
 
 import pytest
-
-from app.cli import batch_files
-from app.cli.batch_files import Answers, BadFile, BadLine, Line, count_lines, read_lines
+from cocoa_client import batch_files
+from cocoa_client.batch_files import Answers, BadFile, BadLine, Line, count_lines, read_lines
 
 BODY = {"prompt": "2 + 2 ="}
 GOOD = {"custom_id": "a", "method": "POST", "url": "/generate-with-uncertainty", "body": BODY}
+
+
+SENT = json.dumps(BODY).encode()
 
 
 def lines_of(*contents):
@@ -22,7 +24,7 @@ def lines_of(*contents):
 @pytest.mark.parametrize("url", ["/generate-with-uncertainty", "/v1/responses"])
 def test_a_line_names_its_number_and_what_it_asks(url):
     (line,) = lines_of(b" ", GOOD | {"url": url})
-    assert line == Line(2, "a", url, BODY)
+    assert line == Line(2, "a", url, SENT)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,7 @@ def test_a_line_names_its_number_and_what_it_asks(url):
         (b"no json", None, "the line should be JSON"),
         (b'{"custom_id": NaN}', None, "the line should be JSON"),
         (b"\xff\xfe", None, "the line should be JSON"),
+        (b"[" * 100_000, None, "the line should be JSON"),
         (b"[1]", None, "the line should be a JSON object"),
         (GOOD | {"custom_id": 7}, None, "custom_id should be a text"),
         (GOOD | {"custom_id": ""}, None, "custom_id should be a text"),
@@ -45,7 +48,7 @@ def test_a_bad_line_says_what_is_wrong_and_harms_no_other(content, custom_id, me
     bad, good = lines_of(content, GOOD)
     assert (bad.custom_id, bad.fault.code) == (custom_id, "invalid_line")
     assert str(bad.fault).startswith(message)
-    assert good == Line(2, "a", "/generate-with-uncertainty", BODY)
+    assert good == Line(2, "a", "/generate-with-uncertainty", SENT)
 
 
 def test_a_line_that_is_too_long_is_not_held_and_harms_no_other(monkeypatch, tmp_path):
@@ -55,7 +58,7 @@ def test_a_line_that_is_too_long_is_not_held_and_harms_no_other(monkeypatch, tmp
     bad, good, last = lines_of(long, GOOD, long)
     assert (bad.fault.code, last.fault.code) == ("invalid_line", "invalid_line")
     assert str(bad.fault) == f"the line should have {longest} bytes at most"
-    assert good == Line(2, "a", "/generate-with-uncertainty", BODY)
+    assert good == Line(2, "a", "/generate-with-uncertainty", SENT)
     path = tmp_path / "in.jsonl"
     path.write_bytes(long + b"\n" + long)
     assert count_lines(path) == 2
@@ -97,6 +100,17 @@ def test_answers_have_the_ids_of_their_lines_and_are_known_to_the_next_run(tmp_p
             answers.has(Line(3, "c"))
 
 
+def test_half_of_a_surrogate_pair_stands_in_a_line_as_an_escape(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with Answers(path) as answers:
+        answers.write(Line(1, "\ud800"), response={"status_code": 200, "body": "é \ud800"})
+    assert "é \\ud800".encode() in path.read_bytes()
+    [answer] = answer_lines(path)
+    assert answer["response"]["body"] == "é \ud800"
+    with Answers(path) as answers:
+        assert answers.has(Line(1, "\ud800"))
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
     mark = b"\xef\xbb\xbf"
     path = tmp_path / "in.jsonl"
@@ -104,7 +118,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
     assert count_lines(path) == 2
     with path.open("rb") as file:
         good, bad = read_lines(file)
-    assert good == Line(1, "a", "/generate-with-uncertainty", BODY)
+    assert good == Line(1, "a", "/generate-with-uncertainty", SENT)
     assert str(bad.fault) == "the line should be JSON"
     path.write_bytes(mark)
     assert count_lines(path) == 0

@@ -3,20 +3,28 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 from collections import Counter
-from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
+from cocoa_client import batch as command
 
-from app.cli import app, run_batch
-
+CLIENT = Path(__file__).parents[3] / "clients" / "python"
 NUM_LINES = 20
 
 
+@dataclass
+class Ended:
+    exit_code: int
+    stderr: str
+
+
 @pytest.fixture
-def batch(monkeypatch, tmp_path):
+def batch(monkeypatch, tmp_path, capsys):
     """Run the command over twenty lines, each of them answered by `respond(prompt, attempt)`."""
     given, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     lines = []
@@ -24,7 +32,7 @@ def batch(monkeypatch, tmp_path):
         body = {"prompt": str(number)}
         lines.append({"custom_id": f"q{number}", "url": "/score", "body": body})
     given.write_text("\n".join(map(json.dumps, lines)))
-    monkeypatch.setattr(run_batch, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(command, "_FIRST_WAIT_S", 0.001)
     attempts = Counter()
 
     def run(respond, *options, whole=True):
@@ -34,15 +42,12 @@ def batch(monkeypatch, tmp_path):
             attempts[prompt] += 1
             return respond(prompt, attempts[prompt])
 
-        @asynccontextmanager
-        async def client_of(url, key):
-            transport = httpx.MockTransport(handle)
-            async with httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client:
-                yield client
+        def client_of(url, key, concurrency):
+            return httpx.AsyncClient(transport=httpx.MockTransport(handle), base_url=url)
 
-        monkeypatch.setattr(run_batch, "client_of", client_of)
-        files = ["-i", str(given), "-o", str(out)]
-        result = CliRunner().invoke(app, ["run-batch", *files, *options])
+        monkeypatch.setattr(command, "_client_of", client_of)
+        status = command.main(["-i", str(given), "-o", str(out), *options])
+        result = Ended(status, capsys.readouterr().err)
         answers = {}
         written = out.read_text().splitlines()
         for line in written if whole else written[:-1]:
@@ -179,3 +184,46 @@ def test_another_input_is_not_mixed_in(batch, tmp_path):
     result, _ = batch(good)
     assert result.exit_code == 2
     assert result.stderr.startswith("line 5 was another one when out.jsonl was begun")
+
+
+REFUSED = {
+    "a URL without a scheme": (["--url", "localhost:8000"], "url must begin with http://"),
+    "no URL": (["--url", "http://[::1"], "--url"),
+    "no requests at once": (["--concurrency", "0"], "should be from 1 to 256"),
+    "a key of other letters": (["--key", "schlüssel"], "has characters that no key has"),
+}
+
+
+@pytest.mark.parametrize(("options", "reason"), REFUSED.values(), ids=list(REFUSED))
+def test_an_option_that_cannot_be_is_refused_before_any_line(batch, capsys, options, reason):
+    with pytest.raises(SystemExit) as ended:
+        batch(good, *options)
+    assert ended.value.code == 2
+    assert reason in capsys.readouterr().err
+    assert not batch.attempts
+
+
+def test_the_command_imports_nothing_of_the_service():
+    program = (
+        "import sys, cocoa_client.batch; print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    environment = {"PYTHONPATH": str(CLIENT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    own = {"app", "models", "workers", "cocoa_lab", "numpy", "orjson", "torch", "typer"}
+    assert "httpx" in ran.stdout
+    assert own.isdisjoint(ran.stdout.split())
+
+
+def test_files_that_are_not_there_are_named(tmp_path, capsys):
+    files = ["-i", str(tmp_path / "none.jsonl"), "-o", str(tmp_path / "out.jsonl")]
+    assert command.main(files) == 2
+    assert "none.jsonl" in capsys.readouterr().err
+
+
+def test_on_a_terminal_a_line_counts(batch, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    result, _ = batch(good)
+    assert "\r1 of 20\r2 of 20" in result.stderr
+    assert result.stderr.endswith("\r20 of 20\n20 lines: 20 answered\n")

@@ -2,14 +2,13 @@
 
 import codecs
 import fcntl
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
-
-import orjson
 
 PATHS = ["/generate-with-uncertainty", "/score"]
 PATHS += ["/v1/chat/completions", "/v1/completions", "/v1/responses"]
@@ -36,12 +35,12 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line with a request."""
+    """One line with a request; its body as it is sent."""
 
     number: int
     custom_id: str | None = None
     path: str = ""
-    body: Mapping[str, Any] | None = None
+    body: bytes = b""
     fault: BadLine | None = None
 
 
@@ -95,17 +94,21 @@ def _line_of(number: int, content: bytes) -> Line:
             raise BadLine("invalid_line", "body.stream should be left out: answers come whole")
     except BadLine as fault:
         return Line(number, custom_id, fault=fault)
-    return Line(number, custom_id, path, body)
+    return Line(number, custom_id, path, json.dumps(body).encode())
 
 
 def _object_of(content: bytes) -> dict[str, Any]:
     try:
-        given = orjson.loads(content)
-    except orjson.JSONDecodeError:
+        given = json.loads(content.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
         raise BadLine("invalid_line", "the line should be JSON") from None
     if not isinstance(given, dict):
         raise BadLine("invalid_line", "the line should be a JSON object")
     return given
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and infinities are no JSON
 
 
 def _text_of(given: Mapping[str, Any], name: str) -> str:
@@ -186,7 +189,8 @@ class Answers:
             "response": response,
             "error": fault,
         }
-        left = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":")) + "\n"
+        left = text.encode(errors="backslashreplace")  # which of half a pair makes JSON's escape
         with self._writing():
             while left:  # a call may write less than it was given
                 left = left[os.write(self._file, left) :]
@@ -214,7 +218,7 @@ class Answers:
 
     def _answered(self, content: bytes) -> tuple[int, str | None]:
         try:
-            answer = orjson.loads(content)
+            answer = json.loads(content)
             self.num_failed += _has_failed(answer)
             return int(answer["id"].removeprefix(_ID)), answer["custom_id"]
         except (ValueError, KeyError, TypeError, AttributeError):
