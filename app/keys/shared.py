@@ -36,7 +36,7 @@ for i = 1, 2 do
   local limit = tonumber(ARGV[i])
   if limit > 0 then
     local level = math.min(limit, (tonumber(found[i]) or limit) + passed * limit / 60)
-    if ARGV[i + 4] == '1' and (level <= 0 or level < least[i]) then
+    if ARGV[i + 4] == '1' and level < least[i] then
       return {i, math.ceil((least[i] - level) * 60000 / limit)}
     end
     levels[i] = level - tonumber(ARGV[i + 2])

@@ -1,6 +1,7 @@
 """The calibrator of a deployment: loaded, checked against its models, and watched for shifts."""
 
 import logging
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -55,17 +56,18 @@ def _without_gone(calibrator: Calibrator) -> Calibrator:
         ValueError: it speaks of nothing else.
     """
     kept: list[Part] = []
-    gone: list[str] = []
+    gone: defaultdict[str, list[str]] = defaultdict(list)
     for part in calibrator.parts:
         binding = part.binding
         if why := binding.gone:
-            gone.append(f"of {binding.unit}, {binding.input}, {binding.strategy}: {why}")
+            gone[why].append(f"{binding.unit} of {binding.input}, {binding.strategy}")
         else:
             kept.append(part)
     if not kept:
         raise ValueError(f"the calibrator speaks of nothing that is left: {'; '.join(gone)}")
     if gone:
-        logger.warning("bindings of the calibrator are left out: %s", "; ".join(gone))
+        reasons = [f"{why} ({'; '.join(ways)})" for why, ways in gone.items()]
+        logger.warning("bindings of the calibrator are left out: %s", "; ".join(reasons))
     return replace(calibrator, parts=tuple(kept))
 
 

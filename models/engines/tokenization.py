@@ -92,11 +92,8 @@ class Detokenizer:
         elif len(row.token_ids) == sampling.max_new_tokens:
             row.finish_reason, row.text = "length", row.lead + self.text(answer)
 
-    def sequence(self, row: Row, *, with_texts: bool = True) -> Sequence:
-        """The record of a finished row, with the statistics that its request wants.
-
-        Token texts take long; without them the record is made quickly.
-        """
+    def sequence(self, row: Row) -> Sequence:
+        """The record of a finished row, with the statistics that its request wants."""
         first, reasoning = row.first_of_answer, None
         if first > 0:
             opened = row.job.reasoning_opened and row.finish_reason != "given"
@@ -109,9 +106,9 @@ class Detokenizer:
             statistics["token_logprobs"] = np.array(row.logprobs[first:])
         if "token_entropies" in row.fields:
             statistics["token_entropies"] = np.array(row.entropies[first:])
-        if with_texts and "token_texts" in row.fields:
+        if "token_texts" in row.fields:
             statistics["token_texts"] = self.token_texts(token_ids)
-        if with_texts and row.job.request.num_tops_of(row.index):
+        if row.job.request.num_tops_of(row.index):
             places = range(first, len(row.tops))
             statistics["token_tops"] = tuple(self.tops(row, place) for place in places)
         return Sequence(

@@ -46,6 +46,27 @@ async def test_of_many_requests_at_once_as_many_pass_as_the_limit_says(redis_ser
         assert 30 < refused.wait_s < 40, "what exceeds the bucket is paid back first"
 
 
+async def test_buckets_fill_up_evenly_by_the_clock_of_redis(redis_server):
+    key = replace(KEY, name="filling", requests_per_minute=60)
+    async with sharing(redis_server.url) as shared:
+        shared.charge(key, requests=90, tokens=0)
+        with redis_server.client() as client:
+            for wait_s in (31, 11):
+                refused = await shared.enter(key, costs_tokens=True)
+                assert wait_s - 5 < refused.wait_s <= wait_s
+                client.hincrbyfloat("cocoa:limits:filling:levels", "at", -20)
+        assert await shared.enter(key, costs_tokens=True) is None
+
+
+async def test_of_a_limit_that_a_key_has_lost_nothing_is_kept(redis_server):
+    key = replace(KEY, name="again", requests_per_minute=60, tokens_per_minute=60)
+    async with sharing(redis_server.url) as shared:
+        shared.charge(key, requests=0, tokens=120)
+        assert (await shared.enter(key, costs_tokens=True)).limit == "tokens_per_minute"
+        assert await shared.enter(replace(key, tokens_per_minute=None), costs_tokens=True) is None
+        assert await shared.enter(key, costs_tokens=True) is None
+
+
 async def test_a_redis_whose_user_may_not_run_scripts_leaves_each_process_to_itself(
     redis_server, caplog
 ):
