@@ -133,7 +133,23 @@ class Computation:
         # Other strategies choose y* later; `check` refuses to stream them.
         streamed = int(self.plan.strategy == "sample")
         request = replace(self.plan.request, timeout_s=timeout_s, streamed=streamed)
-        return await self._generated(request, on_token)
+        cost = 0
+
+        def tell(token: Token) -> None:
+            nonlocal cost
+            cost += 1
+            if on_token is not None:
+                on_token(token)
+
+        try:
+            generation = await self.workers.generator.generate(request, on_token and tell)
+            cost = generation.prompt_tokens
+            for text in (generation.answer, *generation.samples):
+                cost += text.num_written
+        finally:  # cancelled, it is charged for the tokens until then
+            ask.caller.charge(cost)
+        self._identities.add(generation.identity)
+        return generation
 
     async def evidence(self, generation: Generation | None) -> Evidence:
         """Every statistic of the plan, or its reason.
@@ -144,10 +160,8 @@ class Computation:
         """
         began_at = time.monotonic()
         plan, subject = self.plan, subject_of(self.plan.ask, generation)
-        matrix: Array | None = None
-        if plan.strategy == "mbr":
-            matrix = await self._compared(subject, partial(similarity_matrix, subject.texts))
-        subject = choose(plan.strategy, subject, matrix)
+        if plan.is_sampled:
+            subject = await self._chosen(subject)
         contexts: list[str] = []
         if sequences := read_by_token(plan, subject):
             by_token = [sequence.token_texts or () for sequence in sequences]
@@ -165,10 +179,7 @@ class Computation:
         if self.parts is not None and plan.parts_compared_by is not None:
             compared[plan.parts_compared_by] += await self.parts.pairs(subject)
         if generation is None:
-            texts = [sample.text for sample in plan.ask.samples or ()]
-            if plan.ask.answer is not None:
-                texts.append(plan.ask.answer.text)
-            plan.ask.caller.charge(sum(map(len, texts)) // _CHARACTERS_A_TOKEN)
+            self._charge_given()
         calls: dict[str, Awaitable[Any]] = {
             "similarity": self._similarity.table(compared["similarity"])
         }
@@ -181,25 +192,18 @@ class Computation:
         evidence = await aside(derive, plan, subject, generation, contexts, **replies)
         return replace(evidence, similarity_s=time.monotonic() - began_at)
 
-    async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
-        """Generate, and charge the caller; where it is cancelled, for the tokens until then."""
-        cost = 0
+    def _charge_given(self) -> None:
+        """Charge the caller the texts of the ask, which no generator has read."""
+        texts = [sample.text for sample in self.plan.ask.samples or ()]
+        if self.plan.ask.answer is not None:
+            texts.append(self.plan.ask.answer.text)
+        self.plan.ask.caller.charge(sum(map(len, texts)) // _CHARACTERS_A_TOKEN)
 
-        def tell(token: Token) -> None:
-            nonlocal cost
-            cost += 1
-            if on_token is not None:
-                on_token(token)
-
-        try:
-            generation = await self.workers.generator.generate(request, on_token and tell)
-            cost = generation.prompt_tokens
-            for text in (generation.answer, *generation.samples):
-                cost += text.num_written
-        finally:
-            self.plan.ask.caller.charge(cost)
-        self._identities.add(generation.identity)
-        return generation
+    async def _chosen(self, subject: Subject) -> Subject:
+        matrix: Array | None = None
+        if self.plan.strategy == "mbr":
+            matrix = await self._compared(subject, partial(similarity_matrix, subject.texts))
+        return choose(self.plan.strategy, subject, matrix)
 
     async def _compared(self, subject: Subject, work: Callable[[PairTable], Array]) -> Array:
         """What is made of similarities of a subject's texts."""

@@ -89,57 +89,76 @@ def derive(
     """
     truncated = similarity.truncated or bool(nli and nli.truncated)
     statistics = token_statistics(subject)
-    if (code := subject.answer.no_answer) is not None:
-        reason = f"{code}: {NO_ANSWER[code]}"
-        absent = dict.fromkeys(plan.statistics - statistics.keys(), reason)
-        return Evidence(subject, statistics, absent, truncated, generation)
-    absent = {}
-    if subject.lacks_samples:
-        for name in plan.statistics:
-            if reads_samples(frozenset({name})):
-                absent[name] = ALL_LEFT_OUT
-    compared = of_similarity(plan, subject, contexts, similarity)
+    absent: dict[str, str] = {}
+    if subject.answer.no_answer is None:
+        statistics |= _compared(plan, subject, contexts, similarity, nli)
+        if generation is not None:
+            for name, reading in generation.probe_readings.items():
+                statistics[name] = reading.value
+            absent |= generation.absent
+        if "p_true_logprob" in plan.statistics:
+            value = _p_true_logprob(true_false)
+            if isinstance(value, str):
+                absent["p_true_logprob"] = value
+            else:
+                statistics["p_true_logprob"] = value
+    for name in absent.keys() & statistics.keys():
+        del absent[name]
+    missing = plan.statistics - statistics.keys()
+    if missing or plan.strategy == "given":
+        absent |= _reasons(plan, subject, missing - absent.keys(), absent)
+    if forgotten := missing - absent.keys():
+        raise RuntimeError(f"planned and forgotten: {', '.join(sorted(forgotten))}")
+    return Evidence(subject, statistics, absent, truncated, generation)
+
+
+def _compared(
+    plan: Plan,
+    subject: Subject,
+    contexts: Sequence[str],
+    similarity: PairTable,
+    nli: PairTable | None,
+) -> dict[str, Any]:
+    """Statistics that are made of texts; none of samples where all were left out."""
+    statistics = of_similarity(plan, subject, contexts, similarity)
     if "exact_match" in plan.statistics:
         answer = subject.answer.compared_text
-        compared["exact_match"] = exact_match(answer, subject.texts, similarity.rules.rules)
+        statistics["exact_match"] = exact_match(answer, subject.texts, similarity.rules.rules)
     if nli is not None:
-        compared |= of_nli(plan, subject, nli)
-    for name in absent.keys() & compared.keys():
-        del compared[name]
-    statistics |= compared
-    if subject.is_reasoned:
-        absent["sample_token_logprobs"] = BEHIND_REASONING
-    if generation is not None:
-        for name, why in generation.absent.items():
-            if name not in statistics:
-                absent[name] = why
-        if plan.is_sampled:  # y* has what its sample has
-            for name in plan.statistics & ANSWER_STATISTICS - statistics.keys():
-                of_samples = STATISTICS[name].of_samples or ""
-                absent[name] = generation.absent.get(of_samples, LEFT_OUT)
-        for name, reading in generation.probe_readings.items():
-            statistics[name] = reading.value
+        statistics |= of_nli(plan, subject, nli)
+    if subject.lacks_samples:
+        for name in list(statistics):
+            if reads_samples(frozenset({name})):
+                del statistics[name]
+    return statistics
+
+
+def _reasons(
+    plan: Plan, subject: Subject, missing: frozenset[str], told: Mapping[str, str]
+) -> dict[str, str]:
+    """Why planned statistics are missing, beside what the generation has `told` of others."""
+    if (code := subject.answer.no_answer) is not None:
+        return dict.fromkeys(missing, f"{code}: {NO_ANSWER[code]}")
+    absent: dict[str, str] = {}
     if plan.strategy == "given":
         reason = "light estimators read hidden states of a greedy answer"
         absent |= dict.fromkeys(PROBE_STATISTICS, reason)
-    else:
-        unread = (plan.statistics & PROBE_STATISTICS) - statistics.keys()
-        absent |= dict.fromkeys(unread, "the probe's reading is no number in its range")
-        if SENTENCES_READ in unread:
-            absent[SENTENCES_READ] = "the probe has read no sentence"
-    if "reasoning_tokens" in plan.statistics - statistics.keys():
-        absent["reasoning_tokens"] = NO_REASONING
-        if subject.answer.reasoning is not None:
-            absent["reasoning_tokens"] = _UNREAD
-    if "p_true_logprob" in plan.statistics:
-        value = _p_true_logprob(true_false)
-        if isinstance(value, str):
-            absent["p_true_logprob"] = value
-        else:
-            statistics["p_true_logprob"] = value
-    if forgotten := plan.statistics - statistics.keys() - absent.keys():
-        raise RuntimeError(f"planned and forgotten: {', '.join(sorted(forgotten))}")
-    return Evidence(subject, statistics, absent, truncated, generation)
+    for name in missing:
+        if name == "reasoning_tokens":
+            absent[name] = NO_REASONING
+            if subject.answer.reasoning is not None:
+                absent[name] = _UNREAD
+        elif name in PROBE_STATISTICS and plan.strategy != "given":
+            absent[name] = "the probe's reading is no number in its range"
+            if name == SENTENCES_READ:
+                absent[name] = "the probe has read no sentence"
+        elif name == "sample_token_logprobs" and subject.is_reasoned:
+            absent[name] = BEHIND_REASONING
+        elif subject.lacks_samples and reads_samples(frozenset({name})):
+            absent[name] = ALL_LEFT_OUT
+        elif name in ANSWER_STATISTICS and plan.is_sampled:  # y* has what its sample has
+            absent[name] = told.get(STATISTICS[name].of_samples or "", LEFT_OUT)
+    return absent
 
 
 def token_statistics(subject: Subject) -> dict[str, Any]:

@@ -202,7 +202,9 @@ def _of_first(value: Any, shape: tuple[Dimension, ...], num_samples: int) -> Any
 
 
 def _subject(index: int | None, plan: Plan, subject: Subject) -> Subject:
-    if index is None and (not plan.is_sampled or subject.is_left_out(plan.strategy)):
+    if index is None and not plan.is_sampled:
+        return subject
+    if index is None and subject.is_left_out(plan.strategy):
         return choose(plan.strategy, subject)
     if not plan.is_sampled or index is None:
         raise ValueError("no sample is the answer, or none such")

@@ -103,7 +103,7 @@ def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> 
 
 
 def choose(strategy: Strategy, subject: Subject, matrix: Array | None = None) -> Subject:
-    """The subject with its y* chosen, which is no sample where that one was left out.
+    """The subject with y* chosen among its samples; no sample is y* where that one was left out.
 
     matrix: of similarity, which "mbr" chooses by.
 
@@ -111,8 +111,6 @@ def choose(strategy: Strategy, subject: Subject, matrix: Array | None = None) ->
         InvalidRequest: the strategy weighs by probability what came behind a reasoning.
         EngineError: it does, and the probability of a sample is not known.
     """
-    if strategy in ("greedy", "given"):
-        return subject
     if subject.is_left_out(strategy):
         return replace(subject, answer=subject.withheld[0])
     index = 0
