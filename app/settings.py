@@ -36,6 +36,8 @@ _FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
 # Settings of older releases, by what their names begin with, and what to do instead.
 _GONE = {
     "COCOA_ESCALATION": "ask another model yourself where decision.action is escalate",
+    "COCOA_GENERATION__ROUTING": "name one URL, and set COCOA_GENERATION__IS_ROUTED=true where"
+    " replicas stand behind it",
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
     "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
 }

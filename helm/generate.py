@@ -40,6 +40,7 @@ _GONE: dict[tuple[str, ...], dict[str, Any]] = {
     ("escalation",): {},
     ("limits", "maxClaimTokens"): {},
     ("limits", "maxTextSentences"): {},
+    ("generation", "routing"): {},
 }
 _EVERYWHERE = {"host", "port", "log_level", "log_format", "drain_s", "stall_s", "limits"}
 

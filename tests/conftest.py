@@ -133,8 +133,7 @@ class Service:
         self.generator.info = replace(info, statistics=info.statistics - set(names))
         if self.elsewhere is not None:  # a running worker does not change what it is
             gateways = self.core.scorer.workers.generator
-            for server in gateways.upstream.servers:
-                server.known = GenerationInfo(self.generator.info)
+            gateways.upstream.server.known = GenerationInfo(self.generator.info)
 
     async def generate(self, **body):
         """POST `body`, with a prompt unless it has one.

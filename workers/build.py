@@ -33,9 +33,9 @@ async def build_workers(
     hooks = hooks or Hooks()
     generation, similarity = config.generation.checked(), config.similarity.checked()
     loaded_here: set[Role] = set()
-    if generator is None and not generation.urls:
+    if generator is None and not generation.url:
         loaded_here.add("generation")
-    if not similarity.urls or similarity.api != "cocoa":  # ours hold all that there is
+    if not similarity.url or similarity.api != "cocoa":  # ours hold all that there is
         loaded_here.add("similarity")
     language_model = LanguageModel.of(config.generation)
     if generator is None:
@@ -75,7 +75,7 @@ async def build_workers(
 def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
     """The workers that a worker process serves; blocks. Raises as `build_workers` does."""
     group = config.generation if role == "generation" else config.similarity
-    if group.urls:
+    if group.url:
         raise ModelNotLoaded(f"{variable(f'{role}.url')} is for gateways; a worker loads its model")
     language_model = LanguageModel.of(config.generation)
     check_settings(config, language_model, {role})
@@ -87,17 +87,17 @@ def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
 
 async def connect_generator(config: WorkerConfig, hooks: Hooks) -> Generator | None:
     """The generator that another process holds, once it answers; None where this one loads it."""
-    servers = config.generation.checked()
-    if not servers.urls:
+    generation = config.generation.checked()
+    if not generation.url:
         return None
     # Clients of servers are imported only where a deployment has such servers.
-    if servers.api == "openai":
+    if generation.api == "openai":
         connect = resolve("workers.openai.generator:connect_generator")
-        adapter: Generator = await connect(servers, hooks, config.probes)
+        adapter: Generator = await connect(generation, hooks, config.probes)
         return adapter
     refuse_changes("probes", config.probes, "generation")
     connect = resolve("workers.remote:connect_generator")
-    ours: Generator = await connect(servers, hooks)
+    ours: Generator = await connect(generation, hooks)
     return ours
 
 
@@ -105,13 +105,13 @@ async def connect_comparers(
     config: WorkerConfig, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, Comparer], NliComparer | None]:
     """The comparers that another process holds, with its NLI model; none where there is no url."""
-    servers = config.similarity.checked()
-    if not servers.urls:
+    similarity = config.similarity.checked()
+    if not similarity.url:
         return {}, None
     connect = resolve("workers.pair_servers:connect_comparers")
-    if servers.api == "cocoa":
+    if similarity.api == "cocoa":
         refuse_changes("nli", config.nli, "similarity")
         connect = resolve("workers.remote:connect_comparers")
     connected: tuple[Mapping[str, Comparer], NliComparer | None]
-    connected = await connect(servers, hooks, language_model)
+    connected = await connect(similarity, hooks, language_model)
     return connected

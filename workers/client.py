@@ -43,22 +43,14 @@ class Client:
     connection has an `httpx.AsyncClient` of its own.
 
     It requests replies as they are: a few of their bytes, compressed, may stand for gigabytes.
-    Where its url has an address, the server knows itself by the host of the url `named`.
 
     Attributes:
         connections: that are open, of calls under way and at rest.
     """
 
-    def __init__(
-        self, url: str, named: str = "", headers: Mapping[str, str] | None = None, **options: Any
-    ) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None, **options: Any) -> None:
         self.url = url
         self.headers = {"Accept-Encoding": "identity", **(headers or {})}
-        self._extensions: dict[str, Any] = {}
-        if named:
-            known_as = httpx.URL(named)
-            self.headers["Host"] = known_as.netloc.decode()
-            self._extensions["sni_hostname"] = known_as.host
         if "verify" not in options:
             options["verify"] = httpx.create_ssl_context()  # once: it takes a while
         limits = httpx.Limits(max_connections=1, keepalive_expiry=_KEEPALIVE_S)
@@ -69,9 +61,7 @@ class Client:
         self._resting: deque[tuple[float, httpx.AsyncClient]] = deque()
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, extensions: Mapping[str, Any] | None = None, **options: Any
-    ) -> AsyncIterator[httpx.Response]:
+    async def stream(self, method: str, path: str, **options: Any) -> AsyncIterator[httpx.Response]:
         """The response to a call, its body not read; options as of `httpx.AsyncClient.stream`.
 
         The connection of a call that ends by an exception is closed, and no other call has it.
@@ -84,8 +74,7 @@ class Client:
         else:
             client = self._connect()
             self.connections.add(client)
-        all_extensions = {**self._extensions, **(extensions or {})}
-        request = client.build_request(method, path, extensions=all_extensions, **options)
+        request = client.build_request(method, path, **options)
         try:
             response = await _sent(client, request)
             yield response

@@ -1,7 +1,7 @@
 """Settings of the models: which ones, and in which process each of them is.
 
 The environment fills one flat group of settings for each model, of which some are for a model that
-this process loads, and some for servers that hold it. One that is not heeded there is refused.
+this process loads, and some for a server that holds it. One that is not heeded there is refused.
 """
 
 import re
@@ -9,7 +9,6 @@ import ssl
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -23,22 +22,22 @@ from models.probes.card import Target
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
 
-# The chooser among several servers: this process, or a router that the url names.
-Routing = Literal["own", "addresses", "upstream"]
 # The role of a worker, which names its group of settings.
 Role = Literal["generation", "similarity"]
 
 
-def _without_secrets(url: str) -> str:
+def _one_without_secrets(url: str) -> str:
     if "@" in url:
         raise ValueError("must name no user and no password: set the API key instead")
     if "?" in url:
         raise ValueError("must have no query: set the API key, or the version of the API, instead")
-    return url
+    if "," in url:
+        raise ValueError("must be one URL: of a balancer or a router, if there are several servers")
+    return url.strip()
 
 
-# One url or several. A password or a key in it would be logged, and paths of calls stand behind it.
-Url = Annotated[str, AfterValidator(_without_secrets)]
+# A password or a key in it would be logged, and paths of calls stand behind it.
+Url = Annotated[str, AfterValidator(_one_without_secrets)]
 _ENDPOINT = re.compile(r"(/v1)?(/(chat/)?completions|/embeddings)?/*$")
 
 
@@ -64,32 +63,31 @@ class Credentials:
 
 
 @dataclass(frozen=True)
-class Servers(Credentials):
-    """The addresses of another process that holds a model, and the credentials for it.
+class ServerAddress(Credentials):
+    """The address of another process that holds a model, and the credentials for it.
 
     Attributes:
-        url: of the server, or of several that hold the same model, separated by commas; "" where
-            the model is in this process.
+        url: of the server, or of what chooses among several that hold the same model; "" where the
+            model is in this process.
     """
 
     url: Url = ""
 
-    @cached_property
-    def urls(self) -> tuple[str, ...]:
-        """All urls, without the path of an endpoint, `/v1`, or a slash at their end."""
-        urls = (_ENDPOINT.sub("", url.strip()) for url in self.url.split(","))
-        return tuple(dict.fromkeys(filter(None, urls)))
+    @property
+    def base_url(self) -> str:
+        """The url without the path of an endpoint, `/v1`, or a slash at its end."""
+        return _ENDPOINT.sub("", self.url)
 
 
 @dataclass(frozen=True)
-class GeneratorConfig(EngineConfig, Servers):
+class GeneratorConfig(EngineConfig, ServerAddress):
     """The language model, in this process or at a `url`.
 
     Attributes:
         api: what answers at the url: our own worker, or any OpenAI-compatible server, of which
             `model` is asked, or by default the first model that it lists.
-        routing: who chooses among replicas: this process by the prompt's hash, among the urls or
-            all addresses that their names have, or the router at the one url.
+        is_routed: replicas stand behind the url, which come and go; a balancer or a router there
+            chooses among them.
         context: tokens of prompt and answer that fit; 0 for what the server says.
         server: its kind (`workers.openai.profiles`); "" for the one that it looks like.
         end_token: text of the token that ends an answer of a base model, where its server cannot
@@ -99,7 +97,7 @@ class GeneratorConfig(EngineConfig, Servers):
     """
 
     api: Literal["cocoa", "openai"] = "cocoa"
-    routing: Routing = "own"
+    is_routed: bool = False
     context: Annotated[int, Ge(0)] = 0
     server: str = ""
     end_token: str = ""
@@ -112,15 +110,12 @@ class GeneratorConfig(EngineConfig, Servers):
         Raises:
             ModelNotLoaded: a setting is not, or the url is none.
         """
-        if self.api == "openai" and self.routing == "upstream" and len(self.urls) > 1:
-            message = "names several servers, among which a router would choose"
-            raise ModelNotLoaded(f"{variable('generation.url')} {message}")
         _check_heeded("generation", self, EngineConfig)
         return self
 
 
 @dataclass(frozen=True)
-class ComparerConfig(SimilarityConfig, Servers):
+class ComparerConfig(SimilarityConfig, ServerAddress):
     """The similarity model, in this process or at a `url`.
 
     Attributes:
@@ -262,18 +257,18 @@ def _check_heeded(
     loaded: type[EngineConfig | SimilarityConfig],
 ) -> None:
     """Refuse settings that nobody heeds; `here` has those of a model that this process loads."""
-    for url in config.urls:
-        if not url.startswith(("http://", "https://")):
-            message = "must begin with http:// or https://"
-            raise ModelNotLoaded(f"{variable(f'{role}.url')} {message}")
+    if config.url and not config.url.startswith(("http://", "https://")):
+        message = "must begin with http:// or https://"
+        raise ModelNotLoaded(f"{variable(f'{role}.url')} {message}")
     heeded = {field.name for field in fields(loaded)}
-    if config.urls:
-        heeded = {"api", *(field.name for field in fields(Servers)), *_HEEDED[role, config.api]}
+    if config.url:
+        of_address = {field.name for field in fields(ServerAddress)}
+        heeded = {"api"} | of_address | _HEEDED[role, config.api]
     for name in _changed(config):
         if name in heeded:
             continue
         reason = _elsewhere(role)
-        if not config.urls:
+        if not config.url:
             reason = f"is heeded with {variable(f'{role}.url')} only"
         elif name in _OF_OPENAI_SERVERS:
             reason = f"is heeded with {variable('generation.api')}=openai only"
@@ -283,7 +278,7 @@ def _check_heeded(
 # Settings of the group that no other place heeds.
 _OF_OPENAI_SERVERS = frozenset(GeneratorConfig.__annotations__) - {"api"}
 _OF_PAIR_SERVERS = frozenset({"name", "compare", "strip", "exact_match", "max_batch_pairs"})
-# Settings that are heeded beside the fields of `Servers`, by role and API of a url.
+# Settings that are heeded beside the fields of `ServerAddress`, by role and API of a url.
 _HEEDED: Mapping[tuple[Role, str], frozenset[str]] = {
     ("generation", "cocoa"): frozenset({"admission_limit"}),
     ("generation", "openai"): _OF_OPENAI_SERVERS | {"model", "revision", "admission_limit"},

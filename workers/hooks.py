@@ -19,8 +19,8 @@ class Hooks:
         on_step: called after each decoding step with its number of rows.
         on_batch: called with the number of pairs of each call of a pair model.
         on_call: called after each call with its role, its outcome and its seconds.
-        on_server: called after each check or call of a server with its role, its url and its
-            trouble; "" for none, None where it is no server of the model any more.
+        on_server: called after each check of a server, and each call that brought no answer, with
+            its role, its url and its trouble; "" for none.
         headers: of calls of other processes: which request and which trace they belong to.
         tenant: whose request it is, in the operator's words; never a key. "" for nobody's.
     """
@@ -28,6 +28,6 @@ class Hooks:
     on_step: OnStep = lambda num_rows: None
     on_batch: Callable[[int], None] = lambda size: None
     on_call: Callable[[Role, Outcome, float], None] = lambda role, outcome, seconds: None
-    on_server: Callable[[Role, str, str | None], None] = lambda role, url, trouble: None
+    on_server: Callable[[Role, str, str], None] = lambda role, url, trouble: None
     headers: Callable[[], Mapping[str, str]] = dict
     tenant: Callable[[], str] = str

@@ -132,7 +132,7 @@ def default_similarity(
         is_foreign = loaded["cross_encoder"].info.is_out_of_domain
     if is_foreign and not language_model.is_embedded:
         return "added"
-    if similarity.urls or is_shipped:
+    if similarity.url or is_shipped:
         return "cross_encoder"
     with _loading("similarity.model", similarity.model):
         is_embedding = resolve(_IS_EMBEDDING)(similarity.model, similarity.revision)
@@ -184,7 +184,7 @@ def check_settings(
     if named not in LEARNED and similarity.compare != "auto":
         reason = f"is heeded by {' and '.join(LEARNED)} alone, and answers are compared by {named}"
         raise ModelNotLoaded(f"{variable('similarity.compare')} {reason}")
-    if named in LEARNED and not similarity.urls:
+    if named in LEARNED and not similarity.url:
         head = "embedding" if named == "embedding" else "classifier"
         _check_checkpoint("similarity.model", similarity.model, similarity.revision, head)
     if nli.name == "nli":

@@ -1,4 +1,4 @@
-"""A `Comparer` over servers that score pairs of texts (`workers.pair_apis`)."""
+"""A `Comparer` over a server that scores pairs of texts (`workers.pair_apis`)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
@@ -26,25 +26,23 @@ Reply = TypeVar("Reply")
 
 
 class PairServerComparer(RemoteWorker[PairServer]):
-    """A `Comparer` over servers that all hold the same cross-encoder; to be connected first."""
+    """A `Comparer` over a server that holds the cross-encoder; to be connected first."""
 
-    def __init__(
-        self, servers: ComparerConfig, hooks: Hooks, language_model: LanguageModel
-    ) -> None:
-        is_default = servers.model == SimilarityConfig().model
-        self._api: PairApi = APIS[servers.api]("" if is_default else servers.model)
-        super().__init__(Upstream("similarity", servers, self._api, hooks, whose="others"))
-        cuts = reads_added(name_of(servers), servers.compare)
-        self._rules = PairRules(servers.strip, servers.exact_match, cuts)
+    def __init__(self, config: ComparerConfig, hooks: Hooks, language_model: LanguageModel) -> None:
+        is_default = config.model == SimilarityConfig().model
+        self._api: PairApi = APIS[config.api]("" if is_default else config.model)
+        super().__init__(Upstream("similarity", config, self._api, hooks, whose="others"))
+        cuts = reads_added(name_of(config), config.compare)
+        self._rules = PairRules(config.strip, config.exact_match, cuts)
         self._language_model = language_model
         # Each score with the identity of what gave it.
         self._pairs: MicroBatcher[Pair, tuple[PairScore, str]] = MicroBatcher(
-            self._score, max_batch=servers.max_batch_pairs, on_batch=hooks.on_batch
+            self._score, max_batch=config.max_batch_pairs, on_batch=hooks.on_batch
         )
 
     @property
     def info(self) -> ComparerInfo:
-        """Of the first server that is up, as it was last tried out."""
+        """Of the server as it was last tried out."""
         server = self.upstream.known
         model_id = public_name(server.model_id)
         return ComparerInfo(
@@ -58,7 +56,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
         )
 
     async def run(self) -> None:
-        """Watch the servers and score what comes in, until closed."""
+        """Watch the server and score what comes in, until closed."""
         try:
             await together(self._pairs.run(), self.upstream.run())
         finally:
@@ -155,7 +153,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
     async def _ask(
         self, send: Callable[[Server[PairServer], PairServer], Awaitable[Reply]]
     ) -> Reply:
-        """The reply of a server; `Rejected` may be for one of the pairs, any other error is not."""
+        """The server's reply; `Rejected` may be for one of the pairs, any other error is not."""
         try:
             return await self._unchanged(send)
         except Overloaded as error:
@@ -169,17 +167,17 @@ class PairServerComparer(RemoteWorker[PairServer]):
 
 
 async def connect_comparers(
-    servers: ComparerConfig, hooks: Hooks, language_model: LanguageModel
+    config: ComparerConfig, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, Comparer], None]:
-    """The comparer at its url, once a server has been tried out; no NLI model."""
-    comparer = PairServerComparer(servers, hooks, language_model)
+    """The comparer at its url, once the server has been tried out; no NLI model."""
+    comparer = PairServerComparer(config, hooks, language_model)
     await comparer.upstream.connect()
-    return {name_of(servers): comparer}, None
+    return {name_of(config): comparer}, None
 
 
-def name_of(servers: ComparerConfig) -> str:
-    """The name of the similarity function that they compute."""
-    return "embedding" if servers.api == "embeddings" else "cross_encoder"
+def name_of(config: ComparerConfig) -> str:
+    """The name of the similarity function that the server computes."""
+    return "embedding" if config.api == "embeddings" else "cross_encoder"
 
 
 _: type[Comparer] = PairServerComparer  # mypy holds the class to its protocol

@@ -35,7 +35,7 @@ from workers.protocol import (
     PairScore,
 )
 from workers.standing import Known, Server
-from workers.upstream import RemoteWorker, Upstream, prompt_key, session_of
+from workers.upstream import RemoteWorker, Upstream, session_of
 from workers.worker_replies import MAX_INFO_BYTES, bounded, refusal_of, result_of
 
 Decoded = TypeVar("Decoded")
@@ -72,7 +72,7 @@ class _Kind(Generic[Known]):
 
 
 class _OurWorker(RemoteWorker[Known]):
-    """A worker behind processes of ours."""
+    """A worker behind a process of ours."""
 
     def __init__(self, upstream: Upstream[Known], hooks: Hooks) -> None:
         super().__init__(upstream)
@@ -85,23 +85,23 @@ class _OurWorker(RemoteWorker[Known]):
         decode: Callable[[bytes], Decoded],
         *,
         until: float | None = None,
-        key: str | None = None,
+        session: str | None = None,
         listener: Listener = _NOBODY,
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> Decoded:
-        """The reply to a call of a process, chosen by a key; its tokens come before the result.
+        """The reply to a call of the process; its tokens come before the result.
 
-        Where an answer is not `is_of` the known weights, its process describes itself anew, and
+        Where an answer is not `is_of` the known weights, the process describes itself anew, and
         where that fails, its earlier description holds. `until` is the monotonic second of the
-        deadline.
+        deadline, `session` a hash of the prompt.
 
         Raises:
-            CocoaError: none answered, or as the worker raised it.
+            CocoaError: it did not answer, or as the worker raised it.
         """
         digest = wire.digest_of_call(path, body)
 
         async def send(server: Server[Known]) -> Decoded:
-            headers = self._headers(until, key)
+            headers = self._headers(until, session)
             posting = server.client.stream("POST", path, content=body, headers=headers)
             async with posting as response:
                 if response.status_code != 200:
@@ -116,19 +116,19 @@ class _OurWorker(RemoteWorker[Known]):
                     await server.settled()
             return reply
 
-        return await self.upstream.call(send, key=key, may_repeat=listener.has_heard_nothing)
+        return await self.upstream.call(send, may_repeat=listener.has_heard_nothing)
 
-    def _headers(self, until: float | None, key: str | None) -> dict[str, str]:
+    def _headers(self, until: float | None, session: str | None) -> dict[str, str]:
         headers = {wire.WIRE_HEADER: str(wire.VERSION), **self._request_headers()}
         if until is not None:
             headers[wire.TIMEOUT_HEADER] = f"{max(0.0, until - time.monotonic()):.3f}"
-        if key is not None:
-            headers[wire.SESSION_HEADER] = session_of(key)
+        if session is not None:
+            headers[wire.SESSION_HEADER] = session
         return headers
 
 
 class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
-    """A `Generator` behind generation workers that all hold the same model."""
+    """A `Generator` behind a generation worker."""
 
     @property
     def info(self) -> GeneratorInfo:
@@ -140,7 +140,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         """As `Generator.generate`.
 
         Raises:
-            GenerationUnavailable: no worker answered; whatever the worker raises comes as it is.
+            GenerationUnavailable: no answer came; whatever the worker raises comes as it is.
         """
         if request.grammar is not None:
             check_grammar(self.info.no_grammar)
@@ -185,14 +185,14 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
                 body,
                 decode,
                 until=deadline_of(request.timeout_s),
-                key=prompt_key(request),
+                session=session_of(request),
                 listener=listener,
                 is_of=lambda reply: reply.identity == self.info.identity,
             )
 
 
 class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
-    """A `Comparer` of a similarity worker, or of several that hold the same models.
+    """A `Comparer` of a similarity worker.
 
     Its name is that of the similarity function; None for the NLI model.
     """
@@ -225,7 +225,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         """As `Comparer.compare`.
 
         Raises:
-            SimilarityUnavailable: no worker answered, or its weights changed between two calls.
+            SimilarityUnavailable: no answer came, or the weights changed between two calls.
         """
         num_labels = len(self.info.labels)
         replies = await self._answers(
@@ -291,20 +291,20 @@ class RemoteNli(RemoteComparer):
         return await self._of_each("/v1/token-ends", texts, to_json, wire.decode_token_ends)
 
 
-async def connect_generator(servers: GeneratorConfig, hooks: Hooks) -> RemoteGenerator:
-    """The generator at its url, once one of its workers answers."""
+async def connect_generator(config: GeneratorConfig, hooks: Hooks) -> RemoteGenerator:
+    """The generator at its url, once the worker answers."""
     kind: _Kind[wire.GenerationInfo] = _Kind("generation")
-    upstream = Upstream("generation", servers, kind, hooks)
+    upstream = Upstream("generation", config, kind, hooks)
     await upstream.connect()
     return RemoteGenerator(upstream, hooks)
 
 
 async def connect_comparers(
-    servers: ComparerConfig, hooks: Hooks, language_model: LanguageModel
+    config: ComparerConfig, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, RemoteComparer], RemoteNli | None]:
-    """The comparers at their url and the NLI model among them, once a worker answers."""
+    """The comparers at their url and the NLI model among them, once the worker answers."""
     kind: _Kind[wire.SimilarityInfo] = _Kind("similarity")
-    upstream = Upstream("similarity", servers, kind, hooks)
+    upstream = Upstream("similarity", config, kind, hooks)
     await upstream.connect()
     known, comparer_of = upstream.known, partial(RemoteComparer, upstream, hooks, language_model)
     comparers = {name: comparer_of(name, info) for name, info in known.comparers.items()}

@@ -2,7 +2,7 @@
 
 1. `patiently`: of the same server, which asks for patience, or has failed once;
 2. `of_one_model`: of the model that has taken the place of the one that was called;
-3. `of_some_server`: of another server that holds the same model.
+3. `repeating`: over another connection.
 
 Between the first and the second a server gets other words, where its refusal teaches them
 (`workers.openai.prompts`).
@@ -11,8 +11,7 @@ Between the first and the second a server gets other words, where its refusal te
 import asyncio
 import math
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 import httpx
@@ -21,11 +20,11 @@ from models.errors import Overloaded
 from workers.client import Refused, Unreachable, reason_of
 from workers.hooks import Outcome
 from workers.refusals import NoSuccess
-from workers.standing import ChangedModel, Known, Server
+from workers.standing import ChangedModel, Server
 
 Reply = TypeVar("Reply")
-# Called after each try with its server, outcome, seconds, and the reason of a loss; "" for none.
-OnTry = Callable[[Server[Known], Outcome, float, str], None]
+# Called after each try with its outcome, seconds, and the reason of a loss; "" for none.
+OnTry = Callable[[Outcome, float, str], None]
 
 _FIRST_WAIT_S, _MOST_WAIT_S = 0.5, 8.0
 _MOST_PATIENCE_S = 60.0
@@ -103,41 +102,34 @@ async def of_one_model(
     raise ChangedModel
 
 
-async def of_some_server(
-    servers: Sequence[Server[Known]],
-    send: Callable[[Server[Known]], Awaitable[Reply]],
-    may_repeat: Callable[[], bool],
-    on_try: OnTry[Known],
+async def repeating(
+    send: Callable[[], Awaitable[Reply]], may_repeat: Callable[[], bool], on_try: OnTry
 ) -> Reply:
-    """The reply of the first server that answers, called in their order.
+    """The reply to a call; one that brings no answer is made once more, if it may be.
 
-    One to which no connection can be made is passed over. A call that fails later is repeated once,
-    by the next one, if it may be. `Unreachable` and transport errors of httpx are no answers.
+    The server may have closed a connection that it kept for too long, or a balancer may choose
+    another one. `Unreachable` and transport errors of httpx are no answers.
 
     Raises:
-        Unreachable: none answered.
+        Unreachable: there was no answer.
         Exception: whatever else `send` raises, which is an answer.
     """
-    # Once more the first: it may have closed a connection that it kept for too long.
-    tries, num_lost = deque([*servers, *servers[:1]]), 0
-    while tries:
-        server, began_at = tries.popleft(), time.monotonic()
-        server.num_calls += 1
+    is_first = True
+    while True:
+        began_at = time.monotonic()
         outcome: Outcome | None = "answered"  # an error that is none of those below is an answer
         lost = ""
         try:
-            return await send(server)
+            return await send()
         except (Unreachable, httpx.TransportError) as error:
-            num_lost += not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             outcome, lost = "repeated", reason_of(error)
-            if not tries or num_lost > 1 or not may_repeat():
+            if not is_first or not may_repeat():
                 outcome = "failed"
                 raise Unreachable(lost) from error
         except asyncio.CancelledError:
             outcome = None
             raise
         finally:
-            server.num_calls -= 1
             if outcome is not None:
-                on_try(server, outcome, time.monotonic() - began_at, lost)
-    raise Unreachable("its name has no address")
+                on_try(outcome, time.monotonic() - began_at, lost)
+        is_first = False

@@ -55,8 +55,7 @@ class Server(Generic[Known]):
 
     Attributes:
         known: its capabilities by the latest trial; None before one.
-        trouble: the reason why it is not called; "" where it is well, or was never checked.
-        num_calls: under way.
+        trouble: what is wrong with it; "" where it is well, or was never checked.
         num_failed: checks of it in a row that failed.
         look_at: monotonic second before which it is not checked again.
         hangs: its latest trial took too long.
@@ -67,7 +66,7 @@ class Server(Generic[Known]):
         self.client = client
         self.known: Known | None = None
         self.trouble = ""
-        self.num_calls = self.num_failed = 0
+        self.num_failed = 0
         self.look_at = 0.0
         self.hangs = False
         self._kind = kind

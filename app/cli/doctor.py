@@ -33,7 +33,7 @@ def doctor(
     ] = None,
     api_key: ApiKey = None,
     patience_s: Annotated[
-        float, typer.Option(min=1, help="Seconds that servers of a model are waited for.")
+        float, typer.Option(min=1, help="Seconds that the server of a model is waited for.")
     ] = 15.0,
 ) -> None:
     """Look at a gateway and all that it depends on, by its settings; 1 if something is wrong.
@@ -65,13 +65,12 @@ async def _print(settings: Settings, url: str, key: str | None, patience_s: floa
     return is_well
 
 
-_AGAIN_S = 0.5
 _MEANS = {
     "ConnectError": "nobody listens there, the name is unknown or its certificate not trusted",
     "ConnectTimeout": "no packet comes back: a network policy, or a host that is gone",
     "ReadError": "it ends connections: TLS on one side only, or another protocol",
     "RemoteProtocolError": "it speaks no HTTP: TLS on one side only, or another protocol",
-    "it wants another key": "set the api_key of these servers",
+    "it wants another key": "set the api_key of this server",
     "it does not answer": "something listens and hangs, or its model is not loaded yet",
     "authentication refused": "set its password",
     "unreachable": "nobody listens there, or the name is unknown",
@@ -95,7 +94,7 @@ async def examine(
     for finding in findings:
         yield finding
     for role in ("generation", "similarity"):
-        for finding in await _servers(role, settings.workers, patience_s, served):
+        for finding in await _server(role, settings.workers, patience_s, served):
             yield finding
     for name in ("cache", "feedback"):
         config: RedisServer = getattr(settings, name)
@@ -129,55 +128,41 @@ async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, 
     return findings, served
 
 
-async def _servers(
+async def _server(
     role: Role, config: WorkerConfig, patience_s: float, served: dict[str, Any]
 ) -> list[Finding]:
-    """Findings on the servers of one model: that each answers, and holds the served model."""
+    """Findings on the server of one model: that it answers, and holds the served model."""
     group = config.generation if role == "generation" else config.similarity
-    if not group.urls:
+    if not group.url:
         findings = [Finding(True, role, "the service holds the model itself, and serves it")]
         return findings if served.get("model") else []
     try:
-        troubles, workers = await _tried(role, config, patience_s)
+        trouble, workers = await _tried(role, config, patience_s)
     except ModelNotLoaded as error:
         return [Finding(False, role, str(error))]
-    findings = []
-    if not troubles:
-        words = f"{variable(f'{role}.url')}: no address of it is known, or none has answered"
-        findings.append(Finding(False, role, words))
-    for url, trouble in troubles.items():
-        words = f"{url}: {_meaning(trouble)}" if trouble else f"{url} answers"
-        findings.append(Finding(not trouble, role, words))
     if not workers:
-        return findings
-    up = [server for server in workers[0].upstream.servers if not troubles.get(server.url)]
+        return [Finding(False, role, f"{group.base_url}: {_meaning(trouble)}")]
+    findings = [Finding(True, role, f"{group.base_url} answers")]
     await workers[0].close()
-    if role == "generation":  # capabilities of servers of others, as they were tried out
+    if role == "generation":  # capabilities of a server of others, as it was tried out
         for name, value in workers[0].info.capabilities.items():
             findings.append(Finding(True, "server", f"{name:26}{'-' if value is None else value}"))
-    return [*findings, *_identities(role, [server.known for server in up], workers, served)]
+    return [*findings, *_identities(role, workers, served)]
 
 
-async def _tried(
-    role: Role, config: WorkerConfig, patience_s: float
-) -> tuple[dict[str, str], Sequence[Any]]:
-    """The trouble with each server, "" for none, and workers over them once one is well."""
-    troubles: dict[str, str] = {}
+async def _tried(role: Role, config: WorkerConfig, patience_s: float) -> tuple[str, Sequence[Any]]:
+    """The trouble with the server, and workers over it; none while it is not well."""
+    trouble = "it does not answer"
 
-    def on_server(role: Role, url: str, trouble: str | None) -> None:
-        if trouble is None:  # its name has lost this address
-            troubles.pop(url, None)
-        else:
-            troubles[url] = trouble
+    def on_server(role: Role, url: str, found: str) -> None:
+        nonlocal trouble
+        trouble = found
 
     workers: Sequence[Any] = ()
     with suppress(TimeoutError):
         async with asyncio.timeout(patience_s):
             workers = await connected(role, config, Hooks(on_server=on_server))
-            while any(troubles.values()):  # others may be loading, or being tried out
-                await asyncio.sleep(_AGAIN_S)
-                await workers[0].upstream.connect()
-    return troubles, workers
+    return trouble, workers
 
 
 async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
@@ -187,13 +172,8 @@ async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[
     return list(comparers.values())
 
 
-def _identities(
-    role: Role, known: Sequence[Any], workers: Sequence[Any], served: dict[str, Any]
-) -> list[Finding]:
-    findings = []
-    if len({repr(getattr(info, "identity", info)) for info in known}) > 1:
-        words = f"the servers of {variable(f'{role}.url')} hold different models"
-        findings.append(Finding(False, "identity", words))
+def _identities(role: Role, workers: Sequence[Any], served: dict[str, Any]) -> list[Finding]:
+    findings: list[Finding] = []
     shown = [served.get("model"), *served.get("similarity_models", {}).values()]
     if not any(shown):  # the service did not answer
         return findings

@@ -157,10 +157,8 @@ class Telemetry(Observer):
 
     # workers
 
-    def set_server(self, worker: Role, url: str, trouble: str | None) -> None:
+    def set_server(self, worker: Role, url: str, trouble: str) -> None:
         self.gauges["server_up"].labels(worker, url).set(not trouble)
-        if trouble is None:
-            self.gauges["server_up"].remove(worker, url)
 
     def observe_step(self, num_rows: int) -> None:
         self.gauges["running_rows"].set(num_rows)

@@ -33,7 +33,7 @@ async def lab_scorer(
         generator: in place of the language model, which is then not loaded.
     """
     config = settings.workers
-    if generator is not None or not settings.generation.urls:
+    if generator is not None or not settings.generation.url:
         config = replace(config, probes=_NO_PROBES)  # a worker elsewhere has its probes anyway
     config = replace(config, calibrator="")
     async with running_workers(build_workers(config, generator=generator)) as workers:

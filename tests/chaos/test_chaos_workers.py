@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import signal
 import ssl
 from concurrent.futures import ThreadPoolExecutor
@@ -73,9 +72,9 @@ def gateway(generation, similarity, **environment):
     if "COCOA_CACHE__URL" not in environment:
         environment["COCOA_CACHE__ENABLED"] = "false"
     with cocoa_serve(
-        COCOA_GENERATION__URL=",".join(one.url for one in generation),
+        COCOA_GENERATION__URL=generation.url,
         COCOA_GENERATION__API_KEY=SECRET,
-        COCOA_SIMILARITY__URL=",".join(one.url for one in similarity),
+        COCOA_SIMILARITY__URL=similarity.url,
         COCOA_SIMILARITY__API_KEY=SECRET,
         **environment,
     ) as process:
@@ -91,7 +90,7 @@ def ready(*workers):
 
 def test_a_gateway_waits_for_its_workers_and_answers_through_them(worker):
     generation, similarity = ready(worker("generation"), worker("similarity"))
-    with gateway([generation], [similarity]) as serving:
+    with gateway(generation, similarity) as serving:
         full = serving.generate("Hello", estimators=["cocoa_sp"])
         version = serving.get("/version").json()
 
@@ -113,7 +112,7 @@ def test_a_worker_lets_nobody_in_without_its_secret(worker):
 
 def test_a_generation_worker_that_is_killed_in_a_request_is_an_error_and_heals(worker, gate):
     generation, similarity = ready(worker("generation"), worker("similarity"))
-    with gateway([generation], [similarity]) as serving, ThreadPoolExecutor(1) as threads:
+    with gateway(generation, similarity) as serving, ThreadPoolExecutor(1) as threads:
         held = threads.submit(serving.generate, "wait for it")
         serving.wait_admitted()
         until(lambda: "cocoa_waiting" in serving.get("/metrics").text)
@@ -135,7 +134,7 @@ def test_a_similarity_worker_that_is_killed_in_a_batch_is_an_error_and_heals(wor
         worker("generation"), worker("similarity", COCOA_SIMILARITY__NAME="slow")
     )
     with (
-        gateway([generation], [similarity], COCOA_SIMILARITY__NAME="slow") as serving,
+        gateway(generation, similarity, COCOA_SIMILARITY__NAME="slow") as serving,
         ThreadPoolExecutor(1) as threads,
     ):
         held = threads.submit(serving.generate, "Hello", seed=1)
@@ -149,21 +148,9 @@ def test_a_similarity_worker_that_is_killed_in_a_batch_is_an_error_and_heals(wor
         until(lambda: outcome(serving.generate("Hello", seed=1)) == (200, None))
 
 
-def test_one_of_two_workers_that_goes_is_made_up_for_by_the_other(worker):
-    one, two, similarity = ready(worker("generation"), worker("generation"), worker("similarity"))
-    with gateway([one, two], [similarity]) as serving:
-        prompts = [f"Prompt {i}" for i in range(8)]
-        assert {outcome(serving.generate(prompt)) for prompt in prompts} == {(200, None)}
-        assert all("decode_batch_rows_count 0.0" not in w.get("/metrics").text for w in (one, two))
-        one.popen.kill()
-        one.popen.wait()
-        assert {outcome(serving.generate(prompt)) for prompt in prompts} == {(200, None)}
-        assert any("is left out" in line for line in serving.log)
-
-
 def test_a_worker_that_hangs_ends_in_the_deadline_and_is_back_when_it_goes_on(worker):
     generation, similarity = ready(worker("generation"), worker("similarity"))
-    with gateway([generation], [similarity]) as serving:
+    with gateway(generation, similarity) as serving:
         generation.popen.send_signal(signal.SIGSTOP)
         assert outcome(serving.generate("Hello", timeout_s=2)) == (504, "deadline_exceeded")
         generation.popen.send_signal(signal.SIGCONT)
@@ -172,7 +159,7 @@ def test_a_worker_that_hangs_ends_in_the_deadline_and_is_back_when_it_goes_on(wo
 
 def test_a_client_that_goes_frees_its_rows_in_the_worker(worker, gate):
     generation, similarity = ready(worker("generation"), worker("similarity"))
-    with gateway([generation], [similarity]) as serving:
+    with gateway(generation, similarity) as serving:
         body = {"prompt": "wait for ever", "max_new_tokens": 8}
         with httpx.Client() as client, pytest.raises(httpx.ReadTimeout):
             client.post(f"{serving.url}/generate-with-uncertainty", json=body, timeout=1.0)
@@ -210,61 +197,23 @@ def test_a_worker_without_its_certificate_ends_with_2(worker):
     )
 
 
-@contextmanager
-def two_gateways(worker, redis):
-    """Two gateways that share two generation workers, a similarity worker and a Redis."""
-    one, two, similarity = ready(worker("generation"), worker("generation"), worker("similarity"))
-    shared = {"COCOA_CACHE__URL": redis.url, "COCOA_CACHE__TIMEOUT_S": "1"}
-    with (
-        gateway([one, two], [similarity], **shared) as left,
-        gateway([one, two], [similarity], **shared) as right,
-    ):
-        yield left, right, (one, two)
-
-
-@pytest.fixture
-def redis(tmp_path):
-    with running_redis(tmp_path) as server:
-        yield server
-
-
-def num_generations(workers):
-    """How often the workers were asked to generate."""
-    text = "".join(one.get("/metrics").text for one in workers)
-    pattern = r'cocoa_requests_total\{route="/v1/generate",status="\d+"\} (\d+)'
-    return sum(int(count) for count in re.findall(pattern, text))
-
-
-def test_two_gateways_answer_as_one_would_and_compute_once(worker, redis, gate):
-    with two_gateways(worker, redis) as (left, right, workers), ThreadPoolExecutor(2) as threads:
-        # Redis is asked from the first probe on.
-        until(lambda: left.generate("Hello").json()["cached"])
-        alone = left.generate("Another", seed=5, cache=False).json()
-        other = right.generate("Another", seed=5, cache=False).json()
-        assert alone["scores"] == other["scores"]
-        assert alone["text"] == other["text"]
-        assert right.generate("Hello").json()["cached"]
-
-        before = num_generations(workers)
-        held = [threads.submit(one.generate, "wait for it", seed=1) for one in (left, right)]
-        until(lambda: any("waiting_requests 1.0" in one.get("/metrics").text for one in workers))
-        gate.touch()
-        first, second = (one.result() for one in held)
-        assert outcome(first) == outcome(second) == (200, None)
-        assert first.json()["scores"] == second.json()["scores"]
-        assert num_generations(workers) == before + 1
-
-
-def test_a_gateway_that_dies_at_its_work_leaves_it_to_the_other(worker, redis, gate):
-    with two_gateways(worker, redis) as (left, right, _), ThreadPoolExecutor(2) as threads:
-        until(lambda: left.generate("Hello").json()["cached"])
-        until(lambda: right.generate("Hello").json()["cached"])
-        threads.submit(lambda: left.generate("wait for it", seed=1))
-        left.wait_admitted()
-        held = threads.submit(right.generate, "wait for it", seed=1)
-        left.popen.kill()
-        gate.touch()
-        assert outcome(held.result()) == (200, None)
+def test_two_gateways_answer_as_one_would_and_one_serves_what_the_other_has_cached(
+    worker, tmp_path
+):
+    generation, similarity = ready(worker("generation"), worker("similarity"))
+    with running_redis(tmp_path) as redis:
+        shared = {"COCOA_CACHE__URL": redis.url, "COCOA_CACHE__TIMEOUT_S": "1"}
+        with (
+            gateway(generation, similarity, **shared) as left,
+            gateway(generation, similarity, **shared) as right,
+        ):
+            # Redis is asked from the first probe on.
+            until(lambda: left.generate("Hello").json()["cached"])
+            alone = left.generate("Another", seed=5, cache=False).json()
+            other = right.generate("Another", seed=5, cache=False).json()
+            assert alone["scores"] == other["scores"]
+            assert alone["text"] == other["text"]
+            assert right.generate("Hello").json()["cached"]
 
 
 pytest_anyio = pytest.mark.anyio

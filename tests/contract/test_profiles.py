@@ -86,7 +86,7 @@ async def test_it_is_known_by_few_calls_and_asked_nothing_that_it_refuses(kind):
         for one in (generation.answer, *generation.samples):
             assert (one.token_logprobs is not None) == tells
         assert tells or generation.absent
-        await generator.upstream.check(generator.upstream.servers[0])
+        await generator.upstream.check()
         assert server.num_refused == 0
 
 
@@ -283,10 +283,11 @@ async def test_a_model_whose_reasoning_takes_all_tokens_of_a_trial_is_served():
 async def test_a_server_that_takes_neither_prompts_nor_chats_is_told_by_its_refusal(completes):
     async with openai_server(takes=frozenset(), completes=completes) as server:
         generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").checked())
-        [upstream] = generator.upstream.servers
-        await generator.upstream.check(upstream)
+        await generator.upstream.check()
         await generator.close()
-    assert upstream.trouble == "it neither completes prompts nor chats (status 400)"
+    assert (
+        generator.upstream.server.trouble == "it neither completes prompts nor chats (status 400)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -360,8 +361,7 @@ async def test_a_server_that_fails_before_it_is_known_is_looked_at_ever_more_sel
         server.replies += [JSONResponse({"choices": []})] * 99
         connecting = asyncio.create_task(generator.upstream.connect())
         await asyncio.sleep(2.0)
-        [upstream] = generator.upstream.servers
-        assert upstream.num_failed <= 7  # after .05, .1, .2, .4, .8 … seconds
+        assert generator.upstream.server.num_failed <= 7  # after .05, .1, .2, .4, .8 … seconds
         server.replies.clear()
         await asyncio.wait_for(connecting, 10)
         await generator.close()

@@ -63,10 +63,11 @@ def test_own_vllm_serves_the_model_and_the_gateway_asks_it():
     assert {"name": "HF_HOME", "value": "/data"} in container["env"]
     assert container["envFrom"] == [{"secretRef": {"name": "cocoa-vllm"}}]
     settings = environment(objects, "gateway")
-    assert settings["COCOA_GENERATION__URL"] == "http://cocoa-vllm-pods:8000"
+    assert settings["COCOA_GENERATION__URL"] == "http://cocoa-vllm:8000"
     assert settings["COCOA_GENERATION__API"] == "openai"
-    assert settings["COCOA_GENERATION__ROUTING"] == "addresses"
-    assert objects["Service", "cocoa-vllm-pods"]["spec"]["clusterIP"] == "None"
+    assert settings["COCOA_GENERATION__IS_ROUTED"] == "true"
+    assert "clusterIP" not in objects["Service", "cocoa-vllm"]["spec"]
+    assert names(objects, "Service") == {"cocoa-gateway", "cocoa-redis", "cocoa-vllm"}
     assert ("Deployment", "cocoa-generation") not in objects
 
 

@@ -100,7 +100,7 @@ def test_own_vllm_can_speak_tls_to_gateway_nodes_and_prometheus():
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["scheme"] == "HTTPS"
     settings = environment(objects, "gateway")
-    assert settings["COCOA_GENERATION__URL"] == "https://cocoa-vllm-pods:8000"
+    assert settings["COCOA_GENERATION__URL"] == "https://cocoa-vllm:8000"
     assert settings["COCOA_GENERATION__TLS_CA_FILE"] == "/vllm-ca/ca.crt"
     volumes = {one["name"]: one for one in pod_of(objects, "gateway")["volumes"]}
     # Not the key.
@@ -108,5 +108,5 @@ def test_own_vllm_can_speak_tls_to_gateway_nodes_and_prometheus():
     assert volumes["vllm-ca"]["secret"] == wanted
     (endpoint,) = objects["PodMonitor", "cocoa-vllm"]["spec"]["podMetricsEndpoints"]
     assert endpoint["scheme"] == "https"
-    assert endpoint["tlsConfig"]["serverName"] == "cocoa-vllm-pods"
+    assert endpoint["tlsConfig"]["serverName"] == "cocoa-vllm"
     assert endpoint["tlsConfig"]["ca"] == {"secret": {"name": "vllm-tls", "key": "ca.crt"}}

@@ -59,8 +59,8 @@ class OpenAIServer:
         probes: by the statistic that each predicts, those that its plugin reads.
         revision: of its weights, as the deployment says; None where it leaves that to the server.
         refusals: the errors by which it does not take a body.
-        is_routed: it is a router, behind which replicas come and go, and which may hide some
-            fields of their replies.
+        is_routed: replicas stand behind it, which come and go; a router may hide some fields of
+            their replies.
     """
 
     model_id: str
@@ -165,7 +165,7 @@ class OpenAIServer:
     def identity(self) -> str:
         """Digest of all that decides its answers, as far as it can be known from outside.
 
-        Of a router: of what every way to the same servers shows, by the plugin's mark where there
+        Of replicas: of what each of them shows through any router, by the plugin's mark where there
         is one, so that a calibration holds behind all of them.
         """
         text, mean = self.fingerprint or (None, None)

@@ -1,7 +1,7 @@
-"""A `Generator` over OpenAI-compatible servers that all hold the same model.
+"""A `Generator` over an OpenAI-compatible server.
 
-Each server is tried out before its first request (`workers.openai.trial`), and again whenever it
-may have become another one: after it was away, after a new connection, and every now and then.
+It is tried out before the first request (`workers.openai.trial`), and again whenever it may have
+become another one: after it was away, after a new connection, and every now and then.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from workers.probe_reading import probe_infos
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.refusals import FILTERED, TOO_LONG, Failed, Rejected
 from workers.standing import Server
-from workers.upstream import RemoteWorker, Resolve, Upstream, addresses, prompt_key, session_of
+from workers.upstream import RemoteWorker, Upstream, session_of
 from workers.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")
@@ -47,36 +47,34 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
     def __init__(
         self,
-        servers: GeneratorConfig,
+        config: GeneratorConfig,
         *,
         probes: Mapping[str, ProbeInfo] | None = None,
         hooks: Hooks | None = None,
-        resolve: Resolve = addresses,
     ) -> None:
         hooks = hooks or Hooks()
-        self._trial = GeneratorTrial(servers, dict(probes or {}))
-        [key] = api_keys(servers, "generation")[:1] or [""]
-        calls = {**self._trial.profile.showing(key), **further_headers(servers)}
+        self._trial = GeneratorTrial(config, dict(probes or {}))
+        [key] = api_keys(config, "generation")[:1] or [""]
+        calls = {**self._trial.profile.showing(key), **further_headers(config)}
         upstream = Upstream[OpenAIServer](
             "generation",
-            servers,
+            config,
             self._trial,
             hooks,
             whose="hosted" if self._trial.profile.is_hosted else "others",
-            is_routed=servers.routing == "upstream",
+            is_routed=config.is_routed,
             headers=calls,
-            params={"api-version": servers.api_version} if servers.api_version else {},
-            resolve=resolve if servers.routing == "addresses" else None,
+            params={"api-version": config.api_version} if config.api_version else {},
         )
         super().__init__(upstream)
-        self._servers = servers
+        self._is_routed = config.is_routed
         self._tenant = hooks.tenant
         self._own_headers = hooks.headers
         self._learning = asyncio.Lock()
 
     @property
     def info(self) -> GeneratorInfo:
-        """Of the first server that is up, as it was last tried out."""
+        """Of the server as it was last tried out."""
         return self.upstream.known.info
 
     async def generate(
@@ -99,11 +97,11 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     async def _send(
         self, request: GenerationRequest, exchange: Exchange[Reply], may_repeat: Callable[[], bool]
     ) -> Reply:
-        """The reply of one of the servers; each failure is one of `models.errors`."""
-        until, key = deadline_of(request.timeout_s), prompt_key(request)
-        # For routers between here and the servers, and for their logs.
-        headers = {SESSION_HEADER: session_of(key), **self._own_headers()}
-        if self._servers.routing == "upstream" and (tenant := self._tenant()):
+        """The reply of the server; each failure is one of `models.errors`."""
+        until = deadline_of(request.timeout_s)
+        # For a router between here and the server, and for their logs.
+        headers = {SESSION_HEADER: session_of(request), **self._own_headers()}
+        if self._is_routed and (tenant := self._tenant()):
             headers[FAIRNESS] = tenant
 
         async def send(server: Server[OpenAIServer], known: OpenAIServer) -> Reply:
@@ -120,7 +118,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
         try:
             async with in_time(request.timeout_s):
-                return await self._unchanged(send, key=key, may_repeat=may_repeat)
+                return await self._unchanged(send, may_repeat=may_repeat)
         except Rejected as error:
             raise self._refusal(request, error) from None
         except Failed as error:
@@ -160,10 +158,10 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
 
 async def connect_generator(
-    servers: GeneratorConfig, hooks: Hooks, probes: ProbeConfig
+    config: GeneratorConfig, hooks: Hooks, probes: ProbeConfig
 ) -> OpenAIGenerator:
-    """The generator at its url, once one of its servers has been tried out."""
-    generator = OpenAIGenerator(servers, probes=probe_infos(probes), hooks=hooks)
+    """The generator at its url, once the server has been tried out."""
+    generator = OpenAIGenerator(config, probes=probe_infos(probes), hooks=hooks)
     await generator.upstream.connect()
     return generator
 

@@ -6,7 +6,6 @@ the token that ends these. Log-probs under a schema are tried out later (`worker
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -72,17 +71,17 @@ class GeneratorTrial:
         ModelNotLoaded: the deployment names an unknown kind of server.
     """
 
-    def __init__(self, servers: GeneratorConfig, probes: Mapping[str, ProbeInfo]) -> None:
-        if servers.server and servers.server not in PROFILES:
+    def __init__(self, config: GeneratorConfig, probes: Mapping[str, ProbeInfo]) -> None:
+        if config.server and config.server not in PROFILES:
             message = f"must be one of {', '.join(PROFILES)}"
             raise ModelNotLoaded(f"{variable('generation.server')} {message}")
-        self._model = "" if servers.model == EngineConfig().model else servers.model
-        self._servers = servers
+        self._model = "" if config.model == EngineConfig().model else config.model
+        self._config = config
         self._probes = probes
-        self._num_failed: Counter[str] = Counter()  # trials, by server
-        self._num_lacking: Counter[str] = Counter()  # checks in a row, by server
+        self._num_failed = 0  # trials in a row
+        self._num_lacking = 0  # checks in a row
         # As far as the settings and the host's name show it.
-        self._kind = servers.server or profiles.by_host(next(iter(servers.urls)), self._model)
+        self._kind = config.server or profiles.by_host(config.base_url, self._model)
         self.profile = self._profile(self._kind or profiles.GENERIC)
 
     async def look_up(self, client: Client) -> Mapping[str, Any]:
@@ -97,15 +96,15 @@ class GeneratorTrial:
         kind, look = await self._look(client, said)
         can = self._server(kind, said, look)
         most = can.profile.max_samples
-        if kind == profiles.GENERIC or self._num_failed[client.url] >= _PATIENCE:
+        if kind == profiles.GENERIC or self._num_failed >= _PATIENCE:
             can.refusals = (Rejected, Failed)
         calls = ModelCalls(client, can)
         try:
-            await _try(calls, self._servers.end_token, self._probes)
+            await _try(calls, self._config.end_token, self._probes)
         except Failed:
-            self._num_failed[client.url] += 1
+            self._num_failed += 1
             raise
-        del self._num_failed[client.url]
+        self._num_failed = 0
         # How many samples it refused to draw for the trial is learnt again, as from requests.
         can.tried, can.tried_at = replace(can.profile, max_samples=most), time.monotonic()
         logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
@@ -131,27 +130,27 @@ class GeneratorTrial:
             is_same = await columns_of(calls, prompt) == known.columns
         if is_same:
             return known
-        self._num_lacking[client.url] = 0
+        self._num_lacking = 0
         return None
 
     async def _tried_anew(
         self, client: Client, known: OpenAIServer, kind: Profile
     ) -> OpenAIServer | None:
         """A server that lacks something, with more of it; None where there is no more."""
-        lacking, num = known.lacks(kind), self._num_lacking[client.url] + 1
-        self._num_lacking[client.url] = num if lacking else 0
+        lacking, num = known.lacks(kind), self._num_lacking + 1
+        self._num_lacking = num if lacking else 0
         if not lacking or (num > _OFTEN and num % _SELDOM):
             return None
         with suppress(Failed, Rejected, Refused, Unreachable, httpx.TransportError):
             better = await self.try_out(client, await self.look_up(client))
             if better.lacks(kind) < lacking:
-                self._num_lacking[client.url] = 0
+                self._num_lacking = 0
                 return better
         return None
 
     def _profile(self, kind: str) -> Profile:
-        profile, url = PROFILES[kind], next(iter(self._servers.urls), "")
-        has_version = self._servers.api_version or url.endswith(("/v2", "/v3", "/v4"))
+        profile, url = PROFILES[kind], self._config.base_url
+        has_version = self._config.api_version or url.endswith(("/v2", "/v3", "/v4"))
         return replace(profile, prefix="") if has_version else profile
 
     async def _look(self, client: Client, said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -169,7 +168,7 @@ class GeneratorTrial:
     def _server(self, kind: str, entry: Mapping[str, Any], look: Mapping[str, Any]) -> OpenAIServer:
         """The server by the entry of its model and its description, which differ with the kind."""
         counts = (
-            self._servers.context,
+            self._config.context,
             count(look, "default_generation_settings", "n_ctx"),
             count(entry, "meta", "n_ctx"),
             *(count(entry, name) for name in _CONTEXTS),
@@ -183,8 +182,8 @@ class GeneratorTrial:
             root=str(entry.get("root") or ""),
             version=version if isinstance(version, str) else "",
             max_context_tokens=next(filter(None, counts), UNKNOWN_CONTEXT),
-            revision=self._servers.revision,
-            is_routed=self._servers.routing == "upstream",
+            revision=self._config.revision,
+            is_routed=self._config.is_routed,
         )
         if isinstance(modalities, Mapping) and not modalities.get("vision", True):
             can.no_images = "the server of the model takes no images"

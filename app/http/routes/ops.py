@@ -53,7 +53,7 @@ async def get_version(request: Request) -> dict[str, Any]:
     of_models = ("max_rows", "max_cache_tokens", "max_context_tokens", "max_pair_tokens")
     limits: dict[str, int | float | None] = {**asdict(settings.limits), **dict.fromkeys(of_models)}
     limits["admission_limit"] = settings.generation.admission_limit
-    if not settings.generation.urls:  # a worker elsewhere has bounds of its own
+    if not settings.generation.url:  # a worker elsewhere has bounds of its own
         limits["max_rows"] = settings.generation.max_rows
         limits["max_cache_tokens"] = settings.generation.max_cache_tokens
     ours = {"version": version("cocoa-serve"), "git_revision": service.git_revision}

@@ -131,9 +131,9 @@ labels:
 {{- $runs := include "cocoa.runs" . | fromJson -}}
 {{- $found := dict -}}
 {{- if .Values.vllm.enabled -}}
-  {{- $_ := set $found "COCOA_GENERATION__URL" (printf "%s://%s-vllm-pods:%v" (include "cocoa.vllmScheme" .) $name .Values.port) -}}
+  {{- $_ := set $found "COCOA_GENERATION__URL" (printf "%s://%s-vllm:%v" (include "cocoa.vllmScheme" .) $name .Values.port) -}}
   {{- $_ := set $found "COCOA_GENERATION__API" "openai" -}}
-  {{- $_ := set $found "COCOA_GENERATION__ROUTING" "addresses" -}}
+  {{- $_ := set $found "COCOA_GENERATION__IS_ROUTED" "true" -}}
   {{- if and .Values.vllm.tlsSecret (not .Values.generation.tlsCaFile) -}}
     {{- $_ := set $found "COCOA_GENERATION__TLS_CA_FILE" "/vllm-ca/ca.crt" -}}
   {{- end -}}

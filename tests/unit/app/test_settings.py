@@ -191,14 +191,22 @@ def test_settings_and_their_groups_cannot_be_changed():
 @pytest.mark.parametrize("group", ["GENERATION", "SIMILARITY"])
 def test_a_url_with_a_password_is_refused_and_not_quoted(load, group):
     with pytest.raises(ValueError, match=r"^COCOA_") as error:
-        load(**{f"COCOA_{group}__URL": "http://well.example,http://user:secret@models.example"})
+        load(**{f"COCOA_{group}__URL": "http://user:secret@models.example"})
     assert "set the API key instead" in str(error.value)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("group", ["GENERATION", "SIMILARITY"])
+def test_a_list_of_urls_is_refused(load, group):
+    with pytest.raises(ValueError, match=f"^COCOA_{group}__URL: must be one URL: of a balancer"):
+        load(**{f"COCOA_{group}__URL": "http://a:8001,http://b:8001"})
 
 
 GONE = {
     "COCOA_ESCALATION__URL": "ask another model yourself where decision.action is escalate",
     "COCOA_ESCALATION__API_KEY": "ask another model yourself where decision.action is escalate",
+    "COCOA_GENERATION__ROUTING": "name one URL, and set COCOA_GENERATION__IS_ROUTED=true where"
+    " replicas stand behind it",
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
     "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
 }

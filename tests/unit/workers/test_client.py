@@ -110,25 +110,6 @@ async def test_nothing_is_decompressed():
     assert asked == [b"identity"]
 
 
-async def test_a_server_at_an_address_is_called_by_its_name():
-    asked = []
-
-    def answer(request):
-        asked.append(request)
-        return httpx.Response(200)
-
-    named = {"named": "https://vllm-pods:8000", "url": "https://10.0.0.7:8000"}
-    async with aclosing(Client(**named, transport=httpx.MockTransport(answer))) as client:
-        await get(client, "/v1")
-        async with client.stream("GET", "/v1", extensions={"trace": None}):
-            pass
-
-    for request in asked:
-        assert request.url.host == "10.0.0.7"
-        assert request.headers["Host"] == "vllm-pods:8000"
-        assert request.extensions["sni_hostname"] == "vllm-pods"
-
-
 @pytest.fixture
 async def counted():
     """A server's URL, the calls of each connection, and events: three have come, /wait goes on."""

@@ -111,8 +111,6 @@ def test_each_server_and_each_capability_is_told_as_it_is_now():
     value = telemetry.registry.get_sample_value
     server = {"worker": "generation", "server": "http://a:8000"}
     assert value("cocoa_server_up", server) == 0
-    telemetry.set_server("generation", "http://a:8000", None)
-    assert value("cocoa_server_up", server) is None
     assert value("cocoa_capability", {"name": "light", "configured": "true"}) == 0
 
 

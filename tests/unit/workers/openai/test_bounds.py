@@ -93,7 +93,7 @@ async def test_a_trial_call_that_hangs_keeps_nobody_from_what_is_known(monkeypat
     monkeypatch.setattr(standing, "TRIAL_S", 0.3)
     async with openai_server() as server, over(server) as generator:
         known = generator.info.identity
-        [watched] = generator.upstream.servers
+        watched = generator.upstream.server
         server.delay_s = 60.0
         watched.doubt()
         await asyncio.wait_for(watched.settled(), 5)
@@ -117,7 +117,7 @@ async def test_a_server_that_hangs_before_it_is_known_is_waited_for(monkeypatch)
 async def test_a_known_server_that_has_no_room_for_a_trial_serves_on_and_is_left_alone(caplog):
     async with openai_server() as server, over(server) as generator:
         known = generator.info.identity
-        [watched] = generator.upstream.servers
+        watched = generator.upstream.server
         server.replies += [JSONResponse({}, 429, {"Retry-After": "3000"})] * 9
         watched.doubt()
         assert (await watched.settled()).identity == known

@@ -37,7 +37,7 @@ def minutes(monkeypatch):
 
 
 async def tried_again(generator):
-    [server] = generator.upstream.servers
+    server = generator.upstream.server
     server.doubt()
     await server.settled()
 

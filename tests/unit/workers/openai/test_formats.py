@@ -79,7 +79,7 @@ async def test_requests_that_need_it_at_once_wait_for_one_trial():
     async with openai_server() as server, over(server) as generator:
         await asyncio.gather(*(generator.generate(HELD) for _ in range(3)))
         assert len(trials(server)) == 1
-        generator.upstream.servers[0].doubt()
+        generator.upstream.server.doubt()
         await generator.generate(HELD)
         assert len(trials(server)) == 1  # the same weights do the same
 

@@ -282,29 +282,13 @@ async def test_a_prompt_over_the_context_of_a_server_without_tokens_is_its_own_r
     assert "512" in error.value.message
 
 
-async def test_a_prompt_goes_to_the_same_of_several_servers_and_to_the_other_when_that_is_gone():
-    async with openai_server() as one:
-        async with openai_server() as other:
-            context = over(replace(one, url=f"{one.url},{other.url}"))
-            generator = await context.__aenter__()
-            await until_tried(generator)
-            one.bodies.clear()
-            other.bodies.clear()
-            for _ in range(3):
-                first = await generator.generate(REQUEST)
-            assert sorted((bool(one.bodies), bool(other.bodies))) == [False, True]
-            # Routers in between can do the same by this.
-            assert session_of(REQUEST.prompt) in one.sessions | other.sessions
-        try:
-            again = await generator.generate(REQUEST)
-        finally:
-            await context.__aexit__(None, None, None)
-
-    assert again.answer.text == first.answer.text
-    assert again.identity == first.identity
-
-
-async def until_tried(generator):
-    """Both servers have been tried out, not only the first one that was ready."""
-    for server in generator.upstream.servers:
-        await until(lambda server=server: server.known is not None)
+async def test_a_router_is_told_by_a_hash_which_calls_are_of_one_prompt():
+    async with openai_server() as server, over(server) as generator:
+        for prompt in ("What is the capital of Peru?", REQUEST.prompt, REQUEST.prompt):
+            server.sessions.clear()
+            await generator.generate(replace(REQUEST, prompt=prompt))
+            # Calls by which the server is tried out are of none.
+            assert server.sessions - {None} == {session_of(replace(REQUEST, prompt=prompt))}
+    assert session_of(REQUEST) != session_of(replace(REQUEST, prompt="Another one"))
+    # In every process, whatever its hash seed.
+    assert session_of(replace(REQUEST, prompt="A prompt")) == "68d0072bd404b2ff"

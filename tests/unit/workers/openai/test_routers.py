@@ -15,8 +15,8 @@ from starlette.routing import Route
 from models.errors import ModelNotLoaded
 from models.probes.protocol import ProbeConfig
 from tests.conftest import until
-from tests.openai_server import Traits, encode, openai_app, openai_server
-from tests.unit.workers.openai.test_generator import REQUEST, UNSEEDED, over
+from tests.openai_server import openai_server
+from tests.unit.workers.openai.test_generator import REQUEST, over
 from tests.worker_servers import listening
 from workers.config import GeneratorConfig
 from workers.hooks import Hooks
@@ -62,7 +62,7 @@ async def test_weights_that_change_behind_the_router_are_noticed_by_the_plugins_
         assert (await generator.generate(REQUEST)).identity != first.identity
 
 
-ROUTED = {"routing": "upstream"}
+ROUTED = {"is_routed": True}
 
 
 async def identity_over(traits, **settings):
@@ -100,17 +100,17 @@ async def test_a_revision_that_the_plugin_denies_is_refused(caplog):
     assert said.revision == revision
 
 
-@pytest.mark.parametrize("routing", ["own", "upstream"])
-async def test_a_router_is_told_whose_request_it_is(routing):
+@pytest.mark.parametrize("is_routed", [False, True])
+async def test_a_router_is_told_whose_request_it_is(is_routed):
     async with openai_server(**PLUGIN) as server:
-        servers = GeneratorConfig(url=server.url, api="openai", routing=routing).checked()
+        servers = GeneratorConfig(url=server.url, api="openai", is_routed=is_routed).checked()
         generator = OpenAIGenerator(servers, hooks=Hooks(tenant=lambda: "team-a"))
         await generator.upstream.connect()
         server.heads.clear()
         await generator.generate(REQUEST)
         await generator.close()
     told = {head.get(FAIRNESS) for head in server.heads}
-    assert told == {"team-a" if routing == "upstream" else None}
+    assert told == {"team-a" if is_routed else None}
 
 
 async def test_one_lost_replica_leaves_the_router_in_and_asks_it_nothing_anew():
@@ -118,8 +118,7 @@ async def test_one_lost_replica_leaves_the_router_in_and_asks_it_nothing_anew():
         server.bodies.clear()
         server.replies.append(JSONResponse({}, 502))
         assert (await generator.generate(REQUEST)).answer.token_logprobs is not None
-        [upstream] = generator.upstream.servers
-        assert upstream.is_up
+        assert generator.upstream.server.is_up
         assert all(body["max_tokens"] == 8 for body in server.sent(COMPLETIONS))
 
 
@@ -138,61 +137,6 @@ async def test_replicas_may_answer_in_turn():
     assert one.bodies
     assert other.bodies
     assert len({(reply.identity, reply.answer.text) for reply in found}) == 1
-
-
-async def test_one_prompt_goes_to_one_of_the_servers_that_a_name_has(monkeypatch):
-    monkeypatch.setattr("workers.upstream._RESOLVE_S", 0.0)
-    here = ["127.0.0.1", "127.0.0.2"]
-
-    async def resolve(host):
-        assert host == "vllm-pods"
-        return here
-
-    prompts = [f"What is the capital of {name}?" for name in "ABCDEFGH"]
-    async with openai_server() as one, at_another_address(one.url) as other:
-        url = one.url.replace("127.0.0.1", "vllm-pods")
-        servers = GeneratorConfig(url=url, api="openai", routing="addresses").checked()
-        generator = OpenAIGenerator(servers, resolve=resolve)
-        await generator.upstream.connect()
-        for server in generator.upstream.servers:
-            await until(lambda server=server: server.known is not None)
-            await generator.upstream.check(server)  # a busy machine left it out at first
-        one.bodies.clear()
-        other.bodies.clear()
-        for prompt in prompts * 2:
-            await generator.generate(replace(UNSEEDED, prompt=prompt))
-        seen = [prompts_of(one), prompts_of(other)]
-        assert seen[0] | seen[1] == {ids_of(prompt) for prompt in prompts}
-        assert seen[0] & seen[1] == set()
-        assert min(map(len, seen)) > 0
-        assert one.heads[-1]["host"] == url.removeprefix("http://")
-
-        here.remove("127.0.0.1")
-        await generator.upstream.follow_names()
-        one.bodies.clear()
-        for prompt in prompts:
-            await generator.generate(replace(UNSEEDED, prompt=prompt))
-        assert one.bodies == []
-        await generator.close()
-
-
-def prompts_of(server):
-    """Of what was generated; those by which it is tried out are shorter."""
-    bodies = [body for body in server.sent(COMPLETIONS) if body["max_tokens"] == 8]
-    return {tuple(body["prompt"]) for body in bodies}
-
-
-def ids_of(prompt):
-    return tuple(encode(prompt))
-
-
-@asynccontextmanager
-async def at_another_address(url):
-    """A second server on the same port."""
-    traits = Traits()
-    port = int(url.rpartition(":")[2])
-    async with listening(openai_app(traits), port=port, host="127.0.0.2"):
-        yield traits
 
 
 @asynccontextmanager
@@ -214,14 +158,8 @@ async def balanced(urls):
             yield f"http://127.0.0.1:{port}"
 
 
-def test_several_servers_behind_a_router_are_refused():
-    config = GeneratorConfig(api="openai", url="http://a,http://b", routing="upstream")
-    with pytest.raises(ModelNotLoaded, match="COCOA_GENERATION__URL names several"):
-        config.checked()
-
-
-@pytest.mark.parametrize("name", ["routing", "context"])
+@pytest.mark.parametrize("name", ["is_routed", "context"])
 def test_settings_of_routers_are_for_openai_servers(name):
-    value = {"routing": "upstream", "context": 5}[name]
+    value = {"is_routed": True, "context": 5}[name]
     with pytest.raises(ModelNotLoaded, match="GENERATION__API=openai only"):
         GeneratorConfig(url="http://a", **{name: value}).checked()
