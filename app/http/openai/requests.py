@@ -9,33 +9,34 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from app.http.requests.fields import (
-    MAX_SAMPLES,
+from app.http.requests.body import NullIsDefault, refuse_if
+from app.http.requests.messages import ChatMessage, kind_of, message_fields
+from app.http.requests.scores import (
     AnswerStrategy,
+    ReasoningBounds,
+    ScoresWanted,
+    check_light,
+    template_variables,
+)
+from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
+from app.http.requests.values import (
+    MAX_SAMPLES,
     FixedVerbosity,
     Label,
     NewTokens,
     No,
     NoFunctions,
     NoSound,
-    NullIsDefault,
     Platform,
-    ReasoningBounds,
     ReasoningEffort,
-    ScoresWanted,
     Seed,
     StopStrings,
     TemplateVariables,
     Whole,
-    check_light,
     empty,
     encodable,
     only,
-    refuse_if,
-    template_variables,
 )
-from app.http.requests.messages import ChatMessage, kind_of, message_fields
-from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from app.spelling import closest, did_you_mean

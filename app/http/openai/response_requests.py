@@ -7,19 +7,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields
-from app.http.requests.fields import (
-    FixedVerbosity,
-    NewTokens,
-    No,
-    NoReference,
-    NullIsDefault,
-    Platform,
-    ReasoningEffort,
-    Whole,
-    named_in,
-    only,
-    refuse_if,
-)
+from app.http.requests.body import NullIsDefault, named_in, refuse_if
 from app.http.requests.messages import SHOWN, Echoed, ImageDetail, Text, kind_of
 from app.http.requests.tools import (
     FORMATS,
@@ -29,6 +17,16 @@ from app.http.requests.tools import (
     NamedSchema,
     TextFormat,
     ToolName,
+)
+from app.http.requests.values import (
+    FixedVerbosity,
+    NewTokens,
+    No,
+    NoReference,
+    Platform,
+    ReasoningEffort,
+    Whole,
+    only,
 )
 from models.records import EFFORT, MAX_TOPS
 

@@ -6,26 +6,25 @@ from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import (
+from app.http.requests.body import Body, NullIsDefault, having, refuse_if
+from app.http.requests.messages import ChatMessage, message_fields
+from app.http.requests.scores import (
     AnswerStrategy,
-    Body,
-    NewTokens,
-    NullIsDefault,
     ReasoningBounds,
-    ReasoningEffort,
     ScoresWanted,
+    check_light,
+    template_variables,
+)
+from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
+from app.http.requests.values import (
+    NewTokens,
+    ReasoningEffort,
     Seed,
     StopStrings,
     TemplateVariables,
     TokenLogprobs,
-    check_light,
     encodable,
-    having,
-    refuse_if,
-    template_variables,
 )
-from app.http.requests.messages import ChatMessage, message_fields
-from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
 from app.scoring.ask import Ask, GivenClaim, GivenSample, Units
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 

@@ -8,7 +8,8 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.feedback.protocol import CONTROL, MAX_PARTS
-from app.http.requests.fields import Body, Whole, encodable, having, refuse_if
+from app.http.requests.body import Body, having, refuse_if
+from app.http.requests.values import Whole, encodable
 from models.calibration import ALL
 
 

@@ -20,18 +20,9 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import (
-    NoFunctions,
-    NoSound,
-    NullIsDefault,
-    Platform,
-    encodable,
-    few_values,
-    having,
-    named_in,
-    refuse_if,
-)
+from app.http.requests.body import NullIsDefault, having, named_in, refuse_if
 from app.http.requests.tools import ToolName
+from app.http.requests.values import NoFunctions, NoSound, Platform, encodable, few_values
 from models.images import PARTS
 
 Text = Annotated[str, AfterValidator(encodable)]

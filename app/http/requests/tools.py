@@ -6,15 +6,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import (
-    Body,
-    JsonSchema,
-    NullIsDefault,
-    ScoresWanted,
-    encodable,
-    named_in,
-    refuse_if,
-)
+from app.http.requests.body import Body, NullIsDefault, named_in, refuse_if
+from app.http.requests.scores import ScoresWanted
+from app.http.requests.values import JsonSchema, encodable
 from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest
 from models.grammars import grammar_of

@@ -1,0 +1,120 @@
+"""What all bodies share: which fields they may have, and what null means."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, LiteralString
+
+from pydantic import ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic.config import JsonDict
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from app.http.described import Described
+from app.spelling import closest
+
+# Each unknown field is an error of its own, and their number is the client's.
+_MAX_FIELDS = 64
+
+# Fields of older releases, and what to do instead.
+GONE_FIELDS = dict.fromkeys(("max_samples", "stop_mass"), "send num_samples alone, such as 5")
+
+
+def refuse_if(applies: object, field: str, why: LiteralString) -> None:
+    """Refuse a field, by its name, that does not go with others."""
+    if applies:
+        raise PydanticCustomError("one_of", why, {"field": field})
+
+
+def named_in(given: Any, name: str = "type") -> Any:
+    """The value of this name in a part of a body, read or not yet; None where it has none."""
+    return given.get(name) if isinstance(given, dict) else getattr(given, name, None)
+
+
+NULL: JsonDict = {"type": "null"}  # a schema
+
+
+def having(required: list[str], absent: list[str], **schemas: JsonDict | str) -> JsonDict:
+    """The JSON schema of bodies in which some fields are required, and others null or absent.
+
+    schemas: by field its schema, or its type.
+    """
+    properties: JsonDict = dict.fromkeys(absent, NULL)
+    for name, schema in schemas.items():
+        properties[name] = {"type": schema} if isinstance(schema, str) else schema
+    return {"required": [*required], "properties": properties}
+
+
+# Every class of bodies, by its name.
+BODIES: dict[str, type["Body"]] = {}
+
+
+class Body(Described):
+    """What a client sends. Only the first fault of a list is reported (`fail_fast`)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    null_is_default: ClassVar[bool] = False
+    # True where unknown fields that are null or empty are ignored: clients of others send such.
+    ignores_empty: ClassVar[bool] = False
+    # Names of these fields in other APIs.
+    other_names: ClassVar[Mapping[str, str]] = {}
+    # Optional fields that nearly every body has, which an example shows besides the required ones.
+    usual: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        BODIES[cls.__name__] = cls
+
+    @classmethod
+    def nearest(cls, name: str) -> str | None:
+        """The field that an unknown name was probably meant to be."""
+        return cls.other_names.get(name) or closest(name, cls.model_fields)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        if len(body) > _MAX_FIELDS:
+            message = "Input should have at most {limit} fields"
+            raise PydanticCustomError("too_many_fields", message, {"limit": _MAX_FIELDS})
+        if not cls.null_is_default:
+            return body
+        given = {}
+        for name, value in body.items():
+            field = cls.model_fields.get(name)
+            if field is None:
+                is_given = not cls.ignores_empty or value not in (None, [], {})
+            else:
+                is_given = value is not None or field.is_required()
+            if is_given:
+                given[name] = value
+        return given
+
+
+class NullIsDefault(Body):
+    """A body in which null means the same as leaving a field out."""
+
+    null_is_default = True
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonDict:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for name, field in properties.items():
+            if "default" in field:
+                properties[name] = _or_null(field)
+        if cls.ignores_empty:
+            schema["additionalProperties"] = {"enum": [None, [], {}]}
+        return schema
+
+
+def _or_null(field: JsonDict) -> JsonDict:
+    about: JsonDict = {}
+    for name in ("title", "description", "default"):
+        if name in field:
+            about[name] = field.pop(name)
+    variants = field.get("anyOf", [field])
+    if isinstance(variants, list) and NULL not in variants:
+        variants = [*variants, NULL]
+    return {"anyOf": variants, **about}

@@ -1,0 +1,163 @@
+"""Fields about scores, and about the samples that they read."""
+
+from operator import attrgetter
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue, model_validator
+from pydantic_core import PydanticCustomError
+
+from app.http.requests.body import NullIsDefault, refuse_if
+from app.http.requests.values import (
+    EstimatorName,
+    JsonSchema,
+    NewTokens,
+    ReasoningEffort,
+    SampleNumber,
+    Whole,
+)
+from app.scoring.ask import OnReject, OnUnitReject, Units
+from app.scoring.defaults import DEFAULT_ESTIMATORS
+from models.errors import InvalidRequest
+from models.records import EFFORT
+
+AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
+# Values of older releases, and what to do instead.
+_GONE = {
+    "auto": "send a number of samples, such as 5",
+    "escalate": "ask another model yourself where decision.action is escalate",
+    "claims": "ask the model for the claims by a call of your own, and send them to POST /score",
+}
+
+
+def _not_gone(value: Any) -> Any:
+    if isinstance(value, str) and value in _GONE:
+        about = {"value": value, "instead": _GONE[value]}
+        raise PydanticCustomError("gone", "{value} is gone: {instead}", about)
+    return value
+
+
+def template_variables(
+    given: dict[str, JsonValue] | None, effort: ReasoningEffort | None
+) -> dict[str, JsonValue]:
+    """The variables of a chat template, with the reasoning effort among them.
+
+    Raises:
+        InvalidRequest: both name the effort.
+    """
+    variables = dict(given or {})
+    if effort is None:
+        return variables
+    if EFFORT in variables:
+        raise InvalidRequest("is among chat_template_kwargs, too", field=EFFORT)
+    return variables | {EFFORT: effort}
+
+
+# Fields about samples, which light mode would not heed.
+_OF_SAMPLES = ["num_samples", "temperature", "top_k", "top_p", "similarity"]
+_OF_SAMPLES += ["max_sample_reasoning_tokens"]
+
+
+def check_light(body: BaseModel, prefix: str = "") -> None:
+    """Refuse fields about samples in a light request."""
+    for name in _OF_SAMPLES:
+        if name in body.model_fields_set:
+            message = "must be left out in light mode, which draws no samples"
+            raise InvalidRequest(message, field=prefix + name)
+
+
+class ReasoningBounds(NullIsDefault):
+    """How long a model may reason before its answer."""
+
+    max_reasoning_tokens: NewTokens | None = None
+    """Tokens of a reasoning; then its end tag is written for the model, and the answer follows.
+    Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
+    max_sample_reasoning_tokens: NewTokens | None = None
+    """The same for each sample. Default: `max_reasoning_tokens`."""
+
+
+_OF_ASK = {"similarity", "return_samples", "explain", "units", "timeout_s", "cache"}
+_OF_ASK |= {"target_error", "on_reject", "escalate_below", "on_unit_reject", "calibration"}
+
+
+class ScoresWanted(NullIsDefault):
+    """Which scores are wanted, and of which samples."""
+
+    estimators: Annotated[
+        list[EstimatorName] | None,
+        Field(
+            min_length=1,
+            max_length=64,
+            fail_fast=True,
+            description="Names of scores, among those that GET /estimators lists. "
+            f"Default: {', '.join(DEFAULT_ESTIMATORS)}.",
+        ),
+    ] = None
+    estimator: EstimatorName | None = None
+    """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or
+    cocoa_sp_light, or the first of `estimators`."""
+    similarity: Annotated[str | None, Field(max_length=32)] = None
+    """Similarity function, among those that GET /version lists."""
+    num_samples: Annotated[SampleNumber, BeforeValidator(_not_gone)] = 10
+    """How many are drawn."""
+    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
+    """Of samples; at least 0.05 where any are drawn."""
+    top_k: Annotated[int, Field(ge=0, le=1000), Whole] = 50
+    """Samples keep so many of the likeliest tokens; 0: all."""
+    return_samples: bool = False
+    """Adds `samples` to the response."""
+    explain: bool = False
+    """Samples in groups by meaning, and a sentence about them."""
+    units: Annotated[
+        Units | None,
+        BeforeValidator(
+            _not_gone, json_schema_input_type=Literal["answer", "fields", "sentences"] | None
+        ),
+    ] = None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON;
+    `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the
+    whole alone."""
+    json_schema: JsonSchema | None = None
+    """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a
+    `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
+    timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
+    """Seconds until the request is given up."""
+    cache: bool = True
+    """Whether statistics of an identical request may serve, and these be remembered."""
+
+    target_error: Annotated[float | None, Field(gt=0, lt=1)] = None
+    """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version);
+    brings a `decision`."""
+    on_reject: Annotated[OnReject, BeforeValidator(_not_gone)] = "answer"
+    """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds
+    it back."""
+    escalate_below: Annotated[float | None, Field(ge=0, le=1)] = None
+    """With `target_error`: an answer that does not pass is to be verified from this confidence on,
+    and escalated below it, says `decision.action`. Default: 0.5."""
+    on_unit_reject: OnUnitReject = "keep"
+    """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them,
+    `remove` gives `refined_text` without these sentences, or with null in place of these fields
+    where the schema allows it, `abstain` holds the whole answer back."""
+    calibration: Annotated[str | None, Field(max_length=64)] = None
+    """Group of the calibrator, such as a task. Default: "all"."""
+
+    def ask_fields(self) -> dict[str, Any]:
+        """The fields of an `Ask` about scores; most have the same names here."""
+        fields = dict(zip(_OF_ASK, attrgetter(*_OF_ASK)(self), strict=True))
+        fields["primary"] = self.estimator
+        if self.estimators is not None:
+            fields["estimators"] = tuple(self.estimators)
+        if self.json_schema is not None:
+            fields["json_schema"] = self.json_schema
+        return fields
+
+    def sampling_fields(self, least: int = 1, *, of_tokens: bool = False) -> dict[str, Any]:
+        """The fields of `SamplingParams` about samples: `least` or more, no more `of_tokens`."""
+        fields = {name: getattr(self, name, None) for name in ReasoningBounds.model_fields}
+        fields["num_samples"] = least if of_tokens else max(self.num_samples, least)
+        return fields | {"temperature": self.temperature, "top_k": self.top_k}
+
+    @model_validator(mode="after")
+    def _check_heeded(self) -> Self:
+        is_alone = self.json_schema is not None and self.units != "fields"
+        refuse_if(is_alone, "json_schema", "is heeded with units fields only")
+        return self

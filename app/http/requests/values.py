@@ -1,0 +1,143 @@
+"""Values that fields have, and checks of them by themselves."""
+
+import json
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    PlainValidator,
+)
+from pydantic_core import PydanticCustomError
+
+from app.spelling import closest, did_you_mean
+from models.estimators import ESTIMATORS
+from models.ranges import LOGPROBS
+
+Value = TypeVar("Value")
+
+MAX_SAMPLES = 64
+_MAX_KWARGS_VALUES = 10_000
+
+
+def _known_estimator(name: str) -> str:
+    if name not in ESTIMATORS:
+        message = "unknown estimator{meant} GET /estimators lists all"
+        meant = did_you_mean(closest(name, ESTIMATORS)) or ";"
+        raise PydanticCustomError("unknown_estimator", message, {"meant": meant})
+    return name
+
+
+def encodable(value: Value) -> Value:
+    """The value, unless a string in it has half of a surrogate pair, which no tokenizer takes."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError(
+            "lone_surrogate", "Input should be a valid string, without lone surrogates"
+        ) from None
+    return value
+
+
+def few_values(value: Any) -> Any:
+    """The value, unless it holds so many values that checking and rendering it takes long."""
+    pending, num_values = [value], 0
+    while pending:
+        nested = pending.pop()
+        num_values += 1
+        if num_values > _MAX_KWARGS_VALUES:
+            message = "Input should hold at most {limit} values"
+            raise PydanticCustomError("too_many_values", message, {"limit": _MAX_KWARGS_VALUES})
+        if isinstance(nested, dict):
+            pending.extend(nested.values())
+        elif isinstance(nested, list):
+            pending.extend(nested)
+    return value
+
+
+def _known_logprob(value: float) -> float:
+    if value == -9999:  # as OpenAI and vLLM write it
+        raise PydanticCustomError("not_known", "-9999 stands for a log-prob that is not known")
+    return value
+
+
+EstimatorName = Annotated[
+    str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
+]
+# The models' own range: sums of so many are finite.
+Logprob = Annotated[float, Field(ge=LOGPROBS[0], le=0), AfterValidator(_known_logprob)]
+TokenLogprobs = Annotated[list[Logprob], Field(min_length=1, max_length=8192, fail_fast=True)]
+StopString = Annotated[str, Field(min_length=1, max_length=64)]
+# JSON has one kind of number: 2.0 is an integer.
+Whole = BeforeValidator(
+    lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
+)
+SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole]
+_StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
+StopStrings = Annotated[
+    _StopStrings,
+    BeforeValidator(
+        lambda value: [value] if isinstance(value, str) else value,
+        json_schema_input_type=StopString | _StopStrings,
+    ),
+]
+TemplateVariables = Annotated[
+    dict[str, JsonValue],
+    Field(max_length=32),
+    BeforeValidator(few_values),
+    AfterValidator(encodable),
+]
+# As OpenAI has them.
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
+NewTokens = Annotated[int, Field(ge=1, le=8192), Whole]
+# -1 is how some clients say that they name none.
+Seed = Annotated[
+    int, Field(ge=-1, lt=2**63), Whole, AfterValidator(lambda seed: None if seed < 0 else seed)
+]
+
+
+def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
+    """A validator that takes these values alone; its error proposes the first of them."""
+
+    def check(value: Any) -> Any:
+        for allowed in values:
+            # True equals 1 in Python.
+            if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
+                return value
+        message = "{why}: leave it out, or send {neutral}"
+        about = {"why": why, "neutral": str(values[0]).lower()}
+        raise PydanticCustomError("not_supported", message, about)
+
+    return PlainValidator(check, json_schema_input_type=Literal[values])
+
+
+def empty(
+    kind: type[list[Any]] | type[dict[str, Any]] | None = None, why: str = "is not supported here"
+) -> PlainValidator:
+    """A validator that takes an empty list or object alone; with `kind` None, null alone."""
+
+    def check(value: Any) -> Any:
+        if value is not None and (kind is None or value != kind()):
+            raise PydanticCustomError("not_supported", "{why}: leave it out", {"why": why})
+        return value
+
+    if kind is None:
+        return PlainValidator(check, json_schema_input_type=None)
+    return PlainValidator(check, json_schema_input_type=Annotated[kind, Field(max_length=0)])
+
+
+No = Annotated[Any, only(False)]
+NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
+NoSound = Annotated[Any, empty(why="answers are text here")]
+NoFunctions = Annotated[Any, empty(list, "is the former name: send tools")]
+FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
+# Fields that concern OpenAI's platform alone.
+Label = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
+Platform = Annotated[
+    dict[str, JsonValue],
+    Field(max_length=16, description="Accepted and ignored."),
+    BeforeValidator(few_values),
+]
