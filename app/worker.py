@@ -22,7 +22,7 @@ from workers.build import load_served
 from workers.config import Role, api_keys
 from workers.hooks import Hooks
 from workers.protocol import Served
-from workers.server import HeadCheck, not_ready, routes
+from workers.remote.server import HeadCheck, not_ready, routes
 from workers.supervision import Supervisor
 
 logger = logging.getLogger(__name__)

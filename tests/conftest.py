@@ -23,8 +23,8 @@ from tests.worker_servers import listening, make_app
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.protocol import Served, Workers
+from workers.remote.wire import GenerationInfo
 from workers.supervision import running_workers
-from workers.wire import GenerationInfo
 
 fakes.register()
 

@@ -10,8 +10,8 @@ from starlette.middleware import Middleware
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel
 from workers.hooks import Hooks
 from workers.protocol import Served
-from workers.remote import connect_comparers, connect_generator
-from workers.server import HeadCheck, routes
+from workers.remote.server import HeadCheck, routes
+from workers.remote.worker import connect_comparers, connect_generator
 
 ANYWHERE = LanguageModel.of_id("embedded")
 

@@ -96,7 +96,7 @@ async def connect_generator(config: WorkerConfig, hooks: Hooks) -> Generator | N
         adapter: Generator = await connect(generation, hooks, config.probes)
         return adapter
     refuse_changes("probes", config.probes, "generation")
-    connect = resolve("workers.remote:connect_generator")
+    connect = resolve("workers.remote.worker:connect_generator")
     ours: Generator = await connect(generation, hooks)
     return ours
 
@@ -108,10 +108,10 @@ async def connect_comparers(
     similarity = config.similarity.checked()
     if not similarity.url:
         return {}, None
-    connect = resolve("workers.pair_servers:connect_comparers")
+    connect = resolve("workers.remote.pair_servers:connect_comparers")
     if similarity.api == "cocoa":
         refuse_changes("nli", config.nli, "similarity")
-        connect = resolve("workers.remote:connect_comparers")
+        connect = resolve("workers.remote.worker:connect_comparers")
     connected: tuple[Mapping[str, Comparer], NliComparer | None]
     connected = await connect(similarity, hooks, language_model)
     return connected

@@ -10,7 +10,7 @@ from app.http.telemetry import Telemetry
 from app.scoring.ask import current_caller
 from app.settings import contents_wanted, traces_wanted
 from workers.hooks import Hooks
-from workers.wire import REQUEST_ID_HEADER
+from workers.remote.wire import REQUEST_ID_HEADER
 
 if TYPE_CHECKING:
     from app.http.tracing import Tracing

@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from models.codec import to_json
 from tests.fakes.engine import FakeEngine
-from workers import wire
 from workers.generation import GenerationWorker
+from workers.remote import wire
 
 MB = 1_000_000
 

@@ -25,12 +25,12 @@ from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_server import running_redis
 from tests.fakes.engine import FakeEngine
 from tests.worker_servers import listening, make_app, remote_generator, running
-from workers import wire
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.protocol import Served
-from workers.remote import connect_generator
+from workers.remote import wire
+from workers.remote.worker import connect_generator
 
 SECRET = "a secret of the test"
 REQUEST = GenerationRequest(

@@ -93,8 +93,8 @@ async def test_it_is_known_by_few_calls_and_asked_nothing_that_it_refuses(kind):
 async def test_what_fails_for_a_moment_while_it_is_tried_out_is_no_refusal(kind, monkeypatch):
     # A server that nobody knows may refuse by 500.
     failures = (503,) if kind == "generic" else (500, 503)
-    monkeypatch.setattr("workers.retries._FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    monkeypatch.setattr("workers.remote.retries._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("workers.remote.upstream._WATCH_S", 0.01)
     async with over(kind, statuses=[0] * 99) as (server, generator):
         known, num_calls = generator.info, 99 - len(server.statuses)
     for place, status in product(range(num_calls), failures):
@@ -103,8 +103,8 @@ async def test_what_fails_for_a_moment_while_it_is_tried_out_is_no_refusal(kind,
 
 
 async def test_a_call_that_fails_for_good_while_it_is_tried_out_is_a_refusal(kind, monkeypatch):
-    monkeypatch.setattr("workers.retries._FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    monkeypatch.setattr("workers.remote.retries._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("workers.remote.upstream._WATCH_S", 0.01)
     async with over(kind, tokenizing_status=500) as (_, generator):
         assert generator.info.max_context_tokens
 
@@ -341,7 +341,7 @@ QUOTA = {"error": {"code": "insufficient_quota", "type": "insufficient_quota", "
 async def test_what_only_its_operator_can_change_is_said_and_asked_again_once_a_minute(
     reply, reason, caplog, monkeypatch
 ):
-    monkeypatch.setattr("workers.upstream._WATCH_S", 0.05)
+    monkeypatch.setattr("workers.remote.upstream._WATCH_S", 0.05)
     async with openai_server(**SERVERS["openai"]) as server:
         config = {"url": server.url, "api": "openai", "server": "openai", "model": "tiny"}
         generator = OpenAIGenerator(GeneratorConfig(**config).checked())
@@ -355,7 +355,7 @@ async def test_what_only_its_operator_can_change_is_said_and_asked_again_once_a_
 
 
 async def test_a_server_that_fails_before_it_is_known_is_looked_at_ever_more_seldom(monkeypatch):
-    monkeypatch.setattr("workers.upstream._WATCH_S", 0.05)
+    monkeypatch.setattr("workers.remote.upstream._WATCH_S", 0.05)
     async with openai_server(**SERVERS["generic"]) as server:
         generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").checked())
         server.replies += [JSONResponse({"choices": []})] * 99

@@ -13,7 +13,7 @@ from tests.vllm.server import serving
 from tests.worker_servers import ANYWHERE, running
 from workers.config import ComparerConfig
 from workers.hooks import Hooks
-from workers.pair_servers import connect_comparers
+from workers.remote.pair_servers import connect_comparers
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,6 @@ from models.records import (
 )
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, fields_of
 from workers.calling import Listener, together
-from workers.client import Unreachable
 from workers.openai import logprobs, replies, requests, sequences
 from workers.openai.found import SCALED
 from workers.openai.grammars import check_followed, check_heeded, for_tokens, under_grammar
@@ -28,7 +27,8 @@ from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices, repetition
 from workers.openai.requests import Prompt
-from workers.refusals import OF_PROMPT, Rejected
+from workers.remote.client import Unreachable
+from workers.remote.refusals import OF_PROMPT, Rejected
 
 # Tokens of a reasoning's tags, at most.
 _TAGS = 8

@@ -16,7 +16,7 @@ from models.units.reasoning import Tags
 from workers.openai.logprobs import Columns
 from workers.openai.profiles import UNMASKED, Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
-from workers.refusals import Rejected
+from workers.remote.refusals import Rejected
 
 # Of an ability that is not tried out before a request needs it.
 _NOT_KNOWN = "not known yet"

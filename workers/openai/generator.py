@@ -26,10 +26,10 @@ from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial
 from workers.probe_reading import probe_infos
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
-from workers.refusals import FILTERED, TOO_LONG, Failed, Rejected
-from workers.standing import Server
-from workers.upstream import RemoteWorker, Upstream, session_of
-from workers.wire import SESSION_HEADER
+from workers.remote.refusals import FILTERED, TOO_LONG, Failed, Rejected
+from workers.remote.standing import Server
+from workers.remote.upstream import RemoteWorker, Upstream, session_of
+from workers.remote.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")
 Exchange = Callable[[ModelCalls], Awaitable[Reply]]

@@ -19,7 +19,7 @@ from models.ranges import LOGPROBS
 from models.records import Array, ProbeReading
 from workers.probe_reading import is_sound
 from workers.protocol import ProbeInfo
-from workers.standing import ChangedModel
+from workers.remote.standing import ChangedModel
 
 # T times the likeliest tokens of a place, by name; None where a server returns none.
 Tops = Sequence[Mapping[str, float]] | None

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from workers.refusals import OF_PROMPT, Denied, Rejected
+from workers.remote.refusals import OF_PROMPT, Denied, Rejected
 
 # Neutral values of parameters that change the distribution, for servers with other defaults.
 NEUTRAL: Mapping[str, float] = MappingProxyType(

@@ -20,13 +20,13 @@ from models.images import as_sent, images_of
 from models.records import EFFORT, NO_EFFORT, GenerationRequest
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
-from workers.calls import Calls, Read, read
-from workers.client import Client
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
 from workers.openai.replies import Choice, all_taken, read_choices
 from workers.openai.requests import Prompt, completion
-from workers.refusals import ALL_TAKEN, OF_PROMPT, Denied, Rejected
+from workers.remote.calls import Calls, Read, read
+from workers.remote.client import Client
+from workers.remote.refusals import ALL_TAKEN, OF_PROMPT, Denied, Rejected
 
 Reply = TypeVar("Reply")
 

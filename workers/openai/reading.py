@@ -11,7 +11,6 @@ from models.engines.protocol import fitted
 from models.engines.texts import parted, unshared
 from models.records import AnswerForm, Array, GenerationRequest, GivenAnswer
 from workers.calling import together
-from workers.client import Unreachable
 from workers.openai.found import NOT_READ
 from workers.openai.logprobs import ENTROPY, UNCOVERED, are_of, column, unsound
 from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
@@ -19,6 +18,7 @@ from workers.openai.replies import Choice
 from workers.openai.requests import Prompt
 from workers.openai.sequences import token_texts
 from workers.protocol import FirstTokenReply
+from workers.remote.client import Unreachable
 
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
 _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"

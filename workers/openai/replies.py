@@ -21,10 +21,10 @@ from models.engines.texts import cut_at_stop
 from models.records import Array, FinishReason
 from models.units.tool_calls import Call
 from models.units.tool_calls import read as calls_in
-from workers.calls import read
-from workers.client import Unreachable
 from workers.openai.logprobs import UNCOVERED, num_ended, unsound, without_columns
-from workers.refusals import Unreadable
+from workers.remote.calls import read
+from workers.remote.client import Unreachable
+from workers.remote.refusals import Unreadable
 
 # Other servers' words for ends that are known here, in small letters; "given" is a word of ours.
 _FINISHED: Mapping[str, FinishReason] = {

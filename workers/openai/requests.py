@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.records import SamplingParams
-from workers.client import MAX_REPLY_BYTES
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
+from workers.remote.client import MAX_REPLY_BYTES
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 # The name of `max_reasoning_tokens` in vLLM.

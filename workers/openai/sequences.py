@@ -18,9 +18,9 @@ from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
-from workers.client import Unreachable
 from workers.openai.logprobs import ENTROPY, MISSING, column, num_up_to
 from workers.openai.replies import Choice, told_by
+from workers.remote.client import Unreachable
 
 TOO_MANY = "it answers more tokens than were asked for"
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)

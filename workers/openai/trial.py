@@ -18,8 +18,6 @@ from models.engines.texts import tags_in
 from models.errors import CocoaError, ModelNotLoaded
 from models.records import EFFORT, NO_EFFORT, GenerationRequest, SamplingParams
 from workers.calling import Listener
-from workers.calls import Calls, listed_model
-from workers.client import Client, Refused, Unreachable
 from workers.config import GeneratorConfig, variable
 from workers.openai import profiles
 from workers.openai.answering import NO_TEXT, OpenAIRequest
@@ -31,8 +29,10 @@ from workers.openai.replies import Choice, count, repetition
 from workers.openai.requests import Prompt
 from workers.openai.sequences import behind_reasoning, to_sequence
 from workers.protocol import ProbeInfo
-from workers.refusals import Denied, Failed, Rejected, Unreadable
-from workers.standing import is_old
+from workers.remote.calls import Calls, listed_model
+from workers.remote.client import Client, Refused, Unreachable
+from workers.remote.refusals import Denied, Failed, Rejected, Unreadable
+from workers.remote.standing import is_old
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ _TELLING = ("id", "root", "meta", "owned_by", *_CONTEXTS)
 
 
 class GeneratorTrial:
-    """The trial of an OpenAI-compatible server: see `workers.standing.Kind`.
+    """The trial of an OpenAI-compatible server: see `workers.remote.standing.Kind`.
 
     Where the deployment names no model, the first that it lists is taken.
 

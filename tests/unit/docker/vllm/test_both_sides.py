@@ -19,7 +19,7 @@ from workers.openai.prompts import ModelCalls
 from workers.openai.replies import read_choices
 from workers.openai.requests import Prompt
 from workers.protocol import ProbeInfo
-from workers.standing import ChangedModel
+from workers.remote.standing import ChangedModel
 
 pytestmark = pytest.mark.anyio
 CAN = OpenAIServer("fake", PROFILES["vllm"], kind="vllm", raw_greedy=True)

@@ -11,7 +11,7 @@ from models.records import GenerationRequest, SamplingParams
 from tests.chaos.redis_server import free_port
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
-from workers import standing
+from workers.remote import standing
 
 pytestmark = pytest.mark.anyio
 

@@ -3,7 +3,7 @@
 import pytest
 
 from workers.openai.profiles import PROFILES
-from workers.refusals import Rejected
+from workers.remote.refusals import Rejected
 
 NEW = PROFILES["generic"]
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from models.units.tool_calls import read
-from workers.client import Unreachable
 from workers.openai.replies import read_choices
+from workers.remote.client import Unreachable
 
 
 def called(index, name="", arguments=""):

@@ -25,7 +25,7 @@ from tests.openai_server import openai_server
 from workers.config import GeneratorConfig
 from workers.openai.generator import OpenAIGenerator
 from workers.probe_reading import probe_infos
-from workers.upstream import session_of
+from workers.remote.upstream import session_of
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from models.errors import InvalidRequest
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_effort import CHAT, CHATS_ALONE, serving
 from tests.unit.workers.openai.test_generator import over
-from workers.wire import decode_generate, encode_request
+from workers.remote.wire import decode_generate, encode_request
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ from models.codec import reader
 from models.errors import CocoaError, EngineError, NotReady, Unauthorized
 from models.ranges import Exact
 from models.records import OnToken, Token
-from workers import wire
 from workers.calling import Listener
-from workers.client import Unreachable, body_of, lines
+from workers.remote import wire
+from workers.remote.client import Unreachable, body_of, lines
 
 # Bound of a description of a worker, or of its refusal.
 MAX_INFO_BYTES = 1_048_576

@@ -11,8 +11,8 @@ from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from models.statistics import supplied_by
 from tests.fakes.engine import FakeEngine
 from tests.same import assert_same
-from workers import wire
 from workers.protocol import FirstTokenReply, PairReply
+from workers.remote import wire
 
 REQUEST = GenerationRequest(
     messages=({"role": "user", "content": "Capital of France?\u2028\x85"},),

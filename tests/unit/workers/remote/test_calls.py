@@ -6,9 +6,9 @@ from contextlib import aclosing
 import httpx
 import pytest
 
-from workers.calls import Calls, listed_model
-from workers.client import Client, Refused, Unreachable
 from workers.config import ServerAddress
+from workers.remote.calls import Calls, listed_model
+from workers.remote.client import Client, Refused, Unreachable
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""A `Comparer` over a server that scores pairs of texts (`workers.pair_apis`)."""
+"""A `Comparer` over a server that scores pairs of texts (`workers.remote.pair_apis`)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
@@ -13,14 +13,14 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import check_finite, together
-from workers.calls import Calls
 from workers.config import ComparerConfig, LanguageModel
 from workers.hooks import Hooks
-from workers.pair_apis import APIS, PairApi, PairServer
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
-from workers.refusals import Failed, Rejected
-from workers.standing import Server
-from workers.upstream import RemoteWorker, Upstream
+from workers.remote.calls import Calls
+from workers.remote.pair_apis import APIS, PairApi, PairServer
+from workers.remote.refusals import Failed, Rejected
+from workers.remote.standing import Server
+from workers.remote.upstream import RemoteWorker, Upstream
 
 Reply = TypeVar("Reply")
 

@@ -17,8 +17,16 @@ import httpx
 import orjson
 from pydantic import TypeAdapter
 
-from workers.client import MAX_REPLY_BYTES, POOL_S, Client, Refused, Unreachable, body_of, lines
-from workers.refusals import (
+from workers.remote.client import (
+    MAX_REPLY_BYTES,
+    POOL_S,
+    Client,
+    Refused,
+    Unreachable,
+    body_of,
+    lines,
+)
+from workers.remote.refusals import (
     Denied,
     Failed,
     NoSuccess,
@@ -27,7 +35,7 @@ from workers.refusals import (
     check_no_error,
     is_error,
 )
-from workers.retries import patiently
+from workers.remote.retries import patiently
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +62,7 @@ class Calls:
         Unreachable: the server answers no JSON, asks for patience, or breaks off.
         Refused: it wants another key.
         Rejected, Failed: see there.
-        Overloaded: it asks for more patience than the deadline has (`workers.retries`).
+        Overloaded: it asks for more patience than the deadline has (`workers.remote.retries`).
 
     They have time until the monotonic second of the deadline. `doubt` is called where a new
     connection was needed, or a call has failed: another server may answer there by now.

@@ -13,11 +13,11 @@ from models.codec import to_json
 from models.records import GenerationRequest, SamplingParams
 from tests.fakes.engine import FakeEngine
 from tests.worker_servers import make_app, running
-from workers import wire
 from workers.config import ServerConfig
 from workers.generation import GenerationWorker
 from workers.protocol import Served
-from workers.server import _lines
+from workers.remote import wire
+from workers.remote.server import _lines
 
 pytestmark = pytest.mark.anyio
 HEADERS = {wire.WIRE_HEADER: str(wire.VERSION)}

@@ -19,9 +19,7 @@ from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity import OVER_NLI
 from models.similarity.protocol import ContextAndText
-from workers import wire
 from workers.calling import Listener, deadline_of, in_time
-from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, Role
 from workers.hooks import Hooks
 from workers.protocol import (
@@ -34,9 +32,11 @@ from workers.protocol import (
     PairReply,
     PairScore,
 )
-from workers.standing import Known, Server
-from workers.upstream import RemoteWorker, Upstream, session_of
-from workers.worker_replies import MAX_INFO_BYTES, bounded, refusal_of, result_of
+from workers.remote import wire
+from workers.remote.client import NO_ANSWER, Client, Refused, Unreachable, body_of
+from workers.remote.standing import Known, Server
+from workers.remote.upstream import RemoteWorker, Upstream, session_of
+from workers.remote.worker_replies import MAX_INFO_BYTES, bounded, refusal_of, result_of
 
 Decoded = TypeVar("Decoded")
 TextOrPair = TypeVar("TextOrPair", str, tuple[str, str])

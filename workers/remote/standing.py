@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import httpx
 
 from models.errors import Overloaded
-from workers.client import Client, Pending, Refused, Unreachable
-from workers.refusals import Failed, Rejected
+from workers.remote.client import Client, Pending, Refused, Unreachable
+from workers.remote.refusals import Failed, Rejected
 
 logger = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from typing import Protocol, TypeVar
 import httpx
 
 from models.errors import Overloaded
-from workers.client import Refused, Unreachable, reason_of
 from workers.hooks import Outcome
-from workers.refusals import NoSuccess
-from workers.standing import ChangedModel, Server
+from workers.remote.client import Refused, Unreachable, reason_of
+from workers.remote.refusals import NoSuccess
+from workers.remote.standing import ChangedModel, Server
 
 Reply = TypeVar("Reply")
 # Called after each try with its outcome, seconds, and the reason of a loss; "" for none.

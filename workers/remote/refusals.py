@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from workers.client import Refused, Unreachable
+from workers.remote.client import Refused, Unreachable
 
 # Statuses and codes of refusals that only the server's operator can end.
 _LASTING: Mapping[int | str, str] = {

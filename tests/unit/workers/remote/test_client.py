@@ -12,11 +12,11 @@ from starlette.responses import Response
 from models.errors import Overloaded
 from tests.vanishing import vanishing
 from tests.worker_servers import listening
-from workers import client as client_module
-from workers.calls import Calls
-from workers.client import Client, Unreachable, body_of, lines
-from workers.pair_apis import PairServer, TeiApi
-from workers.refusals import Rejected
+from workers.remote import client as client_module
+from workers.remote.calls import Calls
+from workers.remote.client import Client, Unreachable, body_of, lines
+from workers.remote.pair_apis import PairServer, TeiApi
+from workers.remote.refusals import Rejected
 
 pytestmark = pytest.mark.anyio
 NUM_CLIENTS, NUM_CALLS = 4, 20

@@ -17,10 +17,10 @@ from models.ranges import PROBABILITIES
 from models.records import Array, Pair
 from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
 from workers.calling import together
-from workers.calls import Calls, listed_model, read
-from workers.client import Client, Refused, Unreachable
-from workers.refusals import Rejected
-from workers.standing import TRIAL_S
+from workers.remote.calls import Calls, listed_model, read
+from workers.remote.client import Client, Refused, Unreachable
+from workers.remote.refusals import Rejected
+from workers.remote.standing import TRIAL_S
 
 # Pairs by which a server is known, and the largest difference of two scores of one.
 _FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
@@ -94,7 +94,7 @@ class PairServer:
 
 
 class PairApi(ABC):
-    """The API of one kind of server: see `workers.standing.Kind`.
+    """The API of one kind of server: see `workers.remote.standing.Kind`.
 
     Args:
         model: its name there; "" for the first that is listed, or the only one.

@@ -11,12 +11,12 @@ from models.errors import GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams, Token
 from tests.fakes.engine import FakeEngine
 from tests.worker_servers import listening, running
-from workers import wire
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
-from workers.remote import connect_generator
-from workers.worker_replies import decode_error
+from workers.remote import wire
+from workers.remote.worker import connect_generator
+from workers.remote.worker_replies import decode_error
 
 pytestmark = pytest.mark.anyio
 SAMPLING = SamplingParams(num_samples=0, max_new_tokens=8, seed=1)

@@ -1,7 +1,7 @@
 """The server that holds the model of a role: calls of it, and its liveness checks.
 
 It may be a balancer or a router before several that hold the same model, which chooses among them.
-`workers.retries` says what is tried again.
+`workers.remote.retries` says what is tried again.
 """
 
 import asyncio
@@ -17,11 +17,19 @@ import orjson
 
 from models import errors
 from models.records import GenerationRequest
-from workers.client import NO_ANSWER, POOL_S, Client, Pending, Refused, Unreachable, reason_of
 from workers.config import Role, ServerAddress, api_keys, tls_context
 from workers.hooks import Hooks, Outcome
-from workers.retries import Tried, of_one_model, repeating
-from workers.standing import ChangedModel, Kind, Known, Server
+from workers.remote.client import (
+    NO_ANSWER,
+    POOL_S,
+    Client,
+    Pending,
+    Refused,
+    Unreachable,
+    reason_of,
+)
+from workers.remote.retries import Tried, of_one_model, repeating
+from workers.remote.standing import ChangedModel, Kind, Known, Server
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +124,7 @@ class Upstream(Generic[Known]):
         *,
         may_repeat: Callable[[], bool] = lambda: True,
     ) -> Reply:
-        """The reply of the server; see `workers.retries.repeating` for what is repeated.
+        """The reply of the server; see `workers.remote.retries.repeating` for what is repeated.
 
         Raises:
             GenerationUnavailable, SimilarityUnavailable: it did not answer.
@@ -225,7 +233,7 @@ class RemoteWorker(Generic[Known]):
         *,
         may_repeat: Callable[[], bool] = lambda: True,
     ) -> Reply:
-        """As `Upstream.call`, of one and the same model; see `workers.retries.of_one_model`."""
+        """As `Upstream.call`, of one and the same model; see `retries.of_one_model`."""
         send = partial(of_one_model, ask, may_repeat)
         try:
             return await self.upstream.call(send, may_repeat=may_repeat)

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from models.codec import to_json
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
-from workers import wire
 from workers.protocol import Comparer, Generator, Served
+from workers.remote import wire
 
 # The longest deadline that a gateway may pass on, in seconds.
 _MAX_TIMEOUT_S = 86_400.0

@@ -12,7 +12,7 @@ from tests.score_servers import APPS, overlap, reason_logged, score_server
 from tests.worker_servers import ANYWHERE, running
 from workers.config import ComparerConfig
 from workers.hooks import Hooks
-from workers.pair_servers import PairServerComparer, connect_comparers
+from workers.remote.pair_servers import PairServerComparer, connect_comparers
 
 pytestmark = pytest.mark.anyio
 

@@ -14,12 +14,12 @@ from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.worker_servers import listening, make_app, remote_comparers, remote_generator, running
-from workers import wire
 from workers.config import GeneratorConfig, LanguageModel
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.protocol import Served
-from workers.remote import connect_generator
+from workers.remote import wire
+from workers.remote.worker import connect_generator
 from workers.similarity import NliWorker, SimilarityWorker
 
 pytestmark = pytest.mark.anyio

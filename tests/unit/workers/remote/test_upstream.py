@@ -9,10 +9,10 @@ from pydantic import SecretStr
 
 from models.errors import GenerationUnavailable, InvalidRequest, ModelNotLoaded
 from tests.conftest import until
-from workers.client import Unreachable
 from workers.config import ServerAddress, ServerConfig, api_keys
 from workers.hooks import Hooks
-from workers.upstream import Upstream
+from workers.remote.client import Unreachable
+from workers.remote.upstream import Upstream
 
 pytestmark = pytest.mark.anyio
 URL = "http://a:1"
@@ -113,7 +113,7 @@ async def test_an_error_of_a_worker_is_an_answer():
 
 
 async def test_connecting_waits_until_the_server_answers(monkeypatch):
-    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    monkeypatch.setattr("workers.remote.upstream._WATCH_S", 0.01)
     fake = Fake(stays=DOWN)
     connecting = asyncio.create_task(fake.upstream.connect())
     await asyncio.sleep(0.05)
@@ -124,7 +124,7 @@ async def test_connecting_waits_until_the_server_answers(monkeypatch):
 
 
 async def test_a_watch_outlives_whatever_is_said_and_heals_until_it_is_closed(monkeypatch, caplog):
-    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    monkeypatch.setattr("workers.remote.upstream._WATCH_S", 0.01)
     fake = Fake(DOWN, RuntimeError("another kind of failure"))
     watches = [asyncio.create_task(fake.upstream.run()) for _ in range(2)]
     await until(lambda: "" in fake.troubles)

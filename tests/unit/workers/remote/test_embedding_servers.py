@@ -17,7 +17,7 @@ from tests.worker_servers import ANYWHERE, running
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
-from workers.pair_servers import PairServerComparer, connect_comparers
+from workers.remote.pair_servers import PairServerComparer, connect_comparers
 from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
