@@ -22,12 +22,17 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from names import names_across
+from names import names_across, names_of_plugins
 
 ROOT = Path(__file__).parent.parent
 BUDGET = Path(__file__).with_name("budget.toml")
 PACKAGES = ("app", "models", "workers")
 DENSITIES = "comprehensions", "conditional_expressions", "names"
+# What plugins stand on; of all other modules each uses a few names.
+UNDER_PLUGINS = frozenset(
+    {"app.plugin", "models.errors", "models.records", "models.statistics", "workers.protocol"}
+)
+MAX_NAMES_OF_A_PLUGIN = 40
 COMPREHENSIONS = ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
 TOOL = {
     "type": "function",
@@ -195,6 +200,9 @@ def main() -> None:
         if name in DENSITIES:
             per_thousand = f" ({count / found['lines'] * 1000:.1f} per 1,000 lines)"
         print(f"{name:42} {count:6} of {budget.get(name, count)}{per_thousand}{mark}")
+    for name, names in names_of_plugins(ROOT, "app/plugins", UNDER_PLUGINS).items():
+        if len(names) > MAX_NAMES_OF_A_PLUGIN:
+            sys.exit(f"the plugin {name} uses {len(names)} names, {', '.join(sorted(names))}")
     if over:
         sys.exit("there is more to read than before: remove what the change makes unnecessary")
 

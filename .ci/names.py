@@ -35,6 +35,28 @@ def names_across(root: Path, tops: tuple[str, ...]) -> dict[str, set[str]]:
     return used
 
 
+def names_of_plugins(root: Path, folder: str, without: frozenset[str]) -> dict[str, set[str]]:
+    """Of each plugin in a folder the full names that it uses of the project's other modules.
+
+    What comes from the modules `without` is left out.
+    """
+    plugins = {file.parent.name: file.parent for file in (root / folder).glob("*/__init__.py")}
+    modules = set()
+    for top in ("app", "models", "workers"):
+        for file in (root / top).rglob("*.py"):
+            module = ".".join(file.relative_to(root).with_suffix("").parts)
+            modules.add(module.removesuffix(".__init__"))
+    used: dict[str, set[str]] = {name: set() for name in plugins}
+    for name, plugin in plugins.items():
+        here = ".".join(plugin.relative_to(root).parts)
+        for file in plugin.rglob("*.py"):
+            for read in _names_read(ast.parse(file.read_text(encoding="utf-8")), here, modules):
+                module = read.rpartition(".")[0]
+                if not f"{module}.".startswith(f"{here}.") and module not in without:
+                    used[name].add(read)
+    return used
+
+
 def _names_read(tree: ast.AST, package: str, modules: set[str]) -> Iterator[str]:
     """Full names, of the project's modules, that a file imports or reads through a module."""
     aliases: dict[str, str] = {}

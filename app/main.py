@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -21,11 +20,12 @@ from app.http.access import Access, Origins
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of, make_tracing
-from app.http.middleware import JsonCalls, add_middleware
+from app.http.middleware import Gate, JsonCalls, add_middleware
 from app.http.repeats import Repeats
-from app.http.routes import answers, openai, ops, page
+from app.http.routes import answers, openai, ops
 from app.http.service import Service
 from app.http.telemetry import Telemetry
+from app.plugin import Gateway, Plugin, installed
 from app.revision import git_revision
 from app.scoring.calibrators import load_calibrator
 from app.scoring.capabilities import unmet
@@ -39,18 +39,21 @@ from workers.build import build_workers
 from workers.hooks import Hooks
 from workers.supervision import Supervisor
 
-if TYPE_CHECKING:
-    pass
-
 logger = logging.getLogger(__name__)
 
 
-def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    on_death: Callable[[], None] | None = None,
+    plugins: Sequence[Plugin] | None = None,
+) -> FastAPI:
     """The service. Models load in the background while `/readyz` answers 503.
 
     Where a model cannot be loaded, or its loop dies or hangs, `on_death` is called; by default the
-    process sends SIGTERM to itself.
+    process sends SIGTERM to itself. By default it has all plugins that are installed.
     """
+    if plugins is None:
+        plugins = installed()
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
     access = Access(settings.keys, settings.cache, telemetry) if settings.keys.file else None
@@ -59,6 +62,9 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     tracing = make_tracing()
     hooks = hooks_of(telemetry, tracing)
     service = Service(settings, supervisor, telemetry, labels, access, tracing)
+    gateway = Gateway(settings)
+    for plugin in plugins:
+        plugin.install(gateway)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -99,9 +105,9 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     app.state.is_draining, app.state.repeats = False, Repeats(service)
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
     endpoints: list[BaseRoute] = []
-    for module in (answers, openai, ops, page):
-        app.include_router(module.router)
-        endpoints += module.router.routes
+    for router in (answers.router, openai.router, ops.router, *gateway.routers):
+        app.include_router(router)
+        endpoints += router.routes
     app.add_middleware(JsonCalls, routes=endpoints)  # the innermost
     if settings.mcp:
         from app.http.mcp.mounting import make_tools
@@ -113,7 +119,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     add_document(app, needs_keys=access is not None)
     has_ops_port = settings.ops_port is not None
     origins = Origins(settings.host, settings.allowed_hosts, settings.cors_origins)
-    add_middleware(app, telemetry, settings.limits, access or origins, has_ops_port=has_ops_port)
+    gate = Gate(access or origins, has_ops_port, gateway.open_paths)
+    add_middleware(app, telemetry, settings.limits, gate)
     if tracing is not None:
         tracing.add_to(app)
     if settings.cors_origins:

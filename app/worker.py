@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from app.http.hooks import hooks_of, make_tracing
 from app.http.logs import places_of
-from app.http.middleware import add_middleware
+from app.http.middleware import Gate, add_middleware
 from app.http.telemetry import Telemetry
 from app.settings import Settings
 from workers.build import load_served
@@ -83,7 +83,7 @@ def create_worker_app(role: Role, settings: Settings, on_death: Callable[[], Non
     app = Starlette(routes=[*routes(service.ready, _log_defect), *operation], lifespan=lifespan)
     app.state.settings, app.state.service = settings, service
     limits = replace(settings.limits, max_body_bytes=settings.worker.max_body_bytes)
-    add_middleware(app, telemetry, limits)
+    add_middleware(app, telemetry, limits, Gate())
     app.user_middleware.insert(-1, Middleware(HeadCheck, secrets=secrets))  # around `BodyLimit`
     if tracing is not None:
         tracing.add_to(app)

@@ -5,8 +5,10 @@ asyncio is the event loop of `@pytest.mark.anyio`.
 
 import asyncio
 import os
+import tomllib
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import httpx
@@ -33,6 +35,12 @@ os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "nobody.pem")
 os.environ["SSL_CERT_DIR"] = os.devnull
 
 GENERATE = "/generate-with-uncertainty"
+
+# An installation for development has the entry points of its day.
+_PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+for _group, _named in _PROJECT["entry-points"].items():
+    _ours = {point.name for point in entry_points(group=_group)}
+    assert _ours >= _named.keys(), "install the project anew: pip install --no-deps -e . -e lab"
 
 
 # A test measures no time: on a busy machine any example may take long.

@@ -5,7 +5,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 # Paths for orchestrators, Prometheus and readers of the documentation. They need no key, and
 # are served at the second port where there is one; every other path needs a key.
-PAGE_PATH, FILES_PATH = "/", "/page/"
 _HEALTH_PATHS = ("/livez", "/readyz", "/health", "/metrics")
 _PAGES_OF_DOCUMENTATION = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc"})
 OPERATION_PATHS = frozenset({*_HEALTH_PATHS, *_PAGES_OF_DOCUMENTATION, "/openapi.json"})
@@ -53,13 +52,11 @@ def add_middleware(
     app: Starlette,
     telemetry: Telemetry,
     limits: Limits,
-    access: Access | Origins | None = None,
-    *,
-    has_ops_port: bool = False,
+    gate: "Gate",
 ) -> None:
-    """Put this middleware around an application; without `access` every request is let in."""
+    """Put this middleware around an application."""
     app.add_middleware(BodyLimit, limits=limits)
-    app.add_middleware(RequestLog, telemetry=telemetry, gate=Gate(access, has_ops_port))
+    app.add_middleware(RequestLog, telemetry=telemetry, gate=gate)
 
 
 class RequestLog:
@@ -147,10 +144,16 @@ class RequestLog:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Lets requests in or refuses them, before any of a body is read."""
+    """Lets requests in or refuses them, before any of a body is read.
 
-    access: Access | Origins | None
-    has_ops_port: bool
+    Attributes:
+        access: None lets every request in.
+        open_paths: of routes that need no key; of a template, all that begins like it.
+    """
+
+    access: Access | Origins | None = None
+    has_ops_port: bool = False
+    open_paths: Collection[str] = ()
 
     def passed(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         """Let a request in, by its connection, its port and its key, until it ends.
@@ -174,13 +177,19 @@ class Gate:
             if not is_ops_port:
                 self.access.check(scope["method"], scope["headers"])
             return nullcontext()
-        is_page = path == PAGE_PATH or path.startswith(FILES_PATH)  # shows nothing without a key
-        if self.access is None or is_operation or is_ops_port or is_page:
+        if self.access is None or is_operation or is_ops_port or self._is_open(path):
             return nullcontext()
         key = self.access.key_of(scope["headers"])
         scope["state"]["key"] = key.name
         costs_tokens = scope["method"] == "POST" and path not in _COSTS_NO_TOKENS
         return self.access.request_of(key, costs_tokens=costs_tokens)
+
+    def _is_open(self, path: str) -> bool:
+        for template in self.open_paths:
+            fixed, parameter, _ = template.partition("{")
+            if path == fixed or (parameter and path.startswith(fixed)):
+                return True
+        return False
 
 
 class BodyLimit:

@@ -25,7 +25,7 @@ OUTSIDE = {
     "docker/vllm/README.md": "vllm-plugin.md",
 }
 # What the pages look like.
-ASSETS = {"docs/site/colours.css": "colours.css", "app/http/page/icon.svg": "icon.svg"}
+ASSETS = {"docs/site/colours.css": "colours.css", "app/plugins/page/files/icon.svg": "icon.svg"}
 _LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^()\s]+)\)")
 
 

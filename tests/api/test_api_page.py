@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import app.http
+import app.plugins.page
 from tests.conftest import serving
 from tests.made_keys import keys_in
 
 pytestmark = pytest.mark.anyio
 
-FOLDER = Path(app.http.__file__).parent / "page"
+FOLDER = Path(app.plugins.page.__file__).parent / "files"
 FILES = sorted(path.name for path in FOLDER.iterdir())
 
 

@@ -157,7 +157,8 @@ def test_every_page_is_found_by_its_search(site):
 )
 def test_the_site_has_the_colours_of_the_page(site, name, colour):
     theme = {"default": ":root {", "slate": ':root[data-theme="dark"] {'}[name]
-    page = (ROOT / "app/http/page/page.css").read_text().partition(theme)[2].partition("}")[0]
+    styles = (ROOT / "app/plugins/page/files/page.css").read_text()
+    page = styles.partition(theme)[2].partition("}")[0]
     value = re.search(rf"{colour}: (#\w+);", page)[1]
     sheet = (site / "colours.css").read_text()
     scheme = sheet.partition(f'[data-md-color-scheme="{name}"][')[2].partition("}")[0]

@@ -10,9 +10,10 @@ from app.settings import Settings
 
 
 @asynccontextmanager
-async def embedded_service(settings=None):
+async def embedded_service(settings=None, plugins=None):
     """A client of the service, once it is ready; `client.app` is the application."""
-    app = create_app(settings or Settings(), on_death=lambda: pytest.fail("a model has died"))
+    settings = settings or Settings()
+    app = create_app(settings, lambda: pytest.fail("a model has died"), plugins)
     transport = httpx.ASGITransport(app)
     async with (
         app.router.lifespan_context(app),

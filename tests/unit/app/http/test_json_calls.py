@@ -8,7 +8,7 @@ from pydantic import BaseModel, TypeAdapter
 from starlette.requests import ClientDisconnect
 
 from app.http.json_calls import json_response, read_body, unless_gone
-from app.http.middleware import JsonCalls, add_middleware
+from app.http.middleware import Gate, JsonCalls, add_middleware
 from app.http.telemetry import Telemetry
 from app.settings import Limits
 
@@ -32,7 +32,7 @@ async def echo(request: Request):
 def application():
     made = FastAPI()
     made.post("/")(echo)
-    add_middleware(made, Telemetry(), Limits())
+    add_middleware(made, Telemetry(), Limits(), Gate())
     return made
 
 

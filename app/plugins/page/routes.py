@@ -1,13 +1,11 @@
-"""The page at `/`: static files, and a policy that lets nothing else in."""
+"""Routes of the page: static files, and a policy that lets nothing else in."""
 
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 from starlette.staticfiles import StaticFiles
 
-from app.http.middleware import FILES_PATH, PAGE_PATH
-
-_FOLDER = Path(__file__).parent.parent / "page"
+_FOLDER = Path(__file__).with_name("files")
 _INDEX = "index.html"
 _API_LINK = 'href="docs"'
 # No inline code, no file of another origin, no frame around the page.
@@ -25,7 +23,7 @@ router = APIRouter(include_in_schema=False)
 _files = StaticFiles(directory=_FOLDER, check_dir=False)
 
 
-@router.get(PAGE_PATH)
+@router.get("/")
 async def page(request: Request) -> Response:
     """The page; where operation has a second port, the page's link to the API's schema names it."""
     ops_port = request.app.state.settings.ops_port
@@ -36,7 +34,7 @@ async def page(request: Request) -> Response:
     return Response(text, media_type="text/html", headers=_HEADERS)
 
 
-@router.get(FILES_PATH + "{name}")
+@router.get("/page/{name}")
 async def page_file(name: str, request: Request) -> Response:
     """A file of the page; 404 for any other name."""
     return await _file(name, request)
