@@ -32,7 +32,7 @@ async def test_an_estimator_is_scored_by_whoever_asks_for_it(monkeypatch):
 
 
 async def test_a_door_answers_and_refuses(monkeypatch):
-    monkeypatch.setattr("app.main.page", door)
+    monkeypatch.setattr("app.main.ops", door)
     async with serving() as service:
         answered = await service.client.post("/ask", json={"text": "Where?"})
         refused = await service.client.post("/ask", json={"text": ""})
