@@ -31,9 +31,10 @@ from app.scoring.calibrators import load_calibrator
 from app.scoring.capabilities import unmet
 from app.scoring.deployment import models_of
 from app.scoring.memory import Memory
-from app.scoring.scorer import SLOW_ESTIMATORS, Policy, Scorer
+from app.scoring.scorer import OF_OTHERS, Policy, Scorer
 from app.settings import Settings
 from models.errors import ModelNotLoaded
+from models.estimators import known_estimators
 from workers.admission import Admission, Turns
 from workers.build import build_workers
 from workers.hooks import Hooks
@@ -146,6 +147,7 @@ async def _start(service: Service, settings: Settings, hooks: Hooks, cache: Cach
     if service.feedback is not None:
         await service.feedback.store.start()
     _check_calibrator(settings.calibrator)
+    known_estimators()  # those of others are imported now, and for no request
     workers = await build_workers(settings.workers, hooks)
     turns = None
     if settings.keys.file:
@@ -160,7 +162,7 @@ async def _start(service: Service, settings: Settings, hooks: Hooks, cache: Cach
     memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
     # Work on texts ends by its own bounds, and is not watched.
-    watched = {SLOW_ESTIMATORS: service.scorer.threads[SLOW_ESTIMATORS]}
+    watched = {OF_OTHERS: service.scorer.threads[OF_OTHERS]}
     await service.supervisor.start(workers.by_name(), watched)
     for setting, reason in unmet(service.capabilities()).items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)

@@ -73,7 +73,7 @@ class InvalidRequest(CocoaError):
     """
 
     code, status = "invalid_request", 422
-    example = _example("must be one of cross_encoder, rouge_l", field="similarity")
+    example = _example("must be one of added, cross_encoder", field="similarity")
 
 
 class PromptTooLong(InvalidRequest):

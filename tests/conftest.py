@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from app.main import create_app
 from app.settings import Settings
 from models.errors import ModelLost
+from models.estimators import known_estimators
 from models.similarity.protocol import NliConfig
 from tests import fakes
 from tests.worker_servers import listening, make_app
@@ -54,6 +55,15 @@ hypothesis.settings.load_profile("untimed")
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
+
+
+@pytest.fixture
+def without_lab(monkeypatch):
+    """As where the lab is not installed, nor anything else that adds to the service."""
+    monkeypatch.setattr("models.registered.entry_points", lambda group: ())
+    known_estimators.cache_clear()
+    yield
+    known_estimators.cache_clear()
 
 
 @dataclass

@@ -24,14 +24,14 @@ from models.probes.card import STATISTIC, STATISTICS_READ, ProbeMismatch, check_
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import (
-    ALWAYS_LOADED,
     ENTAILMENT,
-    GONE,
     LEARNED,
     NLI_MODELS,
     OVER_NLI,
     PAIR_MODELS,
+    not_known,
     reads_added,
+    registered_models,
 )
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, NliPairModel
@@ -101,11 +101,16 @@ def load_comparers(
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
         options = {**given_to_all, "is_out_of_domain": is_foreign}
         comparers[OVER_NLI] = SimilarityWorker(entailment, **options)
-    for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model, comparers)):
+    pair_models = {**PAIR_MODELS, **registered_models()}
+    default = default_similarity(similarity, language_model, comparers)
+    for name in ("added", *registered_models(), default):
         if name in comparers:
             continue
-        with _loading("similarity.model", similarity.model):
-            pair_model = resolve(PAIR_MODELS[name]).load(similarity)
+        setting, model = "similarity.model", similarity.model
+        if name not in PAIR_MODELS:
+            setting, model = "similarity.name", name
+        with _loading(setting, model):
+            pair_model = resolve(pair_models[name]).load(similarity)
         is_foreign = False
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
@@ -165,7 +170,7 @@ def check_settings(
             loaded, or a checkpoint that cannot be loaded; names variable, reason and remedy.
     """
     generation, similarity, nli = config.generation, config.similarity, config.nli
-    functions = [*PAIR_MODELS]
+    functions = [*PAIR_MODELS, *registered_models()]
     if nli_model := nli_checkpoint(nli, language_model):
         functions.append(OVER_NLI)
     if "generation" in roles:
@@ -194,8 +199,7 @@ def check_settings(
 def check_name(setting: str, name: str, known: Collection[str]) -> None:
     """Refuse a name that is none of those that are known."""
     if name not in known:
-        valid = GONE.get(name, f"must be one of {', '.join(known)}")
-        raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and {valid}")
+        raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and {not_known(name, known)}")
 
 
 def _check_checkpoint(setting: str, model: str, revision: str | None, head: str) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 from app.scoring.deployment import Models
 from app.scoring.observer import Observer
 from app.scoring.plan import NO_CALIBRATOR, Plan
-from models.calibration import ALL, Calibrator, Part, ShiftMonitor
+from models.calibration import ALL, Calibration, Calibrator, Part, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
+from models.estimators import known_estimators, not_known
+from models.registered import in_lab
+from models.similarity import IN_LAB
 from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 
 logger = logging.getLogger(__name__)
@@ -33,7 +36,7 @@ def load_calibrator(setting: str, models: Models) -> Calibrator | None:
     path = Path(setting)
     if setting == "auto":
         path = CALIBRATORS.get(models.generator.model_id, CALIBRATOR_PATH)
-    calibrator = _without_gone(Calibrator.load(path))
+    calibrator = _without_gone(Calibrator.load(path), models)
     try:
         check_deployment(calibrator, models)
     except ValueError as error:
@@ -49,8 +52,8 @@ def load_calibrator(setting: str, models: Models) -> Calibrator | None:
     return calibrator
 
 
-def _without_gone(calibrator: Calibrator) -> Calibrator:
-    """The calibrator without what it says of scores that are gone; each is named in one warning.
+def _without_gone(calibrator: Calibrator, models: Models) -> Calibrator:
+    """The calibrator without what it says of scores that are not here; one warning names each.
 
     Raises:
         ValueError: it speaks of nothing else.
@@ -59,16 +62,38 @@ def _without_gone(calibrator: Calibrator) -> Calibrator:
     gone: defaultdict[str, list[str]] = defaultdict(list)
     for part in calibrator.parts:
         binding = part.binding
-        if why := binding.gone:
-            gone[why].append(f"{binding.unit} of {binding.input}, {binding.strategy}")
-        else:
-            kept.append(part)
+        way = f"{binding.unit} of {binding.input}, {binding.strategy}"
+        why = binding.gone
+        if binding.similarity in IN_LAB and binding.similarity not in models.comparers:
+            why = in_lab(binding.similarity)
+        if why:
+            gone[why].append(way)
+            continue
+        groups, unknown = _of_known(part)
+        for name in unknown:
+            gone[not_known(name)].append(way)
+        if groups[ALL]:
+            kept.append(replace(part, groups=groups))
+    reasons = "; ".join(f"{why} ({'; '.join(ways)})" for why, ways in gone.items())
     if not kept:
-        raise ValueError(f"the calibrator speaks of nothing that is left: {'; '.join(gone)}")
+        raise ValueError(f"the calibrator speaks of nothing that is left: {reasons}")
     if gone:
-        reasons = [f"{why} ({'; '.join(ways)})" for why, ways in gone.items()]
-        logger.warning("bindings of the calibrator are left out: %s", "; ".join(reasons))
+        logger.warning("parts of the calibrator are left out: %s", reasons)
     return replace(calibrator, parts=tuple(kept))
+
+
+def _of_known(part: Part) -> tuple[dict[str, dict[str, Calibration]], set[str]]:
+    """The groups of a part without estimators that are not here, and the names of these."""
+    groups: dict[str, dict[str, Calibration]] = {}
+    unknown: set[str] = set()
+    for group, by_estimator in part.groups.items():
+        groups[group] = {}
+        for name, calibration in by_estimator.items():
+            if name in known_estimators():
+                groups[group][name] = calibration
+            else:
+                unknown.add(name)
+    return groups, unknown
 
 
 def compares_prompts(calibrator: Calibrator, models: Models) -> bool:

@@ -25,7 +25,7 @@ from models.errors import (
 from models.estimators import needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
-from models.similarity import GONE
+from models.similarity import not_known
 from models.similarity.pairs import PairRules, PairTable, TextRules
 from models.similarity.protocol import NLI_LABELS
 from models.statistics import PROBE_STATISTICS, reads_samples
@@ -63,8 +63,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if ask.mode not in ask.caller.modes or "light" not in ask.caller.modes:
         yield from _of_caller(plan)
     if plan.similarity not in models.comparers:
-        known = f"must be one of {', '.join(sorted(models.comparers))}"
-        yield "similarity", GONE.get(plan.similarity, known)
+        yield "similarity", not_known(plan.similarity, sorted(models.comparers))
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:

@@ -17,8 +17,7 @@ class AskLimits:
 
     Attributes:
         max_text_characters: of a given answer, of each given sample, and of each given claim.
-        max_pairs: ordered pairs that one pair model reads for an ask: distinct ones of texts, or,
-            where texts are compared by sentences, all their cells.
+        max_pairs: distinct ordered pairs that one pair model reads for an ask.
         max_units: parts of one answer that are scored; a given answer with more is refused.
         max_images: in the messages of an ask.
         max_image_bytes: of each of them.

@@ -37,13 +37,12 @@ from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
 
-_SLOW = {name for name, row in ESTIMATORS.items() if row.takes_long}
-SLOW_ESTIMATORS = "estimators"
+OF_OTHERS = "estimators"  # which may take long; ours take less than handing them to a thread
 
 
 def _threads() -> dict[str, ModelThread]:
     """A thread for each kind of pure work that takes long, so that none waits for another kind."""
-    return {name: ModelThread(name) for name in (SLOW_ESTIMATORS, SHORT_TEXTS, LONG_TEXTS)}
+    return {name: ModelThread(name) for name in (OF_OTHERS, SHORT_TEXTS, LONG_TEXTS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +204,9 @@ class Scorer:
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
         work = partial(scored, plan, evidence, parts, self.observer.observe_failure)
         ask = plan.ask
-        if ask.units is None and _SLOW.isdisjoint(plan.estimators):
+        if ask.units is None and ESTIMATORS.keys() >= set(plan.estimators):
             return work()
-        thread = self.threads[SLOW_ESTIMATORS if ask.units is None else LONG_TEXTS]
+        thread = self.threads[OF_OTHERS if ask.units is None else LONG_TEXTS]
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     async def _judge(

@@ -16,7 +16,6 @@ from app.scoring.questions import Subject
 from app.scoring.units import Parts
 from models.records import Array, Pair, Span
 from models.similarity.added import share_contained
-from models.similarity.lexical import jaccard
 from models.similarity.pairs import STEPS_A_PAIR, PairTable, TextRules
 from models.similarity.rules import covers, relation_of_words
 from models.units.characters import token_spans
@@ -196,14 +195,20 @@ def _within(text: str, chunk: Span, sentences: Iterable[Span]) -> list[str]:
 def _nearest(statement: str, sentences: Iterable[str]) -> str:
     """The sentence that has most in common with a statement.
 
-    Common are runs of two characters, as scripts without blanks have no words.
+    Common are pairs of characters, as scripts without blanks have no words.
     """
-    runs = _runs(statement)
-    return max(sentences, key=lambda sentence: jaccard(runs, _runs(sentence)))
+    pairs = _pairs_of(statement)
+    return max(sentences, key=lambda sentence: _overlap(pairs, _pairs_of(sentence)))
 
 
-def _runs(text: str) -> set[str]:
-    return {text[i : i + 2] for i in range(len(text) - 1)}
+def _pairs_of(text: str) -> set[str]:
+    """Characters with the one behind; a single one is a pair of its own."""
+    return {text[i : i + 2] for i in range(max(1, len(text) - 1))}
+
+
+def _overlap(first: set[str], second: set[str]) -> float:
+    """Share of what two sets have in common. Dice 1945."""
+    return 2 * len(first & second) / (len(first) + len(second))
 
 
 def stated_sentences(subject: Subject, max_units: int, spans: SentenceSpans) -> Parts:

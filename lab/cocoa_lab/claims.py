@@ -18,7 +18,7 @@ from cocoa_lab.comparison import (
     overall,
 )
 from cocoa_lab.metrics import Interval
-from models.estimators import ESTIMATORS
+from models.estimators import known_estimators
 
 Verdict = Literal["supported", "refuted", "undecided"]
 # The formulations that the paper sets beside the product, by the prefix of their names.
@@ -70,7 +70,7 @@ def above_base(strategy: str, prrs: Table) -> list[Claim]:
     found = []
     for column, values in prrs.items():
         for name in filter(is_cocoa, values):
-            base = ESTIMATORS[name].base
+            base = known_estimators()[name].base
             if base is not None and base in values:
                 found += _claim("above its base", strategy, column, name, base, values)
     return found
@@ -200,5 +200,5 @@ def _top(values: ByEstimator, names: Sequence[str]) -> str:
 
 def _is_baseline(name: str) -> bool:
     """True of an estimator that is neither CoCoA nor made of it."""
-    estimator = ESTIMATORS[name]
+    estimator = known_estimators()[name]
     return estimator.base is None and estimator.family not in ("rao_blackwell", "unseen")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cocoa_lab.metrics import Interval, Metric, auroc, percentile_interval, prr, resample
-from models.estimators import ESTIMATORS
+from models.estimators import known_estimators
 from models.records import Array
 
 MEAN, POOLED = "mean", "pooled"
@@ -68,12 +68,12 @@ Table = Mapping[str, ByEstimator]  # task, or MEAN, to the values of its estimat
 
 def is_cocoa(name: str) -> bool:
     """The product itself, no alternative formulation."""
-    return ESTIMATORS[name].family == "cocoa"
+    return known_estimators()[name].family == "cocoa"
 
 
 def is_rao_blackwell(name: str) -> bool:
     """One of ours over CoCoA, which the paper does not know."""
-    return ESTIMATORS[name].family == "rao_blackwell"
+    return known_estimators()[name].family == "rao_blackwell"
 
 
 def is_compared(name: str) -> bool:

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 
-from models.estimators.overlap import MARKS
+from cocoa_lab.overlap import MARKS
 from models.similarity.vocabulary import function_words, unit_of
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"

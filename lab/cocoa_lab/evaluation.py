@@ -27,7 +27,7 @@ from cocoa_lab.run import Cost, Origin, Run, ScoredPrompt, Variant, with_revisio
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS, needs
+from models.estimators import known_estimators, needs
 from models.records import Array, SamplingParams
 from models.selection import Strategy
 from models.statistics import supplied_by
@@ -250,12 +250,12 @@ async def _qualities(
 def _supplied_estimators(scorer: Scorer, ask: Ask) -> list[str]:
     """All that can be scored of recordings, sampled as an ask says."""
     available = scorer.available_statistics(ask)
-    return [name for name in ESTIMATORS if needs([name]) <= available]
+    return [name for name in known_estimators() if needs([name]) <= available]
 
 
 def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
     generator = workers.generator.info
-    wanted = needs(spec.estimators or ESTIMATORS)
+    wanted = needs(spec.estimators or known_estimators())
     return RecordingHeader(
         dataset=spec.dataset,
         model=generator.model_id,

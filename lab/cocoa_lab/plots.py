@@ -15,7 +15,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from cocoa_lab.comparison import ByEstimator, Column, intervals, is_cocoa
 from cocoa_lab.metrics import Interval, ece, expected_ece, rejection_curve, reliability
-from models.estimators import ESTIMATORS
+from models.estimators import known_estimators
 from models.records import Array
 
 INK, MUTED, FAINT = "#1f2933", "#6b7783", "#d5dae0"
@@ -193,7 +193,7 @@ def _rejection_panel(axes: Axes, column: Column, names: Sequence[str]) -> None:
         if name not in column.scores:
             continue
         u = column.scores[name][kept]
-        colour = _COLOURS.get(ESTIMATORS[name].base or name) or next(others)
+        colour = _COLOURS.get(known_estimators()[name].base or name) or next(others)
         u = np.where(np.isnan(u), np.inf, u)
         if is_cocoa(name):
             _curve(axes, u, quality, name, color=colour, linestyle="-", linewidth=2.0)

@@ -20,7 +20,7 @@ from cocoa_lab.alignment import Support
 from cocoa_lab.containing import says
 from cocoa_lab.examples import Example
 from cocoa_lab.judges import share_right
-from models.estimators.overlap import NO_BLANKS, rouge_l_f, word_stems
+from cocoa_lab.overlap import NO_BLANKS, rouge_l_f, word_stems
 from models.records import Array, Pair
 from models.units.comparison import JsonComparer
 from models.units.json_values import parsed

@@ -8,7 +8,7 @@ from typing import Any
 from cocoa_lab.claims import Claim
 from cocoa_lab.comparison import Table, intervals
 from cocoa_lab.metrics import Interval
-from models.estimators import ESTIMATORS
+from models.estimators import known_estimators
 
 _DIGITS = 3
 _GROUPS = ("baselines", "CoCoA", "alternative formulations", "Rao-Blackwellised")
@@ -177,7 +177,7 @@ def marked(values: Mapping[str, Interval]) -> dict[str, Cell]:
     ranked = sorted({_rounded(interval) for interval in values.values()}, reverse=True)
     cells: dict[str, Cell] = {}
     for name, interval in values.items():
-        base = ESTIMATORS[name].base
+        base = known_estimators()[name].base
         cells[name] = Cell(
             value=interval,
             is_best=_rounded(interval) == ranked[0],
@@ -197,7 +197,7 @@ def contests(claims: Sequence[Claim]) -> list[Contest]:
 
 def group_of(name: str) -> str:
     """The part of the table that a method stands in, one of `_GROUPS`."""
-    return _GROUP_OF.get(ESTIMATORS[name].family, "baselines")
+    return _GROUP_OF.get(known_estimators()[name].family, "baselines")
 
 
 def to_json(table: Table) -> dict[str, Any]:

@@ -10,10 +10,13 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
+from models.errors import ModelNotLoaded
 from models.estimators import cocoa, information, light, reflection, relevance, semantic, unseen
 from models.estimators.information import Undefined
+from models.registered import in_lab, registered
 
 # cocoa: the product of a base and of consistency, light or not. alternative: other formulas over
 # the same. rao_blackwell, unseen: ours over CoCoA. The others are methods of their own.
@@ -33,17 +36,14 @@ Base = Literal["sp", "root_sp", "ppl", "mte"]
 # Called with the name of an estimator that failed, and its error.
 OnFailure = Callable[[str, Exception], None]
 
-_UP_TO_1 = frozenset(
-    {"consistency", "consistency_light", "rb_consistency", "unseen_rb_consistency", "degmat"}
-    | {"ce_degmat", "prob_cocoa_sp", "prob_cocoa_ppl", "bsdetector", "high_semantic_entropy_light"}
-)
-# Between which values others lie than from 0 without an end.
-_RANGES: dict[str, tuple[float | None, float | None]] = {
-    **dict.fromkeys(_UP_TO_1, (0.0, 1.0)),
-    **dict.fromkeys(("lexical_similarity", "semantic_density"), (-1.0, 0.0)),
-    **dict.fromkeys(("semantic_entropy", "sentence_sar", "sar"), (None, None)),
-    **dict.fromkeys(("num_sem_sets", "reasoning_length"), (1.0, None)),
-}
+# Between which values an estimator lies; None for no end.
+Bounds = tuple[float | None, float | None]
+_FROM_0: Bounds = (0.0, None)
+_SHARE: Bounds = (0.0, 1.0)
+_FROM_1: Bounds = (1.0, None)
+_ANY: Bounds = (None, None)
+
+IN_LAB = ("lexical_similarity",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,15 @@ class Estimator:
         function: of the statistics that its parameters name.
         family: the kind of uncertainty.
         base: the lack of confidence that it is made over; None for none.
-        takes_long: over long samples, as word overlap does; others take less than handing them to a
-            thread.
+        range: between which values it lies.
         needs: statistics that it reads.
     """
 
     function: Callable[..., float]
     family: Family
     base: Base | None = None
-    takes_long: bool = False
+    range: Bounds = _FROM_0
     needs: frozenset[str] = frozenset()
-
-    @property
-    def range(self) -> tuple[float | None, float | None]:
-        """Between which values it lies; None for no end."""
-        return _RANGES.get(self.function.__name__, (0.0, None))
 
     @property
     def doc(self) -> str:
@@ -86,11 +80,11 @@ def row(
     family: Family,
     base: Base | None = None,
     *,
-    slow: bool = False,
+    bounds: Bounds = _FROM_0,
 ) -> Estimator:
     """The row of a function; its facts as in `Estimator`."""
     read = frozenset(inspect.signature(function).parameters)
-    return Estimator(function, family, base, slow, read)
+    return Estimator(function, family, base, bounds, read)
 
 
 _ROWS = (
@@ -98,62 +92,85 @@ _ROWS = (
     row(information.root_sp, "likelihood"),
     row(information.ppl, "likelihood"),
     row(information.mte, "likelihood"),
-    row(information.reasoning_length, "reasoning"),
+    row(information.reasoning_length, "reasoning", bounds=_FROM_1),
     row(information.mcse, "likelihood"),
     row(information.mcnse, "likelihood"),
-    row(cocoa.consistency, "consistency"),
+    row(cocoa.consistency, "consistency", bounds=_SHARE),
     row(cocoa.cocoa_sp, "cocoa", "sp"),
     row(cocoa.cocoa_root_sp, "cocoa", "root_sp"),
     row(cocoa.cocoa_ppl, "cocoa", "ppl"),
     row(cocoa.cocoa_mte, "cocoa", "mte"),
-    row(light.consistency_light, "consistency"),
+    row(light.consistency_light, "consistency", bounds=_SHARE),
     row(light.cocoa_sp_light, "cocoa", "sp"),
     row(light.cocoa_ppl_light, "cocoa", "ppl"),
     row(light.cocoa_mte_light, "cocoa", "mte"),
-    row(light.high_semantic_entropy_light, "semantic"),
-    row(cocoa.prob_cocoa_sp, "alternative", "sp"),
-    row(cocoa.prob_cocoa_ppl, "alternative", "ppl"),
+    row(light.high_semantic_entropy_light, "semantic", bounds=_SHARE),
+    row(cocoa.prob_cocoa_sp, "alternative", "sp", bounds=_SHARE),
+    row(cocoa.prob_cocoa_ppl, "alternative", "ppl", bounds=_SHARE),
     row(cocoa.additive_cocoa_sp, "alternative", "sp"),
     row(cocoa.additive_cocoa_ppl, "alternative", "ppl"),
     row(cocoa.additive_cocoa_mte, "alternative", "mte"),
     row(cocoa.full_sample_cocoa_sp, "alternative", "sp"),
     row(cocoa.full_sample_cocoa_ppl, "alternative", "ppl"),
     row(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
-    row(cocoa.rb_consistency, "rao_blackwell"),
+    row(cocoa.rb_consistency, "rao_blackwell", bounds=_SHARE),
     row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp"),
     row(cocoa.rb_cocoa_root_sp, "rao_blackwell", "root_sp"),
     row(cocoa.rb_cocoa_ppl, "rao_blackwell", "ppl"),
     row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
-    row(unseen.unseen_rb_consistency, "unseen"),
+    row(unseen.unseen_rb_consistency, "unseen", bounds=_SHARE),
     row(unseen.unseen_rb_cocoa_sp, "unseen", "sp"),
-    row(semantic.degmat, "semantic"),
-    row(semantic.ce_degmat, "semantic"),
+    row(semantic.degmat, "semantic", bounds=_SHARE),
+    row(semantic.ce_degmat, "semantic", bounds=_SHARE),
     row(semantic.eigv, "semantic"),
-    row(semantic.num_sem_sets, "semantic"),
-    row(semantic.semantic_entropy, "semantic"),
-    row(semantic.lexical_similarity, "semantic", slow=True),
-    row(semantic.semantic_density, "semantic"),
+    row(semantic.num_sem_sets, "semantic", bounds=_FROM_1),
+    row(semantic.semantic_entropy, "semantic", bounds=_ANY),
+    row(semantic.semantic_density, "semantic", bounds=(-1.0, 0.0)),
     row(relevance.token_sar, "relevance"),
-    row(relevance.sentence_sar, "relevance"),
-    row(relevance.sar, "relevance"),
+    row(relevance.sentence_sar, "relevance", bounds=_ANY),
+    row(relevance.sar, "relevance", bounds=_ANY),
     row(reflection.p_true, "reflection"),
-    row(reflection.bsdetector, "reflection"),
+    row(reflection.bsdetector, "reflection", bounds=_SHARE),
 )
 ESTIMATORS: dict[str, Estimator] = {each.function.__name__: each for each in _ROWS}
+
+
+@cache
+def known_estimators() -> dict[str, Estimator]:
+    """`ESTIMATORS`, and those that other distributions add; of two of one name ours.
+
+    Raises:
+        ModelNotLoaded: one of theirs cannot be imported.
+    """
+    known = dict(ESTIMATORS)
+    for name, point in registered("cocoa.estimators").items():
+        try:
+            known.setdefault(name, point.load())
+        except (ImportError, AttributeError) as error:
+            raise ModelNotLoaded(f"the estimator {name} cannot be loaded: {error}") from error
+    return known
+
+
+def not_known(name: str) -> str:
+    """What to say of a name that no estimator has."""
+    if name in IN_LAB:
+        return in_lab(name)
+    return f"there is no estimator {name}"
 
 
 def needs(names: Iterable[str]) -> frozenset[str]:
     """Statistics that the named estimators read.
 
     Raises:
-        KeyError: for a name that is not in `ESTIMATORS`.
+        KeyError: for a name that no estimator has.
 
     >>> sorted(needs(["cocoa_ppl"]))
     ['answer_token_logprobs', 'similarity']
     """
+    known = known_estimators()
     read: frozenset[str] = frozenset()
     for name in names:
-        read |= ESTIMATORS[name].needs
+        read |= known[name].needs
     return read
 
 
@@ -168,7 +185,7 @@ def score(
     One that fails, in whatever way, costs no other its value.
 
     Args:
-        names: keys of `ESTIMATORS`.
+        names: of known estimators.
         statistics: name to value; one that is missing leaves its readers without a value.
         absent: for missing statistics the reason, where there is a better one than that.
         on_failure: called with each that raises anything but `Undefined`, a defect of it.
@@ -181,7 +198,7 @@ def score(
     reasons: dict[str, str] = {}
     for name in names:
         try:
-            scores[name] = _evaluate(ESTIMATORS[name], statistics, absent or {})
+            scores[name] = _evaluate(known_estimators()[name], statistics, absent or {})
         except Undefined as reason:
             scores[name], reasons[name] = None, str(reason)
         except Exception as error:

@@ -1,14 +1,12 @@
 """Estimators of the samples' diversity in meaning, by graphs, classes and densities over pairs."""
 
 from collections.abc import Sequence
-from itertools import combinations, starmap
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.estimators.cocoa import distinct_rows
 from models.estimators.information import at_least, nonempty, plain, with_tokens
-from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array
 
 
@@ -94,19 +92,6 @@ def semantic_entropy(
         class_logprob = float(np.logaddexp.reduce([rows[i].sum() for i in distinct]))
         entropy -= len(members) / len(samples) * class_logprob
     return plain(entropy)
-
-
-def lexical_similarity(sample_texts: Sequence[str]) -> float:
-    """Negated overlap of the samples: -mean_{i<j} ROUGE-L F, lower case, stems with their signs.
-
-    Fomicheva et al. 2020.
-
-    sample_texts: M >= 2.
-
-    Use: a baseline without any further model.
-    """
-    pairs = list(combinations(map(word_stems, at_least(2, sample_texts)), 2))
-    return plain(-sum(starmap(rouge_l_f, pairs)) / len(pairs))
 
 
 def semantic_density(

@@ -1,11 +1,13 @@
 """Pair models by name; values are import paths, which a gateway without torch can read."""
 
+from collections.abc import Iterable
+
+from models.registered import in_lab, registered
+
 # Similarity functions of their own, with weights or without; `load` takes a `SimilarityConfig`.
 PAIR_MODELS: dict[str, str] = {
     "cross_encoder": "models.similarity.cross_encoder:CrossEncoderModel",
     "embedding": "models.similarity.embedding:EmbeddingModel",
-    "rouge_l": "models.similarity.lexical:ROUGE_L",
-    "jaccard": "models.similarity.lexical:JACCARD",
     "added": "models.similarity.lexical:ADDED",
 }
 
@@ -21,11 +23,26 @@ GONE = {
     "llm": "llm is gone: use added, or embedding with a model of your choice",
     "align": "align is gone: use nli",
 }
+IN_LAB = ("rouge_l", "jaccard")
 
-# Those that cost no weights and so are always there.
-ALWAYS_LOADED = ("rouge_l", "jaccard", "added")
 # Functions whose checkpoint `SimilarityConfig.model` names.
 LEARNED = ("cross_encoder", "embedding")
+
+
+def not_known(name: str, known: Iterable[str]) -> str:
+    """What to say of a name that is none of those that are known."""
+    if name in IN_LAB:
+        return in_lab(name)
+    return GONE.get(name, f"must be one of {', '.join(known)}")
+
+
+def registered_models() -> dict[str, str]:
+    """Those that other distributions add, as in `PAIR_MODELS`; they are always loaded."""
+    found = {}
+    for name, point in registered("cocoa.similarities").items():
+        if name not in PAIR_MODELS:
+            found[name] = point.value
+    return found
 
 
 def reads_added(name: str, compare: str) -> bool:

@@ -1,35 +1,22 @@
-"""Similarities without weights: ROUGE-L and Jaccard."""
+"""Similarities of words, without weights."""
 
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 
-from models.estimators.overlap import rouge_l_f, spaced, word_stems
 from models.records import Pair, PairScores
 from models.similarity.added import containment, words_of
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
 from models.similarity.reading import read
 
 
-def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
-    """Common share of the words of two texts; 1 for two texts without any.
-
-    >>> jaccard({"it", "is", "paris"}, {"it", "is", "rome"})
-    0.5
-    """
-    if not a and not b:
-        return 1.0
-    return len(a & b) / len(a | b)
-
-
 class LexicalModel:
     """A similarity function of the words of two texts as a pair model.
 
-    The words of a text are made once a call, however many pairs it is in: stems cost more than
-    what follows.
+    The words of a text are made once a call, however many pairs it is in: they cost more than what
+    follows.
 
     Args:
         name: of the function.
@@ -64,10 +51,6 @@ class LexicalModel:
         return [context for context, _ in texts]
 
 
-# F1 of the longest common subsequence of word stems (Lin 2004).
-ROUGE_L = LexicalModel("rouge_l", word_stems, rouge_l_f)
-# Over the lower-cased words between blanks, or characters of scripts without any.
-JACCARD = LexicalModel("jaccard", lambda text: frozenset(spaced(text).split()), jaccard)
 # Over the words that texts have; in a deployment `PairRules.by_words` stands in its place.
 ADDED = LexicalModel("added", lambda text: words_of(read(text)), containment)
 

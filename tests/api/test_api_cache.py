@@ -57,7 +57,6 @@ async def test_a_repeated_request_costs_no_model_and_has_the_same_answer_and_sco
                 "degmat",
                 "p_true",
                 "sar",
-                "lexical_similarity",
             ]
         },
         {"strategy": "mbr", "return_samples": True},

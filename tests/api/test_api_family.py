@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.estimators import needs
+from cocoa_lab.lexical import lexical_similarity
+from models.estimators import ESTIMATORS, needs
 from models.probes.protocol import ProbeConfig
 from models.statistics import PROBE_STATISTICS
 from tests.conftest import serving
@@ -77,7 +78,6 @@ SAMPLED = {
     "mcnse",
     "consistency",
     "semantic_entropy",
-    "lexical_similarity",
     "semantic_density",
     "bsdetector",
 }
@@ -187,6 +187,35 @@ async def test_a_similarity_function_that_is_not_there_is_refused_with_what_to_s
         "similarity",
     )
     assert error["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ("similarity", "rouge_l"),
+        ("similarity", "jaccard"),
+        ("estimator", "lexical_similarity"),
+        ("estimators", ["sp", "lexical_similarity"]),
+    ],
+)
+@pytest.mark.usefixtures("without_lab")
+async def test_what_the_lab_adds_is_refused_without_it_with_what_to_install(field, name):
+    async with serving() as service:
+        response = await service.generate(**{field: name})
+        listed = (await service.client.get("/estimators")).json()["estimators"]
+
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (422, "invalid_request")
+    assert error["field"].startswith(field)
+    assert error["message"].endswith("install the lab (`pip install ./lab` from the checkout)")
+    assert [one["name"] for one in listed] == list(ESTIMATORS)
+
+
+async def test_the_estimator_of_the_lab_is_scored_beside_the_services_own(service):
+    result = await generated(service, estimators=["lexical_similarity", "sp"], return_samples=True)
+
+    texts = [sample["text"] for sample in result["samples"]]
+    assert result["scores"]["lexical_similarity"] == lexical_similarity(texts)
 
 
 async def test_without_an_nli_model_its_estimators_are_refused_by_name(service):

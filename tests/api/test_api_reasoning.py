@@ -169,7 +169,7 @@ async def test_given_answers_are_parted_alike(service):
     given = {
         "answer": "<think>12 + 5 is 17</think>24",
         "samples": [{"text": "<think>hm</think>24"}, {"text": "25"}, {"text": "<think>cut"}],
-        "estimators": ["consistency", "lexical_similarity"],
+        "estimators": ["consistency"],
         "return_samples": True,
     }
     body = await answered(service, "/score", **given)

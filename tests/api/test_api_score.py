@@ -174,7 +174,7 @@ async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(
     asked = {"samples": samples, "estimators": list(ESTIMATORS), "similarity": similarity}
     result = await scored(service, answer="It is Paris.", **asked)
 
-    textual = {"consistency", "degmat", "ce_degmat", "eigv", "num_sem_sets", "lexical_similarity"}
+    textual = {"consistency", "degmat", "ce_degmat", "eigv", "num_sem_sets"}
     likelihoods = {"mcse", "mcnse", "semantic_entropy", "sentence_sar"}
     expected = textual | (likelihoods if with_logprobs else set())
     assert {name for name, value in result["scores"].items() if value is not None} == expected

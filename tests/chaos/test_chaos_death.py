@@ -94,7 +94,7 @@ async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_h
         go_on.set()
 
 
-async def test_a_slow_estimator_that_hangs_leaves_each_its_deadline_and_then_turns_health_red(
+async def test_an_added_estimator_that_hangs_leaves_each_its_deadline_and_then_turns_health_red(
     monkeypatch,
 ):
     go_on, deaths = threading.Event(), []

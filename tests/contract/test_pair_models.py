@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.similarity import ENTAILMENT, NLI_MODELS, PAIR_MODELS
+from models.similarity import ENTAILMENT, NLI_MODELS, PAIR_MODELS, registered_models
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from tests.tiny_models import tiny_encoder
 from workers.loading import resolve
@@ -18,6 +18,9 @@ PAIRS = [
 ]
 
 
+PATHS = {**PAIR_MODELS, **registered_models()}
+
+
 def loaded(name):
     """Of the embedded checkpoint, or, where none ships, of one with random weights."""
 
@@ -26,7 +29,7 @@ def loaded(name):
         if name == "embedding":
             tiny_encoder(folder)
             model = str(folder)
-        return resolve(PAIR_MODELS[name]).load(SimilarityConfig(name=name, model=model))
+        return resolve(PATHS[name]).load(SimilarityConfig(name=name, model=model))
 
     return load
 
@@ -39,9 +42,9 @@ def entailment(folder):
     return resolve(ENTAILMENT)(loaded_nli("nli")(folder))
 
 
-# Every model of the tables, so that a new one cannot skip the suite.
+# Every model of the tables, and what others register, so that a new one cannot skip the suite.
 MODELS = {
-    **{name: loaded(name) for name in PAIR_MODELS},
+    **{name: loaded(name) for name in PATHS},
     **{name: loaded_nli(name) for name in NLI_MODELS},
     "entailment": entailment,
 }

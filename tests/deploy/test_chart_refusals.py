@@ -31,6 +31,7 @@ def volume(path):
         ({"generation": {"api": "openai"}}, "generation.api is for what is at generation.url"),
         ({"escalation": {"url": "http://x"}}, "escalation is gone: ask another model yourself"),
         ({"limits": {"maxTextSentences": 9}}, "limits.maxTextSentences is gone: no function"),
+        ({"similarity": {"name": "jaccard"}}, "jaccard is the lab's, which the images do not have"),
         ({"similarity": {"name": "align"}}, "similarity.name align is gone: use nli"),
         ({"similarity": {"name": "llm"}}, "similarity.name llm is gone: use added"),
         ({"generation": {"url": "http://a,http://b"}}, "generation.url must be one URL"),

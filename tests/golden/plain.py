@@ -9,13 +9,11 @@ the formula has a sum. Statistics come as JSON has them; None is a value that is
 import json
 import math
 import sys
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
 from models.estimators import ESTIMATORS
-from models.estimators.overlap import word_stems
 
 FOLDER = Path(__file__).parent
 
@@ -154,24 +152,6 @@ def log_sum(logarithms):
     return greatest + math.log(sum(math.exp(one - greatest) for one in logarithms))
 
 
-def lexical_similarity(s):
-    stems = [word_stems(text) for text in s["sample_texts"]]
-    if len(stems) < 2:
-        return None
-    return -mean([rouge_l(a, b) for a, b in combinations(stems, 2)])
-
-
-def rouge_l(a, b):
-    if not a or not b:
-        return float(not a and not b)
-    lengths = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
-    for i, one in enumerate(a):
-        for j, other in enumerate(b):
-            longest = max(lengths[i][j + 1], lengths[i + 1][j])
-            lengths[i + 1][j + 1] = lengths[i][j] + 1 if one == other else longest
-    return 2 * lengths[-1][-1] / (len(a) + len(b))
-
-
 def semantic_density(s):
     logarithms, close, rows = [mean(s["answer_token_logprobs"])], [1.0], set()
     for i, text in enumerate(s["sample_texts"]):
@@ -249,7 +229,6 @@ PLAIN = {
     "eigv": eigv,
     "num_sem_sets": num_sem_sets,
     "semantic_entropy": semantic_entropy,
-    "lexical_similarity": lexical_similarity,
     "semantic_density": semantic_density,
     "token_sar": token_sar,
     "sentence_sar": sentence_sar,

@@ -83,9 +83,8 @@ def test_the_strategy_supplies_every_statistic():
     assert needs(ESTIMATORS) == of_answer | of_samples | of_question | {*PREDICTED}
 
 
-# Likelihoods summed over samples or similarities can exceed 1, and densities and overlaps are
-# negated.
-SIGNED = {"semantic_entropy", "lexical_similarity", "semantic_density", "sentence_sar", "sar"}
+# Likelihoods summed over samples or similarities can exceed 1, and densities are negated.
+SIGNED = {"semantic_entropy", "semantic_density", "sentence_sar", "sar"}
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -241,7 +240,7 @@ def one_sample(matches):
 def test_one_sample_defines_all_but_what_compares_samples():
     scores, reasons = score(ESTIMATORS, one_sample(matches=False))
 
-    undefined = {"lexical_similarity", *(f"full_sample_cocoa_{base}" for base in BASES)}
+    undefined = {f"full_sample_cocoa_{base}" for base in BASES}
     assert {name for name, number in scores.items() if number is None} == undefined
     assert set(reasons.values()) == {"fewer than 2 samples"}
     assert (scores["degmat"], scores["ce_degmat"]) == (0, 0)
@@ -267,7 +266,7 @@ def test_identical_samples_that_equal_the_answer_are_certain():
         assert scores[name] == 0
     assert (scores["degmat"], scores["ce_degmat"]) == (0, 0)
     assert (scores["eigv"], scores["num_sem_sets"]) == (pytest.approx(1), 1)
-    assert (scores["lexical_similarity"], scores["semantic_density"]) == (-1, -1)
+    assert scores["semantic_density"] == -1
 
 
 EMPTY = np.array([])
@@ -289,7 +288,6 @@ EMPTY = np.array([])
         ),
         ("mcse", {"sample_token_logprobs": []}, "no samples"),
         ("degmat", {"entailment": np.empty((0, 0))}, "no samples"),
-        ("lexical_similarity", {"sample_texts": []}, "no samples"),
         ("mcnse", {"sample_token_logprobs": [np.array([-1.0]), EMPTY]}, "a sample without tokens"),
         ("mte", {}, "answer_token_entropies is not available"),
         ("sp", {"answer_token_logprobs": np.array([-np.inf])}, "not a finite number"),

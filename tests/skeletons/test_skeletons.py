@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.estimators import ESTIMATORS, score
+from models.estimators import known_estimators, score
 from tests.conftest import serving
 from tests.skeletons import door, estimator
 
@@ -22,7 +22,7 @@ def test_contributing_shows_the_skeleton_in_forty_lines(name):
 
 
 async def test_an_estimator_is_scored_by_whoever_asks_for_it(monkeypatch):
-    monkeypatch.setitem(ESTIMATORS, "spread", estimator.ROW)
+    monkeypatch.setitem(known_estimators(), "spread", estimator.ROW)
     logprobs = [np.array([-1.0, -1.0]), np.array([-4.0])]
     assert score(["spread"], {"sample_token_logprobs": logprobs}) == ({"spread": 1.0}, {})
     async with serving() as service:

@@ -13,8 +13,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from app.spelling import closest, did_you_mean
-from models.estimators import ESTIMATORS
+from models.estimators import ESTIMATORS, IN_LAB, known_estimators
 from models.ranges import LOGPROBS
+from models.registered import in_lab
 
 Value = TypeVar("Value")
 
@@ -23,11 +24,14 @@ _MAX_KWARGS_VALUES = 10_000
 
 
 def _known_estimator(name: str) -> str:
-    if name not in ESTIMATORS:
-        message = "unknown estimator{meant} GET /estimators lists all"
-        meant = did_you_mean(closest(name, ESTIMATORS)) or ";"
-        raise PydanticCustomError("unknown_estimator", message, {"meant": meant})
-    return name
+    known = known_estimators()
+    if name in known:
+        return name
+    if name in IN_LAB:
+        raise PydanticCustomError("in_lab", "{instead}", {"instead": in_lab(name)})
+    message = "unknown estimator{meant} GET /estimators lists all"
+    meant = did_you_mean(closest(name, known)) or ";"
+    raise PydanticCustomError("unknown_estimator", message, {"meant": meant})
 
 
 def encodable(value: Value) -> Value:

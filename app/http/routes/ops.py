@@ -19,7 +19,7 @@ from app.scoring.deployment import Deployment, models_of
 from app.settings import Settings
 from models.calibration import ALL, Calibration, Calibrator
 from models.errors import NotReady
-from models.estimators import ESTIMATORS, needs
+from models.estimators import known_estimators, needs
 from workers.protocol import GeneratorInfo
 
 router = APIRouter(tags=["operation"])
@@ -133,7 +133,7 @@ async def estimators(request: Request) -> dict[str, Any]:
     return {
         "default": DEFAULT_ESTIMATORS,
         "light": LIGHT_ESTIMATORS,
-        "estimators": [_describe(name, available, info) for name in ESTIMATORS],
+        "estimators": [_describe(name, available, info) for name in known_estimators()],
     }
 
 
@@ -149,6 +149,7 @@ async def metrics(request: Request) -> Response:
 
 def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> dict[str, Any]:
     """An `EstimatorInfo`."""
+    estimator = known_estimators()[name]
     read = sorted(needs([name]))
     missing = sorted(needs([name]) - available)
     reason = None
@@ -158,8 +159,8 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> dict
     splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
     return {
         "name": name,
-        "formula": ESTIMATORS[name].formula,
-        "range": ESTIMATORS[name].range,
+        "formula": estimator.formula,
+        "range": estimator.range,
         "needs": read,
         "available": not missing,
         "reason": reason,

@@ -59,7 +59,6 @@ EstimatorName: TypeAlias = Literal[
     "eigv",
     "num_sem_sets",
     "semantic_entropy",
-    "lexical_similarity",
     "semantic_density",
     "token_sar",
     "sentence_sar",

@@ -11,6 +11,7 @@ from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.labels import Labelled, Labels
 from cocoa_lab.calibration.thresholds import DELTA
 from models.calibration import ALL, FORMAT, Binding, Calibration, Calibrator, Part
+from models.estimators import ESTIMATORS
 from models.records import SamplingParams
 
 # Where two ways of asking are one thing to the model, scores of the same prompts are the same up to
@@ -107,6 +108,9 @@ def _fit_groups(labels: Labels, *, by_task: bool) -> tuple[Groups, list[str]]:
     for group, part in by_group.items():
         groups[group] = {}
         for name in part.scores:
+            if name not in ESTIMATORS:
+                left_out.append(f"{name} is left out: a service need not have it")
+                continue
             try:
                 groups[group][name] = fit(*part.known(name))
             except CannotCalibrate as reason:

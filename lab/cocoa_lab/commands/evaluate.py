@@ -110,7 +110,7 @@ def evaluate(
     from cocoa_lab.evaluation import EvaluationSpec
     from cocoa_lab.overwriting import GENERATIONS, check_replaceable
     from cocoa_lab.quality import QUALITY, quality_names
-    from models.estimators import ESTIMATORS
+    from models.estimators import known_estimators
 
     settings = settings_or_exit()
     judging = _judge(judge_url, judge_model, judge_key)
@@ -158,7 +158,7 @@ def evaluate(
         similarities = list(dict.fromkeys(similarity.split(",")))
     examples = load(dataset, limit=limit, seed=seed, data_dir=data_dir)
     if estimators is not None:
-        chosen = _known(estimators, list(ESTIMATORS), "--estimators")
+        chosen = _known(estimators, list(known_estimators()), "--estimators")
     spec = EvaluationSpec(
         dataset=dataset,
         examples=examples,

@@ -82,12 +82,12 @@ def _known(names: str) -> list[str]:
     Raises:
         BadParameter: one that is not.
     """
-    from models.estimators import ESTIMATORS, needs
+    from models.estimators import known_estimators, needs
     from models.units.unit import UNIT_STATISTICS
 
     found = list(dict.fromkeys(map(str.strip, names.split(","))))
     for name in found:
-        if name not in ESTIMATORS or not needs([name]) <= UNIT_STATISTICS:
+        if name not in known_estimators() or not needs([name]) <= UNIT_STATISTICS:
             message = f"{name!r} is no estimator that is defined for parts of answers"
             raise typer.BadParameter(message, param_hint="--estimators")
     return found

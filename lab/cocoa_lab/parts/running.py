@@ -27,7 +27,7 @@ from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, drawing, record, recorded_statistics
 from models.calibration import Binding
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS, needs
+from models.estimators import known_estimators, needs
 from models.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
 from models.statistics import SENTENCES_READ, supplied_by
@@ -257,7 +257,7 @@ def _defined(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
     available = scorer.available_statistics(Ask(prompt="")) & UNIT_STATISTICS
     if SENTENCES_READ in statistics:
         available |= {PREDICTED}
-    return [name for name in ESTIMATORS if needs([name]) <= available]
+    return [name for name in known_estimators() if needs([name]) <= available]
 
 
 def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:

@@ -246,6 +246,14 @@ def test_an_embedding_model_is_to_be_named():
         load(FAKE[0], ComparerConfig(name="embedding"))
 
 
+@pytest.mark.parametrize("name", ["rouge_l", "jaccard"])
+@pytest.mark.usefixtures("without_lab")
+def test_a_default_similarity_of_the_lab_is_refused_without_it_with_what_to_install(name):
+    message = f"COCOA_SIMILARITY__NAME is '{name}', and {name} is the lab's: install the lab"
+    with pytest.raises(ModelNotLoaded, match=message):
+        load(FAKE[0], ComparerConfig(name=name))
+
+
 @pytest.mark.parametrize("name", ["llm", "align"])
 def test_a_default_similarity_of_an_older_release_is_refused_with_what_to_set(name):
     message = f"COCOA_SIMILARITY__NAME is '{name}', and {name} is gone: use"

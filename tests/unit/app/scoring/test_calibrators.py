@@ -6,9 +6,11 @@ import pytest
 
 from app.scoring.calibrators import check_deployment, compares_prompts, load_calibrator
 from cocoa_lab.calibration.calibrating import to_json
-from models.embedded import CALIBRATORS
+from models.calibration import ALL, Calibrator
+from models.embedded import CALIBRATOR_PATH, CALIBRATORS
+from models.estimators import ESTIMATORS
 from models.similarity.rules import VERSION
-from tests.made_calibrators import BINDING, calibrator
+from tests.made_calibrators import BINDING, calibration, calibrator
 from tests.results import PROBES, a_deployment, comparer_info
 
 NLI = comparer_info(identity="fake nli")
@@ -69,6 +71,52 @@ def test_bindings_that_are_gone_are_left_out_with_one_warning_and_alone_refused(
         load_calibrator(str(path), deployment())
 
 
+OF_LAB = {
+    "a similarity": ({"similarity": "rouge_l"}, "rouge_l is the lab's"),
+    "an estimator": (
+        {"groups": {ALL: {"lexical_similarity": calibration()}}},
+        "lexical_similarity",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "why"), OF_LAB.values(), ids=list(OF_LAB))
+@pytest.mark.usefixtures("without_lab")
+def test_what_the_lab_adds_is_left_out_without_it_with_one_warning_and_alone_refused(
+    tmp_path, caplog, changes, why
+):
+    path, kept = tmp_path / "older.json", calibrator(nli="fake nli")
+    of_lab = calibrator(nli="fake nli", **changes)
+    path.write_text(to_json(replace(kept, parts=(*kept.parts, *of_lab.parts))))
+    [part] = load_calibrator(str(path), deployment()).parts
+    assert (part.binding, part.groups.keys()) == (kept.parts[0].binding, {ALL})
+    [record] = caplog.records
+    assert why in record.message
+    assert "install the lab (`pip install ./lab` from the checkout)" in record.message
+    path.write_text(to_json(of_lab))
+    with pytest.raises(ValueError, match=f"nothing that is left: {why}"):
+        load_calibrator(str(path), deployment())
+
+
+def test_an_estimator_that_is_not_here_is_left_out_and_its_neighbours_are_served(tmp_path, caplog):
+    path = tmp_path / "older.json"
+    groups = {ALL: {"sp": calibration(), "capped_sp": calibration()}}
+    path.write_text(to_json(calibrator(groups, nli="fake nli")))
+    [part] = load_calibrator(str(path), deployment()).parts
+    assert list(part.groups[ALL]) == ["sp"]
+    assert "left out: there is no estimator capped_sp" in caplog.text
+
+
+def test_beside_the_lab_its_estimator_and_its_similarity_are_calibrated(tmp_path):
+    path = tmp_path / "made.json"
+    groups = {ALL: {"lexical_similarity": calibration()}}
+    path.write_text(to_json(calibrator(groups, nli="fake nli", similarity="rouge_l")))
+    models = deployment()
+    models = replace(models, comparers={**models.comparers, "rouge_l": models.comparers["fake"]})
+    [part] = load_calibrator(str(path), models).parts
+    assert list(part.groups[ALL]) == ["lexical_similarity"]
+
+
 def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):
     path = tmp_path / "long.json"
     path.write_text(to_json(calibrator(nli="fake nli", model_id="embedded-long")))
@@ -77,6 +125,15 @@ def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):
     [part] = load_calibrator("auto", deployment(model_id="embedded-long")).parts
     assert part.binding.model_id == "embedded-long"
     assert load_calibrator("auto", deployment(model_id="embedded")) is None
+
+
+@pytest.mark.parametrize(
+    "path", sorted({CALIBRATOR_PATH, *CALIBRATORS.values()}), ids=lambda path: path.stem
+)
+def test_an_embedded_calibrator_speaks_of_the_services_own_estimators_alone(path):
+    for part in Calibrator.load(path).parts:
+        for by_estimator in part.groups.values():
+            assert by_estimator.keys() <= ESTIMATORS.keys()
 
 
 def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_path, caplog):

@@ -29,7 +29,7 @@ GENERATOR = GeneratorInfo(
     max_context_tokens=512,
     probes=PROBES,
 )
-COMPARERS = {name: comparer_info(identity=name) for name in ("fake", "rouge_l")}
+COMPARERS = {name: comparer_info(identity=name) for name in ("fake", "added")}
 NLI = comparer_info(identity="nli")
 
 
@@ -51,7 +51,7 @@ DIFFERENT = [
     {"top_p": 0.9},
     {"stop": ["."]},
     {"mode": "full", "strategy": "mbr"},
-    {"similarity": "rouge_l"},
+    {"similarity": "added"},
     {"estimators": ["consistency"]},
     {"estimators": ["semantic_entropy"]},
     {"max_reasoning_tokens": 5},

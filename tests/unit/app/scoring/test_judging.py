@@ -32,7 +32,7 @@ def judge(ask, plan, calibrator, uncertainty, answer=ANSWER, **told):
 def check_asked(ask, plan, calibrator):
     known = frozenset(STATISTICS)
     plan = replace(plan, ask=ask, available=known, calibrator=calibrator)
-    check(plan, a_deployment(calibrator=calibrator, comparers={"rouge_l": comparer_info()}, **ABLE))
+    check(plan, a_deployment(calibrator=calibrator, comparers={"added": comparer_info()}, **ABLE))
 
 
 def sampled(**changes):
@@ -91,7 +91,7 @@ OTHER = {
         PLAN,
         "for reasoning_effort low: ask with reasoning_effort not set,",
     ),
-    "another similarity": (ASK, replace(PLAN, similarity="rouge_l"), "ask with similarity fake,"),
+    "another similarity": (ASK, replace(PLAN, similarity="added"), "ask with similarity fake,"),
     "another estimator": (
         ASK,
         replace(PLAN, estimators=("cocoa_ppl",), primary="cocoa_ppl"),
@@ -175,7 +175,7 @@ def test_what_no_sample_is_read_for_heeds_no_sampling():
     plan = replace(PLAN, estimators=("sp",), primary="sp")
     known = calibrator({ALL: {"sp": calibration()}})
     other = sampled(num_samples=3, temperature=0.5, top_k=0)
-    assert judge(other, replace(plan, similarity="rouge_l"), known, 0.5).confidence is not None
+    assert judge(other, replace(plan, similarity="added"), known, 0.5).confidence is not None
 
 
 @pytest.mark.parametrize("limit", [64, 65, 8192, None])

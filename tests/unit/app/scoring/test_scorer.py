@@ -13,7 +13,7 @@ from app.cache.protocol import CacheConfig
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
-from models.estimators import ESTIMATORS
+from models.estimators import ESTIMATORS, known_estimators
 from models.estimators.cocoa import found_mass
 from models.records import GivenAnswer, SamplingParams
 from tests.fakes.settings import FAKES
@@ -192,14 +192,15 @@ async def test_a_timeout_that_is_not_the_deadline_is_no_deadline():
             await scorer.run(replace(ASK, timeout_s=60.0))
 
 
-@pytest.mark.parametrize("name", ["sp", "lexical_similarity"], ids=["at once", "on a thread"])
+@pytest.mark.parametrize("name", ["sp", "lexical_similarity"], ids=["ours", "the lab's"])
 async def test_an_estimator_that_fails_is_null_with_its_reason_and_costs_no_other(
     monkeypatch, name
 ):
     def broken(**statistics):
         raise ValueError(f"quotes {statistics}")
 
-    monkeypatch.setitem(ESTIMATORS, name, replace(ESTIMATORS[name], function=broken))
+    known = known_estimators()
+    monkeypatch.setitem(known, name, replace(known[name], function=broken))
     async with scoring() as scorer:
         result = await scorer.run(replace(ASK, estimators=(name, "ppl")))
 

@@ -58,6 +58,14 @@ def test_a_draw_of_the_same_scores_shares_them_though_it_tells_fewer():
     assert ways(fewer_first) == [[FIVE], [BINDING]], "what it does not tell may differ"
 
 
+def test_an_estimator_of_the_lab_is_left_out_since_a_service_need_not_have_it():
+    both = labelled(300, BINDING)
+    both.labels.scores["lexical_similarity"] = both.labels.scores["sp"] + 1
+    fitted = calibrate({"made": [both]})
+    assert list(fitted.calibrator.parts[0].groups[ALL]) == ["sp"]
+    assert any(note.startswith("lexical_similarity is left out: ") for note in fitted.notes)
+
+
 def test_whole_answers_come_before_parts_of_them():
     fields = labelled(300, replace(FIVE, unit="field"), shift=0.5)
     assert ways(calibrate({"made": [fields, labelled(100, BINDING)]}))[0] == [BINDING]

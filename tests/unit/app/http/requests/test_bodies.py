@@ -10,7 +10,7 @@ from models.records import SamplingParams
 SHARED = {
     "estimators": ["sp", "cocoa_sp"],
     "estimator": "mte",
-    "similarity": "rouge_l",
+    "similarity": "added",
     "num_samples": 3,
     "max_new_tokens": 5,
     "temperature": 0.5,
@@ -27,7 +27,7 @@ EXPECTED = {
     "sampling": SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11),
     "estimators": ("sp", "cocoa_sp"),
     "primary": "mte",
-    "similarity": "rouge_l",
+    "similarity": "added",
     "return_samples": True,
     "return_tokens": True,
     "timeout_s": 2.5,
