@@ -6,6 +6,7 @@ no schema holds: it has no `<tool_call>`, and begins as no bare call does.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from models.grammars import grammar_of
@@ -58,11 +59,14 @@ def grammar_of_calls(
     rules = [by_text for by_text, _ in _MARK_RULES.values()]
     rules += [_CALLS.strip(), f"start: {_STARTS[several, answer is not None]}"]
     rules.append('one: object | mark? " "? "[" call "]"')
+    held = {}
     for name, arguments in (("call", "arguments"), ("other", "parameters")):
-        rules.append(f"{name}: %json {grammar_of(schema_of_one(tools, arguments)).source}")
+        held[name] = grammar_of(schema_of_one(tools, arguments))
     if answer is not None:
-        rules.append(f"answer: %json {grammar_of(answer).source}")
-    return Grammar("lark", "\n".join(rules))
+        held["answer"] = grammar_of(answer)
+    rules += [f"{name}: %json {grammar.source}" for name, grammar in held.items()]
+    is_wider = any(grammar.is_wider for grammar in held.values())
+    return Grammar("lark", "\n".join(rules), is_wider)
 
 
 def with_tokens(grammar: Grammar, ids: Mapping[str, int]) -> Grammar:
@@ -74,4 +78,4 @@ def with_tokens(grammar: Grammar, ids: Mapping[str, int]) -> Grammar:
     for mark, token_id in ids.items():
         by_text, by_token = _MARK_RULES[mark]
         source = source.replace(by_text, by_token.replace("{id}", str(token_id)), 1)
-    return Grammar(grammar.kind, source)
+    return replace(grammar, source=source)

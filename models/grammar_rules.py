@@ -9,7 +9,6 @@ _OTHERWISE = "cannot be followed"
 _MEETING = "patternProperties: two patterns may match the same name"
 # Words within an error of llguidance, in small letters, and the rule that they mean.
 _RULES = {
-    "oneof constraints": "oneOf: its branches are not known to exclude each other",
     "not disjoint": _MEETING,
     "are disjoint": _MEETING,
     "lookarounds": "a pattern looks around, by a sign such as \\b, or ^ and $ within",

@@ -20,7 +20,6 @@ from models.schema_bounds import (
     checked_counts,
     lowered_numbers,
 )
-from models.schema_branches import Branches
 from models.units.json_schemas import VALUES, BadSchema, check_depth, place, pointer, schemas_in
 from models.units.json_values import escaped
 
@@ -76,9 +75,10 @@ def grammar_of(schema: Mapping[str, Any]) -> Grammar:
     _check_finite(schemas)
     _check_whole(schemas.values())
     source = json.dumps({**_Writer(schemas).whole(), _OPTIONS: _WRITTEN})
+    is_wider = any(isinstance(part, dict) and "oneOf" in part for part in schemas.values())
     if len(source) > _MAX_WRITTEN:
         raise BadSchema("refers to too many parts of itself: those under $defs are read once")
-    return Grammar("json_schema", source)
+    return Grammar("json_schema", source, is_wider)
 
 
 def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> None:
@@ -192,7 +192,6 @@ class _Writer:
 
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._schemas = schemas
-        self._branches = Branches(schemas)
         self._referred: set[str] = set()  # JSON Pointers
 
     def whole(self) -> dict[str, Any]:
@@ -246,7 +245,7 @@ class _Writer:
         return members | {keyword: inner for keyword, inner in named.items() if inner}
 
     def _applied(self, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Its constants and whole schemas, in their order."""
+        """Its constants and whole schemas, in their order; `oneOf` is held as `anyOf`."""
         applied: dict[str, Any] = {}
         for keyword, value in schema.items():
             if keyword in ("const", "enum"):
@@ -259,8 +258,6 @@ class _Writer:
                 applied[keyword] = self._several(path, keyword, schema)
         if "oneOf" not in schema:
             return applied
-        if not self._branches.exclude(schema["oneOf"], schema):
-            raise Unheld("oneOf: its branches are not known to exclude each other")
         choice = {"anyOf": self._several(path, "oneOf", schema)}
         if "anyOf" not in applied:
             return applied | choice

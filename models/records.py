@@ -88,10 +88,12 @@ class Grammar(Exact):
     Attributes:
         kind: of the source; "lark" is the dialect of llguidance.
         source: a JSON schema as JSON, or a grammar.
+        is_wider: a text that follows it may be valid under several branches of a `oneOf`.
     """
 
     kind: Literal["json_schema", "lark"]
     source: str
+    is_wider: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,9 +213,9 @@ async def _ask(calls, schema, figures):
 
 
 def _is_valid(schema, text):
-    value = json.loads(text)
+    value, held = json.loads(text), json.loads(json.dumps(schema).replace('"oneOf"', '"anyOf"'))
     try:
-        return jsonschema_rs.is_valid(schema, value)
+        return jsonschema_rs.is_valid(held, value)
     except jsonschema_rs.ValidationError:
         return True  # it takes the schema for none, say for a pattern that it does not know
 

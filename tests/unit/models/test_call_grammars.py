@@ -5,7 +5,7 @@ import json
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
-from models.call_grammars import grammar_of_calls
+from models.call_grammars import MARKS, grammar_of_calls, with_tokens
 from models.grammars import grammar_of
 from models.units.json_schemas import BadSchema
 from models.units.tool_calls import schema_of_one
@@ -114,6 +114,22 @@ def test_a_tool_without_parameters_takes_no_arguments(parameters, takes_some):
         ids = BYTES.tokenize_str(text)
         is_followed = matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting()
         assert is_followed == is_valid
+
+
+CHOICE = {"oneOf": [CITY, NOTHING]}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "answer", "is_wider"),
+    [(CITY, ANSWER, False), (CHOICE, None, True), (CITY, CHOICE, True)],
+    ids=["none", "of a tool", "of the answer"],
+)
+def test_a_one_of_in_any_of_its_schemas_makes_a_grammar_of_calls_wider(
+    parameters, answer, is_wider
+):
+    grammar = grammar_of_calls([tool("f", parameters)], several=True, answer=answer)
+    assert grammar.is_wider == is_wider
+    assert with_tokens(grammar, {MARKS[1]: 7}).is_wider == is_wider
 
 
 def test_parameters_and_formats_are_checked_as_schemas_are():

@@ -89,6 +89,36 @@ def test_what_says_nothing_is_left_out_and_the_rest_written_as_it_is_followed(sc
     assert written(schema) == expected
 
 
+BOTH = [{"type": "integer"}, {"minimum": 5}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"oneOf": BOTH}, {"anyOf": BOTH}),
+        ({"items": {"oneOf": BOTH}}, {"items": {"anyOf": BOTH}}),
+        ({"oneOf": BOTH, "allOf": [{}]}, {"allOf": [{}], "anyOf": BOTH}),
+        (
+            {"oneOf": BOTH, "anyOf": [{"type": "null"}, {}]},
+            {"anyOf": [{"type": "null"}, {}], "allOf": [{"anyOf": BOTH}]},
+        ),
+    ],
+    ids=["alone", "within", "beside allOf", "beside anyOf"],
+)
+def test_one_of_is_held_as_any_of_and_marked_as_wider(schema, expected):
+    assert written(schema) == expected
+    assert grammar_of(schema).is_wider
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"anyOf": BOTH}, {"properties": {"oneOf": {"type": "null"}}}, {"const": {"oneOf": BOTH}}],
+    ids=["anyOf", "a property", "a constant"],
+)
+def test_what_has_no_one_of_is_not(schema):
+    assert not grammar_of(schema).is_wider
+
+
 @pytest.mark.parametrize("pattern", ORDINARY)
 def test_a_pattern_without_them_may_spell_what_look_around_is_made_of(pattern):
     assert grammar_of({"pattern": pattern, "patternProperties": {pattern: True}})

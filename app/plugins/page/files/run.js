@@ -41,6 +41,7 @@ const WARNINGS = {
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
   names_not_shown: "The names of speakers are shown to no model.",
   system_merged: "The model’s chat template takes no system message: it was put before the question.",
+  one_of_as_any_of: "“oneOf” is held as “anyOf”: the answer may be valid under several of its branches.",
   answer_not_json: "The answer is no JSON, and has no fields.",
   no_sentences: "The answer has no sentences.",
   sentences_shortened: "A sentence is long: only its beginning was compared.",
