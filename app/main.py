@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from app.feedback.collecting import make_feedback
 from app.http.access import Access, Origins
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
-from app.http.hooks import hooks_of, make_tracing
+from app.http.hooks import hooks_of
 from app.http.middleware import Gate, JsonCalls, add_middleware
 from app.http.repeats import Repeats
 from app.http.routes import answers, openai, ops
@@ -32,7 +32,7 @@ from app.scoring.capabilities import unmet
 from app.scoring.deployment import models_of
 from app.scoring.memory import Memory
 from app.scoring.scorer import OF_OTHERS, Policy, Scorer
-from app.settings import Settings
+from app.settings import Settings, completed
 from models.errors import ModelNotLoaded
 from models.estimators import known_estimators
 from workers.admission import Admission, Turns
@@ -55,45 +55,39 @@ def create_app(
     """
     if plugins is None:
         plugins = installed()
+    settings = completed(settings, tuple(plugins))
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
     access = Access(settings.keys, settings.cache, telemetry) if settings.keys.file else None
     labels = make_feedback(settings.feedback, telemetry.observe_one)
     supervisor = Supervisor(on_death, settings.stall_s)
-    tracing = make_tracing()
-    hooks = hooks_of(telemetry, tracing)
-    service = Service(settings, supervisor, telemetry, labels, access, tracing)
-    gateway = Gateway(settings)
-    for plugin in plugins:
-        plugin.install(gateway)
+    service = Service(settings, supervisor, telemetry, labels, access)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service.git_revision = await asyncio.to_thread(git_revision, settings.git_revision)
-        starting = _start(service, settings, hooks, cache)
-        tasks = [asyncio.create_task(supervisor.attend(starting))]
-        if cache is not None:
-            tasks.append(asyncio.create_task(cache.run()))
-        if access is not None:
-            tasks.append(asyncio.create_task(access.run()))
-        try:
-            async with sessions():
+        async with gateway.running():
+            service.git_revision = await asyncio.to_thread(git_revision, settings.git_revision)
+            hooks = hooks_of(telemetry, gateway.headers)
+            starting = _start(service, settings, hooks, cache)
+            tasks = [asyncio.create_task(supervisor.attend(starting))]
+            if cache is not None:
+                tasks.append(asyncio.create_task(cache.run()))
+            if access is not None:
+                tasks.append(asyncio.create_task(access.run()))
+            try:
                 yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await supervisor.stop()
-            if labels is not None:
-                await labels.store.close()
-            app.state.body_thread.shutdown(wait=False)
-            if tracing is not None:
-                await asyncio.to_thread(tracing.close)
-            if service.scorer is not None:
-                for thread in service.scorer.threads.values():
-                    thread.shutdown(wait=False)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await supervisor.stop()
+                if labels is not None:
+                    await labels.store.close()
+                app.state.body_thread.shutdown(wait=False)
+                if service.scorer is not None:
+                    for thread in service.scorer.threads.values():
+                        thread.shutdown(wait=False)
 
-    sessions: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     app = FastAPIOffline(
         title="cocoa-serve",
         version=version("cocoa-serve"),
@@ -105,25 +99,24 @@ def create_app(
     app.state.settings, app.state.service = settings, service
     app.state.is_draining, app.state.repeats = False, Repeats(service)
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
+    gateway = Gateway(app, settings)
+    for plugin in plugins:
+        plugin.install(gateway)
+    service.around, service.reads_texts = gateway.around, gateway.reads_texts
     endpoints: list[BaseRoute] = []
     for router in (answers.router, openai.router, ops.router, *gateway.routers):
         app.include_router(router)
         endpoints += router.routes
+    app.state.endpoints = endpoints
     app.add_middleware(JsonCalls, routes=endpoints)  # the innermost
-    if settings.mcp:
-        from app.http.mcp.mounting import make_tools
-
-        tools, route = make_tools(service, settings.limits.max_body_bytes)
-        sessions = tools.run
-        app.router.routes.append(route)
     add_error_handlers(app, telemetry)
     add_document(app, needs_keys=access is not None)
     has_ops_port = settings.ops_port is not None
     origins = Origins(settings.host, settings.allowed_hosts, settings.cors_origins)
     gate = Gate(access or origins, has_ops_port, gateway.open_paths)
     add_middleware(app, telemetry, settings.limits, gate)
-    if tracing is not None:
-        tracing.add_to(app)
+    for around in gateway.middleware:
+        app.user_middleware.insert(0, around)
     if settings.cors_origins:
         # Outermost: a browser's preflight has no key, and pages can read refusals, too.
         app.add_middleware(

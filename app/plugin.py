@@ -1,73 +1,139 @@
-"""What a plugin is, and what it may add to a gateway.
+"""What a plugin is, and what it may add to a process that serves.
 
 A distribution names its plugins by entry points of the group `cocoa.plugins`, as ours does. The
-module of a plugin is imported with the command line: it imports the rest of itself when it is
-installed.
+module of a plugin is imported with the list of commands: it imports the rest of itself when that
+is needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+
+    from app.scoring.ask import Ask
+    from app.scoring.result import Result
+
+    # Given the ask, the id of the model and that of the answer, and what computes the result.
+    Around = Callable[[Ask, str, str, Callable[[], Awaitable[Result]]], Awaitable[Result]]
 
 _GROUP = "cocoa.plugins"
 
 
 class PluginInvalid(ValueError):
-    """A plugin that is installed cannot be used."""
+    """A plugin that is installed cannot be used; its message says which, and why."""
 
 
-@dataclass(frozen=True, slots=True)
+def _nothing(gateway: "Gateway") -> None:
+    """Install nothing: a plugin of commands alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Plugin:
     """Something that a deployment may have.
 
     Attributes:
         name: that of its entry point.
         install: called once for each application, before its models load.
+        settings: the type and the default of each setting by its name, as pydantic takes them; a
+            dataclass is a group of settings.
+        commands: of `cocoa`, by name: "module:function" or "module:Typer", and what the list of
+            commands says.
+        in_workers: whether processes of workers install it, too; they have routes of their own.
     """
 
     name: str
-    install: Callable[["Gateway"], None]
+    install: Callable[["Gateway"], None] = _nothing
+    settings: Callable[[], Mapping[str, tuple[Any, Any]]] = dict
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    in_workers: bool = False
 
 
 @dataclass(slots=True)
 class Gateway:
-    """An application as plugins see it: what they read of it, and the verbs that add to it.
+    """A process that serves as plugins see it: what they read of it, and the verbs that add to it.
 
     Attributes:
-        settings: of the deployment, a `Settings`.
+        app: the application; its `state.service` is the `Service` of a gateway.
+        settings: those of the deployment, of plugins too.
     """
 
+    app: "Starlette"
     settings: Any
     routers: list["APIRouter"] = field(default_factory=list)
     open_paths: list[str] = field(default_factory=list)
+    around: list["Around"] = field(default_factory=list)
+    reads_texts: bool = False
+    middleware: list["Middleware"] = field(default_factory=list)
+    headers: list[Callable[[], Mapping[str, str]]] = field(default_factory=list)
+    _beside: list[Callable[[], AbstractAsyncContextManager[None]]] = field(default_factory=list)
 
     def add_routes(self, router: "APIRouter", *, needs_key: bool = True) -> None:
-        """Serve more routes; beside a route that `needs_key` anybody's request gets in."""
+        """Serve more routes; where they need no key, anybody's request gets in."""
         self.routers.append(router)
         if not needs_key:
             for route in router.routes:
                 self.open_paths.append(route.path)  # type: ignore[attr-defined]
 
+    def add_middleware(self, middleware: "Middleware") -> None:
+        """Put ASGI middleware around all that is served, the later around the earlier."""
+        self.middleware.append(middleware)
+
+    def on_ask(self, around: "Around", *, reads_texts: bool = False) -> None:
+        """Await each ask within `around`.
+
+        Where it `reads_texts`, no response is given again without them.
+        """
+        self.around.append(around)
+        self.reads_texts |= reads_texts
+
+    def on_call(self, headers: Callable[[], Mapping[str, str]]) -> None:
+        """Send more headers with each call of a worker in another process."""
+        self.headers.append(headers)
+
+    def run_beside(self, context: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+        """Enter `context` before models load, and leave it when they have stopped."""
+        self._beside.append(context)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """All that runs beside."""
+        async with AsyncExitStack() as stack:
+            for context in self._beside:
+                await stack.enter_async_context(context())
+            yield
+
 
 @cache
-def installed() -> Sequence[Plugin]:
+def installed() -> tuple[Plugin, ...]:
     """The plugins of all distributions that are installed, in the order of their names.
 
     Raises:
         PluginInvalid: one cannot be imported, or is none.
     """
-    plugins = []
-    for point in sorted(entry_points(group=_GROUP), key=lambda point: point.name):
-        try:
-            plugin = point.load()
-        except Exception as error:
-            raise PluginInvalid(f"the plugin {point.name} cannot be imported: {error!r}") from error
-        if not isinstance(plugin, Plugin):
-            raise PluginInvalid(f"the plugin {point.name} is no Plugin of app.plugin")
-        plugins.append(plugin)
-    return tuple(plugins)
+    points = sorted(entry_points(group=_GROUP), key=lambda point: point.name)
+    return tuple(map(_loaded, points))
+
+
+def command_of(plugins: Sequence[Plugin], name: str) -> Any:
+    """The function or Typer of a plugin's command; None where none has one of this name."""
+    for plugin in plugins:
+        if name in plugin.commands:
+            return EntryPoint(name, plugin.commands[name][0], _GROUP).load()
+    return None
+
+
+def _loaded(point: EntryPoint) -> Plugin:
+    try:
+        plugin = point.load()
+    except Exception as error:
+        raise PluginInvalid(f"the plugin {point.name} cannot be imported: {error!r}") from error
+    if not isinstance(plugin, Plugin):
+        raise PluginInvalid(f"the plugin {point.name} is no Plugin of app.plugin")
+    return plugin

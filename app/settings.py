@@ -4,10 +4,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from importlib.util import find_spec
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, create_model
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -19,6 +19,7 @@ from pydantic_settings import (
 from app.cache.protocol import CacheConfig
 from app.feedback.protocol import FeedbackConfig
 from app.keys.records import KeysConfig
+from app.plugin import Plugin, PluginInvalid, installed
 from app.scoring.deployment import AskLimits
 from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig
@@ -41,8 +42,6 @@ _GONE = {
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
     "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
 }
-_TRACES = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
-_TRACED_CONTENTS = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 # What Kubernetes sets in each pod for a Service named SERVICE: SERVICE_PORT=tcp://10.0.0.1:8000,
 # and the variables that a Service with such a port comes with.
@@ -102,7 +101,7 @@ class Limits(AskLimits):
 
 
 class Settings(BaseSettings):
-    """Everything a deployment can set; `load_settings` refuses an unknown `COCOA_*` variable."""
+    """What any deployment can set, without its plugins; see `settings_class`."""
 
     model_config = SettingsConfigDict(
         env_prefix=_PREFIX,
@@ -119,8 +118,6 @@ class Settings(BaseSettings):
     ops_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     cors_origins: Origins = ()
     allowed_hosts: Hosts = ()
-    # Tools for agents at /mcp.
-    mcp: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "text"] = "auto"
     # Of the sources, for GET /version; images set it, and git says it of a checkout.
@@ -163,13 +160,6 @@ class Settings(BaseSettings):
         environment.env_vars = {name: text for name, text in values if name.upper() not in links}
         return init_settings, environment
 
-    @field_validator("mcp")
-    @classmethod
-    def _can_be_served(cls, mcp: bool) -> bool:
-        if mcp and find_spec("mcp") is None:
-            raise ValueError("needs the package mcp: pip install '.[mcp]' in the checkout")
-        return mcp
-
     @property
     def workers(self) -> WorkerConfig:
         return WorkerConfig(
@@ -177,21 +167,36 @@ class Settings(BaseSettings):
         )
 
 
-def traces_wanted() -> bool:
-    """True where OpenTelemetry's variables name an endpoint for traces."""
-    return bool(os.environ.keys() & _TRACES)
+@cache
+def settings_class(plugins: tuple[Plugin, ...]) -> type[Settings]:
+    """The class of settings that a deployment with these plugins has.
+
+    Raises:
+        PluginInvalid: a plugin has a setting of a name that is taken.
+    """
+    added: dict[str, Any] = {}
+    for plugin in plugins:
+        for name, setting in plugin.settings().items():
+            if name in added or name in Settings.model_fields:
+                raise PluginInvalid(f"the plugin {plugin.name} has a setting {name}, as others do")
+            added[name] = setting
+    return create_model("Settings", __base__=Settings, **added)
 
 
-def contents_wanted() -> bool:
-    """True where OpenTelemetry's variables let traces have prompts and answers."""
-    return os.environ.get(_TRACED_CONTENTS, "").lower() == "true"
+def completed(settings: Settings, plugins: tuple[Plugin, ...]) -> Settings:
+    """The settings, and those of plugins that they lack by their defaults."""
+    whole = settings_class(plugins)
+    if isinstance(settings, whole):
+        return settings
+    return whole.model_construct(**vars(settings))
 
 
 def load_settings() -> Settings:
-    """Settings from the environment.
+    """Settings from the environment, those of all installed plugins among them.
 
     Raises:
-        ValueError: unknown variables, or values out of their bounds, a line each.
+        ValueError: unknown variables, or values out of their bounds, a line each; or a plugin that
+            cannot be used.
     """
     lines = []
     for name in unknown_variables(os.environ):
@@ -199,7 +204,7 @@ def load_settings() -> Settings:
     if lines:
         raise ValueError("\n".join(lines))
     try:
-        return Settings()
+        return settings_class(installed())()
     except ValidationError as error:
         raise ValueError("\n".join(map(_line_of, error.errors()))) from None
 
@@ -213,7 +218,7 @@ def _of_unknown(name: str) -> str:
 
 def variables() -> Iterator[str]:
     """The name of each setting, and of each group of them."""
-    for name, field in Settings.model_fields.items():
+    for name, field in settings_class(installed()).model_fields.items():
         yield f"{_PREFIX}{name}".upper()
         if is_dataclass(field.annotation):
             for nested in fields(field.annotation):

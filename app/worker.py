@@ -13,10 +13,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.http.hooks import hooks_of, make_tracing
+from app.http.hooks import hooks_of
 from app.http.logs import places_of
 from app.http.middleware import Gate, add_middleware
 from app.http.telemetry import Telemetry
+from app.plugin import Gateway, installed
 from app.settings import Settings
 from workers.build import load_served
 from workers.config import Role, api_keys
@@ -58,21 +59,19 @@ def create_worker_app(role: Role, settings: Settings, on_death: Callable[[], Non
     """
     telemetry = Telemetry(role)
     service = WorkerService(Supervisor(on_death, settings.stall_s), telemetry)
-    tracing = make_tracing()
-    hooks = hooks_of(telemetry, tracing)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        starting = _start(service, role, settings, hooks)
-        task = asyncio.create_task(service.supervisor.attend(starting))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await service.supervisor.stop()
-            if tracing is not None:
-                await asyncio.to_thread(tracing.close)
+        async with gateway.running():
+            hooks = hooks_of(telemetry, gateway.headers)
+            starting = _start(service, role, settings, hooks)
+            task = asyncio.create_task(service.supervisor.attend(starting))
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await service.supervisor.stop()
 
     operation = [
         Route("/livez", _livez, methods=["GET"]),
@@ -80,13 +79,18 @@ def create_worker_app(role: Role, settings: Settings, on_death: Callable[[], Non
         Route("/metrics", _metrics, methods=["GET"]),
     ]
     secrets = api_keys(settings.worker, "worker")
-    app = Starlette(routes=[*routes(service.ready, _log_defect), *operation], lifespan=lifespan)
+    served = [*routes(service.ready, _log_defect), *operation]
+    app = Starlette(routes=served, lifespan=lifespan)
+    gateway = Gateway(app, settings)
+    for plugin in installed():
+        if plugin.in_workers:
+            plugin.install(gateway)
     app.state.settings, app.state.service = settings, service
     limits = replace(settings.limits, max_body_bytes=settings.worker.max_body_bytes)
     add_middleware(app, telemetry, limits, Gate())
     app.user_middleware.insert(-1, Middleware(HeadCheck, secrets=secrets))  # around `BodyLimit`
-    if tracing is not None:
-        tracing.add_to(app)
+    for around in gateway.middleware:
+        app.user_middleware.insert(0, around)
     telemetry.read_gauges(ready=lambda: service.supervisor.state == "ready")
     if role == "generation":
         telemetry.read_gauges(waiting_requests=service.num_waiting)

@@ -15,8 +15,8 @@ from rich.cells import cell_len
 
 import app.cache.redis
 import app.cli.running
-import app.http.tracing
 import app.main
+import app.plugins.traces.tracing
 import app.worker  # noqa: F401
 import cocoa_serve  # noqa: F401
 from app.cli import app as cocoa

@@ -1,7 +1,7 @@
 """Write what the chart has twice: `make chart`.
 
 - `cocoa/files/settings.json`: every setting of the service, its variable and its processes, from
-  `app.settings.Settings`;
+  `app.settings`;
 - `cocoa/values.schema.json`: the same settings with their bounds, and the other values with the
   types that `cocoa/values.yaml` shows;
 - `cocoa/README.md`: every value with the comment above it in `cocoa/values.yaml`.
@@ -18,7 +18,8 @@ from typing import Any
 
 import yaml
 
-from app.settings import Settings
+from app.plugin import installed
+from app.settings import settings_class
 from models.engines.protocol import EngineConfig
 from models.similarity.protocol import SimilarityConfig
 
@@ -67,10 +68,11 @@ class Setting:
 
 
 def all_settings() -> list[Setting]:
-    """Every setting, in the order of `Settings`."""
-    document = Settings.model_json_schema()
+    """Every setting: in the order of `Settings`, then those of plugins."""
+    settings = settings_class(installed())
+    document = settings.model_json_schema()
     found = []
-    for name, field in Settings.model_fields.items():
+    for name, field in settings.model_fields.items():
         schema = _resolved(document["properties"][name], document)
         if not is_dataclass(field.annotation):
             found.append(_setting(name, schema))

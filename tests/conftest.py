@@ -17,7 +17,8 @@ import pytest
 from fastapi import FastAPI
 
 from app.main import create_app
-from app.settings import Settings
+from app.plugin import installed
+from app.settings import settings_class
 from models.errors import ModelLost
 from models.estimators import known_estimators
 from models.similarity.protocol import NliConfig
@@ -35,6 +36,7 @@ fakes.register()
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "nobody.pem")
 os.environ["SSL_CERT_DIR"] = os.devnull
 
+AllSettings = settings_class(installed())
 GENERATE = "/generate-with-uncertainty"
 
 # An installation for development has the entry points of its day.
@@ -199,18 +201,18 @@ async def serving(*, ready=True, placement="embedded", probes=None, doors=None, 
         doors: settings of who gets in, and where: keys, ports and origins.
         **options: groups of settings; what is none is a setting of the generation.
     """
-    groups = {name: options.pop(name) for name in list(options) if name in Settings.model_fields}
+    groups = {name: options.pop(name) for name in list(options) if name in AllSettings.model_fields}
     # That of the embedded models is not the fakes', and takes longer to read than they to answer.
     given = {"calibrator": ""} | {name: one for name, one in groups.items() if one} | (doors or {})
     generation = replace(GeneratorConfig(engine="fake"), **options)
     models = {"generation": generation, **({"probes": probes} if probes else {}), **FAKE_SIMILARITY}
     if placement == "embedded":
-        async with _serving(Settings(**models | given), ready) as service:
+        async with _serving(AllSettings(**models | given), ready) as service:
             yield service
         return
     async with (
         workers_elsewhere(WorkerConfig(**models)) as (workers, urls),
-        _serving(Settings(**urls, **given), ready) as service,
+        _serving(AllSettings(**urls, **given), ready) as service,
     ):
         service.elsewhere = workers
         yield service

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from app.plugin import PluginInvalid, command_of, installed
+
 # Each is a function or a Typer in a module of its name; beside it what the list of commands says.
 _LIST = """
 serve       Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md).
 worker      Serve one model of this deployment to gateways (docs/workers.md).
 ask         Answer one prompt and say how sure the model is.
-mcp         Serve tools to an agent that starts this command (Model Context Protocol).
 doctor      Look at a gateway and all that it depends on, by its settings; 1 if something is wrong.
 estimators  List every estimator with formula, needs, cost and use, as Markdown.
 errors      List every error of the service with status, code and meaning, as Markdown.
@@ -35,16 +36,30 @@ class _Commands(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS, *sorted(entry_points(group=_ADDED).names)]
+        return [*COMMANDS, *_of_plugins(), *sorted(entry_points(group=_ADDED).names)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return super().get_command(ctx, cmd_name) or _command(ctx, cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of `COMMANDS`, without importing any."""
-        for name, text in COMMANDS.items():
+        """Write the list of commands, without importing any of ours or of plugins."""
+        for name, text in {**COMMANDS, **_of_plugins()}.items():
             self.add_command(TyperCommand(name, help=text))
         super().format_help(ctx, formatter)
+
+
+def _of_plugins() -> dict[str, str]:
+    """What the list says of each command of a plugin."""
+    try:
+        plugins = installed()
+    except PluginInvalid as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    listed = {}
+    for plugin in plugins:
+        for name, (_, text) in plugin.commands.items():
+            listed[name] = text
+    return listed
 
 
 def _command(ctx: Any, name: str) -> Any:
@@ -56,6 +71,8 @@ def _command(ctx: Any, name: str) -> Any:
         module = name.replace("-", "_")
         with lasting():
             command = getattr(import_module(f"app.cli.{module}"), module)
+    elif name in _of_plugins():
+        command = command_of(installed(), name)
     elif added:
         command = added[0].load()
     elif name in _GONE:

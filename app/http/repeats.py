@@ -58,9 +58,8 @@ class Repeats:
     async def seen(self, request: Request) -> Seen:
         """The request, with its response where an equal one came before and nothing has changed."""
         content, scorer = request.state.body, self._service.scorer
-        tracing = self._service.tracing
-        sends_texts = tracing is not None and tracing.has_contents
-        if scorer is None or scorer.memory is None or sends_texts or len(content) > _MAX_BYTES:
+        reads_texts = self._service.reads_texts
+        if scorer is None or scorer.memory is None or reads_texts or len(content) > _MAX_BYTES:
             return Seen()
         caller, path = current_caller.get(), request.scope["path"]
         key = path, caller.namespace, caller.modes, hashlib.blake2b(content).digest()

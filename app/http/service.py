@@ -1,7 +1,7 @@
 """The state that all routes share: the scorer, its workers, feedback, keys, metrics and traces."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from models.records import OnToken
 from workers.supervision import Supervisor
 
 if TYPE_CHECKING:
-    from app.http.tracing import Tracing
+    from app.plugin import Around
 
 
 @dataclass(eq=False)
@@ -33,6 +33,8 @@ class Service:
     Attributes:
         feedback: labels; None where none are collected.
         access: keys and their limits; None where no key is needed.
+        around: what plugins await each ask within, the later around the earlier.
+        reads_texts: whether one of them reads texts of asks and results.
         scorer: None until the workers are loaded.
         git_revision: of the sources; None where it is unknown.
         began_at: seconds since 1970.
@@ -43,7 +45,8 @@ class Service:
     telemetry: Telemetry
     feedback: Feedback | None = None
     access: Access | None = None
-    tracing: "Tracing | None" = None
+    around: Sequence["Around"] = ()
+    reads_texts: bool = False
     scorer: Scorer | None = None
     git_revision: str | None = None
     began_at: int = field(default_factory=lambda: int(time.time()))
@@ -90,11 +93,10 @@ class Service:
         return await self._run(earlier.ask, answer_id, partial(scorer.again, earlier, began_at))
 
     async def _run(self, ask: Ask, answer_id: str, run: Callable[[], Awaitable[Result]]) -> Result:
-        if self.tracing is None:
-            result = await run()
-        else:
+        for around in self.around:
             model = self.ready_scorer().workers.generator.info.model_id
-            result = await self.tracing.traced(ask, model, answer_id, run)
+            run = partial(around, ask, model, answer_id, run)
+        result = await run()
         if (feedback := self.feedback) is not None:
             feedback.remember(
                 lambda: to_answer(result, answer_id, keeps_text=feedback.config.keep_texts)

@@ -1,11 +1,17 @@
 """Plugins are found by entry points; one that cannot be used is refused by its name."""
 
+from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import EntryPoint
 
 import pytest
+from starlette.applications import Starlette
 
 from app import plugin
-from app.plugin import Gateway, Plugin, PluginInvalid, installed
+from app.plugin import Gateway, Plugin, PluginInvalid, command_of, installed
+from app.settings import Settings, completed, load_settings, settings_class
+
+pytestmark = pytest.mark.anyio
 
 ONE, OTHER = (Plugin(name, lambda gateway: None) for name in ("one", "other"))
 NONE = "a text"
@@ -45,5 +51,42 @@ def test_a_plugin_that_cannot_be_used_is_refused_by_its_name(installed_are, targ
 
 
 def test_ours_are_those_of_the_project_file():
-    assert {"page"} <= {found.name for found in installed()}
-    assert Gateway(None).routers == []
+    assert {"mcp", "page", "traces"} <= {found.name for found in installed()}
+
+
+def test_settings_of_a_plugin_are_settings_where_it_is_installed(monkeypatch):
+    guest = Plugin("guest", settings=lambda: {"greeting": (str, "hello")})
+    monkeypatch.setenv("COCOA_GREETING", "welcome")
+    assert settings_class((guest,))().greeting == "welcome"
+    assert completed(Settings(), (guest,)).greeting == "hello"
+    with pytest.raises(ValueError, match="COCOA_GREETING is no setting"):
+        load_settings()
+
+
+def test_two_settings_of_one_name_are_refused():
+    greedy = Plugin("greedy", settings=lambda: {"port": (int, 1)})
+    with pytest.raises(PluginInvalid, match="the plugin greedy has a setting port, as others do"):
+        settings_class((greedy,))
+
+
+async def test_what_runs_beside_begins_in_order_and_ends_in_reverse():
+    seen = []
+
+    @asynccontextmanager
+    async def beside(name):
+        seen.append(f"{name} begins")
+        yield
+        seen.append(f"{name} ends")
+
+    gateway = Gateway(Starlette(), None)
+    for name in ("one", "other"):
+        gateway.run_beside(partial(beside, name))
+    async with gateway.running():
+        assert seen == ["one begins", "other begins"]
+    assert seen[2:] == ["other ends", "one ends"]
+
+
+def test_a_command_of_a_plugin_is_loaded_when_it_is_asked_for():
+    guest = Plugin("guest", commands={"greet": (f"{__name__}:installed_are", "Greet.")})
+    assert command_of((ONE, guest), "greet") is installed_are
+    assert command_of((ONE, guest), "wave") is None

@@ -223,7 +223,7 @@ def test_a_setting_of_an_older_release_is_refused_with_what_to_do_and_not_quoted
 
 def test_tools_for_agents_need_their_package(load, monkeypatch):
     assert load(COCOA_MCP="true").mcp
-    monkeypatch.setattr("app.settings.find_spec", lambda name: None)
+    monkeypatch.setattr("app.plugins.mcp.find_spec", lambda name: None)
     assert not load().mcp
     with pytest.raises(ValueError, match=r"^COCOA_MCP: .*pip install '\.\[mcp\]' in the checkout"):
         load(COCOA_MCP="true")

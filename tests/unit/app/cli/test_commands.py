@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import app.cli
 from app.cli import app as cocoa
+from app.plugin import PluginInvalid
 
 group = typer.Typer()
 
@@ -79,6 +80,15 @@ def test_a_command_that_is_gone_says_what_to_use(installed):
         True,
     )
     assert "run-batch" not in run("--help").output
+
+
+def test_a_plugin_that_cannot_be_used_ends_the_command_in_words(monkeypatch):
+    def installed():
+        raise PluginInvalid("the plugin guest cannot be imported: ...")
+
+    monkeypatch.setattr(app.cli, "installed", installed)
+    result = run("--help")
+    assert (result.exit_code, "the plugin guest" in result.stderr) == (2, True)
 
 
 def test_a_command_that_nobody_has_is_refused(installed):

@@ -19,7 +19,7 @@ def mcp(url: Url = None, key: ApiKey = None) -> None:
 
 
 async def _serve(url: str | None, key: str | None) -> None:
-    from app.http.mcp.tools import make_server  # needs the package
+    from app.plugins.mcp.tools import make_server  # needs the package
 
     async with client_of(url, key) as client:
 

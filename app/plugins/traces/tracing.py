@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import Span, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.middleware import OPERATION_PATHS
@@ -55,9 +55,12 @@ class Tracing:
         self._tracer = self._spans.get_tracer(_NAME)
         self.has_contents = has_contents
 
-    def add_to(self, app: Starlette) -> None:
-        """Trace an application's requests, and put their trace's id into its log."""
-        app.add_middleware(_TraceRequests, tracing=self)
+    def middleware(self) -> Middleware:
+        """What traces requests."""
+        return Middleware(_TraceRequests, tracing=self)
+
+    def mark_log(self) -> None:
+        """Put the id of its trace into each record of the log."""
         for handler in logging.getLogger().handlers:
             handler.addFilter(_with_trace_id)
 

@@ -1,25 +1,23 @@
 """`/mcp`: the tools over HTTP, in the gateway itself."""
 
+import asyncio
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from fastapi import APIRouter, Request, Response
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from app.http.errors import failure
-from app.http.json_calls import checked, json_of
+from app.http.errors import counted_failure
 from app.http.logs import current_request_id
-from app.http.mcp.tools import FEEDBACK, GENERATE, Post, make_server
-from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
-from app.http.requests.feedback import FeedbackRequest
-from app.http.responses import to_response
 from app.http.schemas import ErrorResponse
-from app.http.service import Service
+from app.plugins.mcp.tools import Post, make_server
 
 PATH = "/mcp"
 
@@ -38,13 +36,15 @@ class _Tools:
         await self._sessions.handle_request(scope, receive, send)
 
 
-def make_tools(service: Service, max_body_bytes: int) -> tuple[StreamableHTTPSessionManager, Route]:
+def make_tools(
+    app: Starlette, max_body_bytes: int
+) -> tuple[StreamableHTTPSessionManager, APIRouter]:
     """The session manager, which runs while the tools are served, and their route.
 
     A call is one request with one response: nothing is kept between them, so that any gateway may
     answer. Names and pages that may ask are checked around all routes, and the key, too.
     """
-    server = make_server(_here(service))
+    server = make_server(_here(app))
     server.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=True,
@@ -52,29 +52,39 @@ def make_tools(service: Service, max_body_bytes: int) -> tuple[StreamableHTTPSes
         max_request_body_size=max_body_bytes,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return server.session_manager, _Tools(server.session_manager).route
+    router = APIRouter()
+    router.routes.append(_Tools(server.session_manager).route)
+    return server.session_manager, router
 
 
-def _here(service: Service) -> Post:
+def _here(app: Starlette) -> Post:
+    """What asks the endpoints of this application itself."""
+
     async def post(path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-        request_id = current_request_id.get() or uuid.uuid4().hex
+        state = {
+            "request_id": current_request_id.get() or uuid.uuid4().hex,
+            "body": json.dumps(body).encode(),
+        }
+        scope = {"type": "http", "path": path, "headers": [], "app": app, "state": state}
         try:
-            response = await _response(service, path, body, request_id)
+            response = await _answered(Request(scope, _never))
         except Exception as error:
-            status, fault = failure(error, request_id)
-        else:
-            return 200, json.loads(json_of(response))
-        service.telemetry.observe_one("errors", fault.code)
-        return status, ErrorResponse(error=fault).model_dump()
+            status, fault = counted_failure(error, scope, app.state.service.telemetry)
+            return status, ErrorResponse(error=fault).model_dump()
+        return response.status_code, json.loads(bytes(response.body))
 
     return post
 
 
-async def _response(service: Service, path: str, body: Mapping[str, Any], request_id: str) -> Any:
-    if path == FEEDBACK:
-        return await service.keep_label(checked(FeedbackRequest.model_validate, body))
-    read: Callable[[Any], GenerateRequest | ScoreRequest] = ScoreRequest.model_validate
-    if path == GENERATE:
-        read = GenerateRequest.model_validate
-    ask = ask_of(checked(read, body))
-    return to_response(await service.run(ask, request_id), request_id)
+async def _answered(request: Request) -> Response:
+    for route in request.app.state.endpoints:
+        if isinstance(route, Route) and route.path == request.scope["path"]:
+            response: Response = await route.endpoint(request)
+            return response
+    raise HTTPException(404)
+
+
+async def _never() -> Message:
+    """Wait: the client of such a request is this process, and stays."""
+    message: Message = await asyncio.get_running_loop().create_future()
+    return message

@@ -3,7 +3,7 @@
 import pytest
 from mcp.client.client import Client
 
-from app.http.mcp.tools import make_server
+from app.plugins.mcp.tools import make_server
 
 pytestmark = pytest.mark.anyio
 
