@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerF
 from models.engines import inflight
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
 from workers.trials import Trials

@@ -1,7 +1,7 @@
 """Grammars are tried out in a process of their own before this one compiles them.
 
 A stranger's schema may crash its compiler, or keep it for minutes, which cannot be known
-before. So a process that can be spared compiles it first (`models.engines.trial`).
+before. So a process that can be spared compiles it first (`models.grammar.trial`).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from models.errors import EngineError, NotReady
-from models.grammar_rules import TOO_LONG, refusal
+from models.grammar.rules import TOO_LONG, refusal
 from workers.admission import Turns
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _QUICK_S, _LONG_S = 0.02, 0.5
 # Seconds without a verdict after which the process hangs: its own limits are shorter.
 _HANGS_AFTER_S = 30.0
 _MAX_KNOWN = 4096
-_COMMAND = (sys.executable, "-P", "-m", "models.engines.trial")
+_COMMAND = (sys.executable, "-P", "-m", "models.grammar.trial")
 
 
 @dataclass(frozen=True, slots=True)

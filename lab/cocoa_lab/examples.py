@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from cocoa_lab.judges import Judge, judge_of
 from models.calibration import ALL
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.units.json_schemas import BadSchema
 
 

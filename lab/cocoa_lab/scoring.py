@@ -16,7 +16,7 @@ from cocoa_lab.run import AnswerScores
 from cocoa_lab.running import seed_of
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.records import Generation, SamplingParams
 from models.selection import Strategy
 from models.statistics import reads_samples

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from models.engines.grammars import Following, Stage
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
+from models.grammar.following import Following, Stage
 from models.records import AnswerForm, Array, FinishReason
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.engines.grammars import Following
 from models.engines.jobs import Row, RowJob
+from models.grammar.following import Following
 
 
 def mask(logits: Tensor, rows: Sequence[Row], slots: Sequence[int]) -> list[RowJob]:

@@ -148,13 +148,13 @@ class Engine(Protocol[JobT]):
         """True where no job runs or waits, so that a step without new jobs would do nothing."""
 
     def vocabulary(self) -> str:
-        """The vocabulary, which `models.engines.trial` reads first; on any thread.
+        """The vocabulary, which `models.grammar.trial` reads first; on any thread.
 
         As the next two it is not called where `info.no_grammar` says why.
         """
 
     def grammar_source(self, grammar: Grammar) -> str:
-        """A grammar as `models.engines.trial` reads it; on any thread."""
+        """A grammar as `models.grammar.trial` reads it; on any thread."""
 
     def compile(self, grammar: Grammar) -> None:
         """Have a grammar ready for `prepare`, which has passed its trial; on any thread.

@@ -17,8 +17,7 @@ from models.checkpoints import (
 )
 from models.digests import digest_of
 from models.embedded import LANGUAGE_MODELS
-from models.engines.chats import takes_turns
-from models.engines.grammars import Grammars
+from models.engines.chats import ids_of, takes_turns
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import RowJob
 from models.engines.protocol import (
@@ -46,6 +45,7 @@ from models.engines.tokenization import (
     first_token_ids,
 )
 from models.errors import ModelNotLoaded
+from models.grammar.following import Grammars
 from models.locations import public_name
 from models.pretrained import (
     AutoConfig,
@@ -86,7 +86,10 @@ class TransformersEngine:
         text_config = model.config.get_text_config(decoder=True)
         num_logits = int(text_config.vocab_size)
         context = getattr(text_config, "max_position_embeddings", None)
-        self._grammars = Grammars(tokenizer, eos_ids, num_logits, self._tags)
+        start_ids: list[int] = []
+        if self._tags is not None:
+            start_ids = ids_of(tokenizer, self._tags.start)
+        self._grammars = Grammars(tokenizer, eos_ids, num_logits, start_ids)
         self._cache = RowCache(model)
         most_rows = max(1, _LOGITS_BYTES // (num_logits * model.dtype.itemsize))
         self._batch = InflightBatch(

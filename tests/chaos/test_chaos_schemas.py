@@ -27,7 +27,7 @@ def trying_processes(process):
     found = set()
     for task in Path(f"/proc/{process.popen.pid}/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
-            if b"models.engines.trial" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"models.grammar.trial" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.add(child)
     return found
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from models.errors import InvalidRequest
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from tests.contract.generators import asked
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from starlette.responses import JSONResponse
 
 from models.errors import InvalidRequest, ModelNotLoaded
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, SamplingParams
 from models.units.tool_calls import Call, read, schema_of_one
 from tests.contract.profiles import RECOGNISED, SERVERS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, SamplingParams
 from tests.tiny_models import byte_tokenizer, random_model
 

@@ -19,7 +19,7 @@ import pytest
 
 from models.embedded import LANGUAGE_MODEL_DIR
 from models.errors import PromptTooLong
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, SamplingParams
 from models.units.tool_calls import Call, read

@@ -4,10 +4,10 @@ import json
 from asyncio import Lock
 from typing import Any
 
-from models.call_grammars import MARKS, with_tokens
 from models.engines.protocol import check_grammar
 from models.errors import EngineError, InvalidRequest
-from models.grammars import grammar_of
+from models.grammar.calls import MARKS, with_tokens
+from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, Grammar, Sequence
 from models.units.tool_calls import Call, names_of, read
 from workers.calling import together

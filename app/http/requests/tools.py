@@ -9,9 +9,9 @@ from pydantic_core import PydanticCustomError
 from app.http.requests.body import Body, NullIsDefault, named_in, refuse_if
 from app.http.requests.scores import ScoresWanted
 from app.http.requests.values import JsonSchema, encodable
-from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest
-from models.grammars import grammar_of
+from models.grammar.calls import grammar_of_calls
+from models.grammar.grammars import grammar_of
 from models.records import Grammar
 from models.selection import Strategy
 from models.units.json_schemas import BadSchema, name_types

@@ -28,7 +28,7 @@ from cocoa_lab.scoring import ask_of, drawing, record, recorded_statistics
 from models.calibration import Binding
 from models.errors import InvalidRequest
 from models.estimators import known_estimators, needs
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
 from models.statistics import SENTENCES_READ, supplied_by
 from models.units.json_values import parsed

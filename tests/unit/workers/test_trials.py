@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from models.engines import trial
-from models.engines.grammars import Grammars
-from models.engines.matchers import source_of
 from models.errors import EngineError, NotReady
-from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
+from models.grammar import trial
+from models.grammar.following import Grammars
+from models.grammar.matchers import source_of
+from models.grammar.rules import BROKEN, TOO_LARGE, TOO_LONG
 from tests.conftest import until
 from tests.tiny_models import byte_tokenizer
 from workers import trials
@@ -43,7 +43,7 @@ def source(schema):
 # A compiler that hangs, crashes or takes a while where it reads so of a constant.
 STAND_IN = """
 import os, re, signal, socket, sys, time
-import models.engines.trial as trial
+import models.grammar.trial as trial
 
 own = trial.matcher_of
 
@@ -73,7 +73,7 @@ ENDLESS = hanging(0)
 
 @asynccontextmanager
 async def trying(caller=str):
-    grammars = Grammars(byte_tokenizer(), frozenset({1}), 259, None)
+    grammars = Grammars(byte_tokenizer(), frozenset({1}), 259)
     running = Trials(grammars.vocabulary, caller)
     try:
         yield running
@@ -85,7 +85,7 @@ def processes():
     """Those that try grammars now."""
     found = []
     for pid in children_of(os.getpid()):
-        if b"models.engines.trial" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if b"models.grammar.trial" in Path(f"/proc/{pid}/cmdline").read_bytes():
             found.append(pid)
     return found
 
@@ -131,7 +131,7 @@ async def test_what_takes_a_while_passes_and_is_known_to_do_so():
 
 
 HUNGRY = """
-from models.engines import trial
+from models.grammar import trial
 trial._limit(1.0)
 kept = bytearray(trial._MEMORY // 2)
 try:

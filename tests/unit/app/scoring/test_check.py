@@ -9,7 +9,7 @@ from app.scoring.check import check
 from app.scoring.deployment import UNBOUNDED
 from app.scoring.plan import make_plan
 from models.errors import InvalidRequest
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.images import PARTS
 from models.records import GivenAnswer, SamplingParams
 from models.statistics import supplied_by

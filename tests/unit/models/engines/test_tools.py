@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from models.call_grammars import grammar_of_calls
 from models.engines.reasoning import opens_reasoning
 from models.engines.tokenization import encode_prompt
 from models.errors import ChatTemplateError, InvalidRequest
+from models.grammar.calls import grammar_of_calls
 from models.records import GenerationRequest, SamplingParams
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import Call, read

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from models.errors import CocoaError
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, SamplingParams
 from tests.chaos.redis_server import free_port
 from tests.openai_server import openai_server

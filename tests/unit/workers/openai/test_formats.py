@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from starlette.responses import JSONResponse
 
-from models.call_grammars import MARKS, grammar_of_calls, with_tokens
 from models.errors import DeadlineExceeded, EngineError, InvalidRequest
-from models.grammars import grammar_of
+from models.grammar.calls import MARKS, grammar_of_calls, with_tokens
+from models.grammar.grammars import grammar_of
 from models.records import Grammar, Sequence
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_limiting import REQUEST, over

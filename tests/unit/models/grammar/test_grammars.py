@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from models.grammars import MAX_SCHEMA_CHARACTERS, grammar_of
+from models.grammar.grammars import MAX_SCHEMA_CHARACTERS, grammar_of
 from models.units.json_schemas import MAX_DEPTH, BadSchema
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}

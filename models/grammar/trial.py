@@ -1,6 +1,6 @@
 """The process that tries grammars out: a crash, a loop or a hunger for memory ends a fork of it.
 
-    python -m models.engines.trial DESCRIPTOR
+    python -m models.grammar.trial DESCRIPTOR
 
 Through the socket come the vocabulary, then trials; back goes the verdict of each. Every message is
 a line of JSON. This process has no threads, so that it can fork: a trial is a child that ends with
@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from llguidance import LLTokenizer
 
-from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, Vocabulary, matcher_of, walk
-from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
+from models.grammar.matchers import MAX_LEXER_STATES, NotFollowed, Vocabulary, matcher_of, walk
+from models.grammar.rules import BROKEN, TOO_LARGE, TOO_LONG
 
 # The rule that a trial ended by a signal shows; None where somebody else ended it, or it had no
 # processor.

@@ -1,6 +1,6 @@
 """Matchers of llguidance for grammars, and its refusals in words of ours.
 
-Imported by the process that serves and by those that try grammars out (`models.engines.trial`),
+Imported by the process that serves and by those that try grammars out (`models.grammar.trial`),
 which is why nothing here imports torch, transformers or numpy.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
-from models.grammar_rules import rule_of
+from models.grammar.rules import rule_of
 
 # States to which the lexer of a grammar may grow (1 to 2 kB each), and its symbols.
 MAX_LEXER_STATES, MAX_SYMBOLS = 20_000, 100_000

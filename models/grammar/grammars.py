@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from models.records import Grammar
-from models.schema_bounds import (
+from models.grammar.bounds import (
     Unheld,
     check_constants,
     check_steps,
     checked_counts,
     lowered_numbers,
 )
+from models.records import Grammar
 from models.units.json_schemas import VALUES, BadSchema, check_depth, place, pointer, schemas_in
 from models.units.json_values import escaped
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.schema_bounds import (
+from models.grammar.bounds import (
     Unheld,
     check_constants,
     check_steps,

@@ -5,9 +5,9 @@ import json
 import jsonschema_rs
 import pytest
 
-from models.call_grammars import grammar_of_calls
-from models.engines.grammars import Grammars
-from models.grammars import grammar_of
+from models.grammar.calls import grammar_of_calls
+from models.grammar.following import Grammars
+from models.grammar.grammars import grammar_of
 from tests.tiny_models import byte_tokenizer
 
 ABOVE, BELOW = {"exclusiveMinimum": 0}, {"exclusiveMaximum": 0}
@@ -36,7 +36,7 @@ NEVER = ["0", "-0", "0.0", "1", "1.0", "-1", "-1.0", "100", "100.0", "5", "3", s
 
 @pytest.fixture(scope="module")
 def grammars():
-    return Grammars(byte_tokenizer(), frozenset({1}), 259, None)
+    return Grammars(byte_tokenizer(), frozenset({1}), 259)
 
 
 def is_followed(grammars, grammar, text):

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.call_grammars import MARKS, with_tokens
-from models.engines.chats import ids_of
-from models.engines.matchers import (
+from models.errors import InvalidRequest
+from models.grammar.calls import MARKS, with_tokens
+from models.grammar.matchers import (
     MAX_LEXER_STATES,
     NotFollowed,
     Vocabulary,
@@ -21,11 +21,9 @@ from models.engines.matchers import (
     source_of,
     with_plain_tokens,
 )
-from models.errors import InvalidRequest
-from models.grammar_rules import refusal
+from models.grammar.rules import refusal
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import Grammar
-from models.units.reasoning import Tags
 
 # The stage of a row: it may yet begin with a reasoning, is in one, or writes its answer.
 Stage = Literal["undecided", "thoughts", "answer"]
@@ -40,12 +38,11 @@ class Grammars:
         tokenizer: of the model.
         eos_ids: all ids that end a sequence; a grammar allows them where a text may end.
         num_logits: V.
-        tags: around the model's reasonings, behind which grammars begin; None for a model that
-            does not reason.
+        start_ids: tokens of the tag that begins a reasoning, behind which grammars begin; none for
+            a model that does not reason.
 
     Attributes:
         unavailable: the reason why no grammar can be followed; "" where it can.
-        start_ids: tokens of the tag that begins a reasoning.
         all_but_end: mask (W,) of all tokens that end no text.
     """
 
@@ -54,12 +51,12 @@ class Grammars:
         tokenizer: PreTrainedTokenizerBase,
         eos_ids: frozenset[int],
         num_logits: int,
-        tags: Tags | None,
+        start_ids: Sequence[int] = (),
     ) -> None:
         self._tokenizer = tokenizer
         self._eos_ids = sorted(eos_ids)
         self._size = max(num_logits, len(tokenizer))
-        self.start_ids = ids_of(tokenizer, tags.start) if tags is not None else []
+        self.start_ids = start_ids
         num_bits = math.ceil(self._size / 32) * 32
         ends = np.isin(np.arange(num_bits), self._eos_ids)  # some are in no vocabulary
         self.all_but_end = np.packbits(~ends, bitorder="little").view(np.int32)
@@ -71,7 +68,7 @@ class Grammars:
             self.unavailable = "the model has no token that ends an answer"
 
     def vocabulary(self) -> str:
-        """The part of the tokenizer that `models.engines.trial` reads, as JSON."""
+        """The part of the tokenizer that `models.grammar.trial` reads, as JSON."""
         return json.dumps(asdict(self._vocabulary))
 
     def source(self, grammar: Grammar) -> str:

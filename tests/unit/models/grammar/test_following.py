@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 from tokenizers import AddedToken
 
-from models.call_grammars import grammar_of_calls
-from models.engines import grammars
-from models.engines.grammars import Following, Grammars
 from models.errors import DeadlineExceeded, InvalidRequest
-from models.grammars import grammar_of
+from models.grammar import following
+from models.grammar.calls import grammar_of_calls
+from models.grammar.following import Following, Grammars
+from models.grammar.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
 from tests.tiny_models import byte_tokenizer, random_model
-from tests.unit.models import test_call_grammars as calls
 from tests.unit.models.engines.test_reasoning import asking, reasoning
 from tests.unit.models.engines.tiny_engines import (
     engine_of,
@@ -28,6 +27,7 @@ from tests.unit.models.engines.tiny_engines import (
     running,
     sequences,
 )
+from tests.unit.models.grammar import test_calls as calls
 
 pytestmark = pytest.mark.anyio
 
@@ -161,7 +161,7 @@ async def test_what_no_text_can_be_held_to_is_refused_before_it_is_computed(llam
 
 
 async def test_a_pattern_that_takes_too_much_to_follow_fails_its_request_alone(llama, monkeypatch):
-    monkeypatch.setattr(grammars, "MAX_LEXER_STATES", 40)
+    monkeypatch.setattr(following, "MAX_LEXER_STATES", 40)
     hostile = grammar_of({"type": "string", "pattern": "^([ab]*a[ab]{20})$"})
     async with running(engine_of(llama)) as worker:
         requests = [request_for(PROMPT, grammar=hostile), request_for(PROMPT)]
@@ -239,12 +239,12 @@ async def test_how_far_rows_came_in_a_grammar_goes_with_them_and_waits_for_no_co
 
 
 def test_a_model_without_an_end_follows_no_grammar():
-    assert "no token that ends" in Grammars(byte_tokenizer(), frozenset(), 259, None).unavailable
-    assert Grammars(byte_tokenizer(), frozenset({1}), 259, None).unavailable == ""
+    assert "no token that ends" in Grammars(byte_tokenizer(), frozenset(), 259).unavailable
+    assert Grammars(byte_tokenizer(), frozenset({1}), 259).unavailable == ""
 
 
 def test_padding_of_the_vocabulary_is_never_allowed():
-    padded = Grammars(byte_tokenizer(), frozenset({1}), 300, None)
+    padded = Grammars(byte_tokenizer(), frozenset({1}), 300)
     words = padded.begin(Grammar("json_schema", "{}"), in_thoughts=False).allowed()
 
     bits = np.unpackbits(words.view(np.uint8), bitorder="little")
@@ -276,7 +276,7 @@ def follows(grammars, grammar, token_ids):
 @pytest.mark.parametrize("answer", [None, calls.ANSWER])
 def test_calls_are_written_by_the_tokens_that_a_model_has_for_them(several, answer):
     tokenizer = with_added("<tool_call>", "</tool_call>")
-    grammars = Grammars(tokenizer, frozenset({1}), len(tokenizer), None)
+    grammars = Grammars(tokenizer, frozenset({1}), len(tokenizer))
     grammar = grammar_of_calls(calls.TOOLS, several=several, answer=answer)
     allowed = calls.ONE + (calls.SEVERAL if several else [])
     allowed += calls.JSON if answer else calls.WORDS + calls.BESIDE
@@ -302,7 +302,7 @@ async def test_a_text_that_has_to_come_may_spell_out_a_token(text):
 
 def test_a_token_of_the_vocabulary_like_a_tag_is_text_of_an_answer():
     tokenizer = with_added("<td>")
-    grammars = Grammars(tokenizer, frozenset({1}), len(tokenizer), None)
+    grammars = Grammars(tokenizer, frozenset({1}), len(tokenizer))
     string = Grammar("json_schema", json.dumps({"type": "string"}))
     ids = tokenizer('"<td>1"', add_special_tokens=False)["input_ids"]
     assert len(ids) == 4

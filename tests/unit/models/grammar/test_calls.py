@@ -5,8 +5,8 @@ import json
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
-from models.call_grammars import MARKS, grammar_of_calls, with_tokens
-from models.grammars import grammar_of
+from models.grammar.calls import MARKS, grammar_of_calls, with_tokens
+from models.grammar.grammars import grammar_of
 from models.units.json_schemas import BadSchema
 from models.units.tool_calls import schema_of_one
 

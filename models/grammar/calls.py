@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from models.grammars import grammar_of
+from models.grammar.grammars import grammar_of
 from models.records import Grammar
 from models.units.tool_calls import schema_of_one
 

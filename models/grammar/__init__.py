@@ -1,0 +1,1 @@
+"""What texts may be held to: grammars of schemas and calls, tried out, compiled and followed."""
