@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -15,7 +15,6 @@ from starlette.routing import BaseRoute
 
 from app.cache.memory import make_cache
 from app.cache.protocol import Cache
-from app.feedback.collecting import make_feedback
 from app.http.access import Access, Origins
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
@@ -59,16 +58,15 @@ def create_app(
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
     access = Access(settings.keys, settings.cache, telemetry) if settings.keys.file else None
-    labels = make_feedback(settings.feedback, telemetry.observe_one)
     supervisor = Supervisor(on_death, settings.stall_s)
-    service = Service(settings, supervisor, telemetry, labels, access)
+    service = Service(settings, supervisor, telemetry, access)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with gateway.running():
             service.git_revision = await asyncio.to_thread(git_revision, settings.git_revision)
             hooks = hooks_of(telemetry, gateway.headers)
-            starting = _start(service, settings, hooks, cache)
+            starting = _start(service, settings, hooks, cache, gateway.starts)
             tasks = [asyncio.create_task(supervisor.attend(starting))]
             if cache is not None:
                 tasks.append(asyncio.create_task(cache.run()))
@@ -81,8 +79,6 @@ def create_app(
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await supervisor.stop()
-                if labels is not None:
-                    await labels.store.close()
                 app.state.body_thread.shutdown(wait=False)
                 if service.scorer is not None:
                     for thread in service.scorer.threads.values():
@@ -102,6 +98,7 @@ def create_app(
     gateway = Gateway(app, settings)
     for plugin in plugins:
         plugin.install(gateway)
+    telemetry.add_counters(gateway.counters)
     service.around, service.reads_texts = gateway.around, gateway.reads_texts
     endpoints: list[BaseRoute] = []
     for router in (answers.router, openai.router, ops.router, *gateway.routers):
@@ -110,10 +107,10 @@ def create_app(
     app.state.endpoints = endpoints
     app.add_middleware(JsonCalls, routes=endpoints)  # the innermost
     add_error_handlers(app, telemetry)
-    add_document(app, needs_keys=access is not None)
+    add_document(app, gateway.bodies, needs_keys=access is not None)
     has_ops_port = settings.ops_port is not None
     origins = Origins(settings.host, settings.allowed_hosts, settings.cors_origins)
-    gate = Gate(access or origins, has_ops_port, gateway.open_paths)
+    gate = Gate(access or origins, has_ops_port, gateway.open_paths, gateway.free_paths)
     add_middleware(app, telemetry, settings.limits, gate)
     for around in gateway.middleware:
         app.user_middleware.insert(0, around)
@@ -135,10 +132,16 @@ def create_app(
     return app
 
 
-async def _start(service: Service, settings: Settings, hooks: Hooks, cache: Cache | None) -> None:
+async def _start(
+    service: Service,
+    settings: Settings,
+    hooks: Hooks,
+    cache: Cache | None,
+    starts: Sequence[Callable[[], Awaitable[None]]],
+) -> None:
     telemetry = service.telemetry
-    if service.feedback is not None:
-        await service.feedback.store.start()
+    for start in starts:
+        await start()
     _check_calibrator(settings.calibrator)
     known_estimators()  # those of others are imported now, and for no request
     workers = await build_workers(settings.workers, hooks)

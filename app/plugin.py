@@ -1,19 +1,19 @@
 """What a plugin is, and what it may add to a process that serves.
 
-A distribution names its plugins by entry points of the group `cocoa.plugins`, as ours does. The
-module of a plugin is imported with the list of commands: it imports the rest of itself when that
-is needed.
+A distribution names its plugins by entry points of the group `cocoa.plugins`, as ours does. Their
+modules are imported with the list of commands: each imports the rest of itself when it is needed.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+    from pydantic import BaseModel
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
@@ -23,15 +23,9 @@ if TYPE_CHECKING:
     # Given the ask, the id of the model and that of the answer, and what computes the result.
     Around = Callable[[Ask, str, str, Callable[[], Awaitable[Result]]], Awaitable[Result]]
 
-_GROUP = "cocoa.plugins"
-
 
 class PluginInvalid(ValueError):
     """A plugin that is installed cannot be used; its message says which, and why."""
-
-
-def _nothing(gateway: "Gateway") -> None:
-    """Install nothing: a plugin of commands alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +43,7 @@ class Plugin:
     """
 
     name: str
-    install: Callable[["Gateway"], None] = _nothing
+    install: Callable[["Gateway"], None] = lambda gateway: None
     settings: Callable[[], Mapping[str, tuple[Any, Any]]] = dict
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     in_workers: bool = False
@@ -57,7 +51,7 @@ class Plugin:
 
 @dataclass(slots=True)
 class Gateway:
-    """A process that serves as plugins see it: what they read of it, and the verbs that add to it.
+    """A process that serves, as plugins see it: what they read of it, and verbs that add to it.
 
     Attributes:
         app: the application; its `state.service` is the `Service` of a gateway.
@@ -67,19 +61,41 @@ class Gateway:
     app: "Starlette"
     settings: Any
     routers: list["APIRouter"] = field(default_factory=list)
+    bodies: list[type["BaseModel"]] = field(default_factory=list)
     open_paths: list[str] = field(default_factory=list)
+    free_paths: list[str] = field(default_factory=list)
+    counters: dict[str, tuple[str, str, Sequence[str]]] = field(default_factory=dict)
+    starts: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     around: list["Around"] = field(default_factory=list)
     reads_texts: bool = False
     middleware: list["Middleware"] = field(default_factory=list)
     headers: list[Callable[[], Mapping[str, str]]] = field(default_factory=list)
     _beside: list[Callable[[], AbstractAsyncContextManager[None]]] = field(default_factory=list)
 
-    def add_routes(self, router: "APIRouter", *, needs_key: bool = True) -> None:
-        """Serve more routes; where they need no key, anybody's request gets in."""
+    def add_routes(
+        self,
+        router: "APIRouter",
+        bodies: Sequence[type["BaseModel"]] = (),
+        *,
+        needs_key: bool = True,
+        costs_tokens: bool = True,
+    ) -> None:
+        """Serve more routes, and document what `app.http.json_calls.takes` names of their bodies.
+
+        Where they need no key, anybody's request gets in; where they cost no tokens, one of a key
+        without tokens does.
+        """
         self.routers.append(router)
-        if not needs_key:
-            for route in router.routes:
+        self.bodies += bodies
+        for route in router.routes:
+            if not needs_key:
                 self.open_paths.append(route.path)  # type: ignore[attr-defined]
+            if not costs_tokens:
+                self.free_paths.append(route.path)  # type: ignore[attr-defined]
+
+    def add_counter(self, name: str, text: str, label: str, values: Sequence[str]) -> None:
+        """Have a counter `cocoa_NAME` with one label, whose values are fixed."""
+        self.counters[name] = text, label, values
 
     def add_middleware(self, middleware: "Middleware") -> None:
         """Put ASGI middleware around all that is served, the later around the earlier."""
@@ -96,6 +112,10 @@ class Gateway:
     def on_call(self, headers: Callable[[], Mapping[str, str]]) -> None:
         """Send more headers with each call of a worker in another process."""
         self.headers.append(headers)
+
+    def on_start(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Await `start` before models load; where it raises, the process ends."""
+        self.starts.append(start)
 
     def run_beside(self, context: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         """Enter `context` before models load, and leave it when they have stopped."""
@@ -117,23 +137,13 @@ def installed() -> tuple[Plugin, ...]:
     Raises:
         PluginInvalid: one cannot be imported, or is none.
     """
-    points = sorted(entry_points(group=_GROUP), key=lambda point: point.name)
-    return tuple(map(_loaded, points))
-
-
-def command_of(plugins: Sequence[Plugin], name: str) -> Any:
-    """The function or Typer of a plugin's command; None where none has one of this name."""
-    for plugin in plugins:
-        if name in plugin.commands:
-            return EntryPoint(name, plugin.commands[name][0], _GROUP).load()
-    return None
-
-
-def _loaded(point: EntryPoint) -> Plugin:
-    try:
-        plugin = point.load()
-    except Exception as error:
-        raise PluginInvalid(f"the plugin {point.name} cannot be imported: {error!r}") from error
-    if not isinstance(plugin, Plugin):
-        raise PluginInvalid(f"the plugin {point.name} is no Plugin of app.plugin")
-    return plugin
+    plugins = []
+    for point in sorted(entry_points(group="cocoa.plugins"), key=lambda point: point.name):
+        try:
+            plugin = point.load()
+        except Exception as error:
+            raise PluginInvalid(f"the plugin {point.name} cannot be imported: {error!r}") from error
+        if not isinstance(plugin, Plugin):
+            raise PluginInvalid(f"the plugin {point.name} is no Plugin of app.plugin")
+        plugins.append(plugin)
+    return tuple(plugins)

@@ -17,7 +17,6 @@ from pydantic_settings import (
 )
 
 from app.cache.protocol import CacheConfig
-from app.feedback.protocol import FeedbackConfig
 from app.keys.records import KeysConfig
 from app.plugin import Plugin, PluginInvalid, installed
 from app.scoring.deployment import AskLimits
@@ -139,7 +138,6 @@ class Settings(BaseSettings):
     # Whether readiness needs each capability that is configured: probes, a calibrator.
     require_configured: bool = False
     cache: CacheConfig = CacheConfig()
-    feedback: FeedbackConfig = FeedbackConfig()
     keys: KeysConfig = KeysConfig()
     limits: Limits = Limits()
     worker: ServerConfig = ServerConfig()

@@ -3,7 +3,7 @@
 import time
 from dataclasses import replace
 
-from app.feedback.protocol import Answer, Label
+from app.plugins.labels.protocol import Answer, Label
 from tests.made_calibrators import BINDING
 
 

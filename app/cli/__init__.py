@@ -1,13 +1,13 @@
 """The `cocoa` command; what a command needs is imported when it runs."""
 
 from importlib import import_module
-from importlib.metadata import entry_points, version
+from importlib.metadata import EntryPoint, entry_points, version
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from app.plugin import PluginInvalid, command_of, installed
+from app.plugin import PluginInvalid, installed
 
 # Each is a function or a Typer in a module of its name; beside it what the list of commands says.
 _LIST = """
@@ -43,23 +43,25 @@ class _Commands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands, without importing any of ours or of plugins."""
-        for name, text in {**COMMANDS, **_of_plugins()}.items():
+        listed = dict(COMMANDS)
+        for name, (_, text) in _of_plugins().items():
+            listed[name] = text
+        for name, text in listed.items():
             self.add_command(TyperCommand(name, help=text))
         super().format_help(ctx, formatter)
 
 
-def _of_plugins() -> dict[str, str]:
-    """What the list says of each command of a plugin."""
+def _of_plugins() -> dict[str, tuple[str, str]]:
+    """Where each command of a plugin is, and what the list says of it."""
     try:
         plugins = installed()
     except PluginInvalid as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
-    listed = {}
+    commands: dict[str, tuple[str, str]] = {}
     for plugin in plugins:
-        for name, (_, text) in plugin.commands.items():
-            listed[name] = text
-    return listed
+        commands |= plugin.commands
+    return commands
 
 
 def _command(ctx: Any, name: str) -> Any:
@@ -72,7 +74,7 @@ def _command(ctx: Any, name: str) -> Any:
         with lasting():
             command = getattr(import_module(f"app.cli.{module}"), module)
     elif name in _of_plugins():
-        command = command_of(installed(), name)
+        command = EntryPoint(name, _of_plugins()[name][0], "cocoa.plugins").load()
     elif added:
         command = added[0].load()
     elif name in _GONE:

@@ -96,9 +96,8 @@ async def examine(
     for role in ("generation", "similarity"):
         for finding in await _server(role, settings.workers, patience_s, served):
             yield finding
-    for name in ("cache", "feedback"):
-        config: RedisServer = getattr(settings, name)
-        if whole_url := config.whole_url():
+    for name, config in vars(settings).items():
+        if isinstance(config, RedisServer) and (whole_url := config.whole_url()):
             yield await _redis(name, config, whole_url)
 
 

@@ -5,6 +5,7 @@ take the request alone and name the schema of their body, and its definition com
 """
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from app.http.openai.requests import ChatRequest, CompletionRequest
 from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.schemas import OpenAIError
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
-from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import ErrorBody, ErrorResponse
 from models.errors import answered
 
@@ -33,7 +33,6 @@ _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (GenerateRequest, "validation"),
     (ScoreRequest, "validation"),
     (ScoreBatch, "validation"),
-    (FeedbackRequest, "validation"),
     (ChatRequest, "validation"),
     (CompletionRequest, "validation"),
     (ResponseRequest, "validation"),
@@ -42,15 +41,17 @@ _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
 ]
 
 
-def add_document(app: FastAPI, *, needs_keys: bool) -> None:
+def add_document(app: FastAPI, bodies: Sequence[type[BaseModel]], *, needs_keys: bool) -> None:
+    """Have `/openapi.json` say all of the routes, whose `bodies` plugins add."""
     make = app.openapi
 
     @cache
     def document() -> dict[str, Any]:
-        made = _with_definitions(make())
+        made = _with_definitions(make(), bodies)
         shown = json.loads(_EXAMPLES.read_bytes())
-        for name, examples in shown["bodies"].items():
-            made["components"]["schemas"][name]["examples"] = examples
+        schemas = made["components"]["schemas"]
+        for name in shown["bodies"].keys() & schemas.keys():
+            schemas[name]["examples"] = shown["bodies"][name]
         _add_examples(made["paths"], shown)
         if needs_keys:
             _add_keys(made)
@@ -59,8 +60,13 @@ def add_document(app: FastAPI, *, needs_keys: bool) -> None:
     app.openapi = document  # type: ignore[method-assign]
 
 
-def _with_definitions(document: dict[str, Any]) -> dict[str, Any]:
-    _, defined = models_json_schema(_DEFINED, ref_template=_REF)
+def _with_definitions(
+    document: dict[str, Any], bodies: Sequence[type[BaseModel]]
+) -> dict[str, Any]:
+    every = [*_DEFINED]
+    for body in bodies:
+        every.append((body, "validation"))
+    _, defined = models_json_schema(every, ref_template=_REF)
     schemas = document["components"]["schemas"] | defined["$defs"]
     document["components"]["schemas"] = dict(sorted(schemas.items()))
     # As FastAPI writes schemas: without fields that are null.
@@ -70,6 +76,8 @@ def _with_definitions(document: dict[str, Any]) -> dict[str, Any]:
 
 def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
     for path, about in shown["operations"].items():
+        if path not in paths:
+            continue
         (operation,) = paths[path].values()
         if examples := about.get("request"):
             operation["requestBody"]["content"]["application/json"]["examples"] = examples

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
 
-from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.scoring import result as results
 from app.scoring.result import STAGES
 from workers.config import Role
@@ -74,9 +73,6 @@ COUNTERS = {
         ["worker", "outcome"],
         [get_args(Role), get_args(Outcome)],
     ),
-    # feedback
-    "feedback_answers": Row("Answers for labels to come.", ["outcome"], [get_args(AnswerOutcome)]),
-    "feedback_labels": Row("Labels.", ["outcome"], [get_args(LabelOutcome)]),
     # keys
     "key_requests": Row("Requests by the name of their key.", ["key"]),
     "key_tokens": Row("Tokens that were computed, by the name of the key.", ["key"]),

@@ -40,7 +40,6 @@ _ASSETS = "/static-offline-docs/"
 _AT_BOTH_PORTS = "/version"
 OPS_PORT = "cocoa.ops_port"  # in the scope of requests to the second port
 RESERVED = "reserved"  # in the state of requests on a connection for health checks
-_COSTS_NO_TOKENS = frozenset({"/feedback"})
 _NO_RESPONSE = 499  # the status in metrics where the client went before a response began
 _POLL = "/v1/info"  # of a worker: each gateway requests it every second; it is not counted
 _PROBES = (*_HEALTH_PATHS, _POLL)  # logged at debug only
@@ -149,11 +148,13 @@ class Gate:
     Attributes:
         access: None lets every request in.
         open_paths: of routes that need no key; of a template, all that begins like it.
+        free_paths: of routes that cost no tokens.
     """
 
     access: Access | Origins | None = None
     has_ops_port: bool = False
     open_paths: Collection[str] = ()
+    free_paths: Collection[str] = ()
 
     def passed(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         """Let a request in, by its connection, its port and its key, until it ends.
@@ -181,7 +182,7 @@ class Gate:
             return nullcontext()
         key = self.access.key_of(scope["headers"])
         scope["state"]["key"] = key.name
-        costs_tokens = scope["method"] == "POST" and path not in _COSTS_NO_TOKENS
+        costs_tokens = scope["method"] == "POST" and path not in self.free_paths
         return self.access.request_of(key, costs_tokens=costs_tokens)
 
     def _is_open(self, path: str) -> bool:

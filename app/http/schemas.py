@@ -371,16 +371,3 @@ class ScoreResults(Described):
 
     results: list[ScoreOutcome]
     """in the order of the items"""
-
-
-class FeedbackKept(Described):
-    """A label that is durable."""
-
-    id: str
-    """of the answer"""
-    quality: float | None
-    """0 to 1: 1 is right, 0 is wrong; null where nothing was said of the whole"""
-    units: int = ABSENT
-    """parts of it that were labelled, ≥ 1"""
-    task: str | None
-    """the calibrator's group that it counts to"""

@@ -1,4 +1,4 @@
-"""The state that all routes share: the scorer, its workers, feedback, keys, metrics and traces."""
+"""The state that all routes share: the scorer, its workers, keys and metrics."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,19 +6,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.feedback.collecting import Feedback
 from app.http.access import Access
-from app.http.labels import to_answer
-from app.http.requests.feedback import FeedbackRequest
-from app.http.schemas import FeedbackKept
 from app.http.telemetry import Telemetry
-from app.scoring.ask import Ask, current_caller
+from app.scoring.ask import Ask
 from app.scoring.capabilities import Capability, capabilities, unmet
 from app.scoring.deployment import models_of
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
 from app.settings import Settings
-from models.errors import FeedbackDisabled, NotReady
+from models.errors import NotReady
 from models.records import OnToken
 from workers.supervision import Supervisor
 
@@ -31,7 +27,6 @@ class Service:
     """One deployment.
 
     Attributes:
-        feedback: labels; None where none are collected.
         access: keys and their limits; None where no key is needed.
         around: what plugins await each ask within, the later around the earlier.
         reads_texts: whether one of them reads texts of asks and results.
@@ -43,7 +38,6 @@ class Service:
     settings: Settings
     supervisor: Supervisor
     telemetry: Telemetry
-    feedback: Feedback | None = None
     access: Access | None = None
     around: Sequence["Around"] = ()
     reads_texts: bool = False
@@ -96,27 +90,4 @@ class Service:
         for around in self.around:
             model = self.ready_scorer().workers.generator.info.model_id
             run = partial(around, ask, model, answer_id, run)
-        result = await run()
-        if (feedback := self.feedback) is not None:
-            feedback.remember(
-                lambda: to_answer(result, answer_id, keeps_text=feedback.config.keep_texts)
-            )
-        return result
-
-    async def keep_label(self, body: FeedbackRequest) -> FeedbackKept:
-        """Keep the label that an application gives an answer; returns when it is durable.
-
-        Raises:
-            FeedbackDisabled: this deployment collects none.
-            CocoaError: as of `Feedback.label`.
-        """
-        if self.feedback is None:
-            settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
-            raise FeedbackDisabled(f"no labels are collected here: set {settings}")
-        namespace = current_caller.get().namespace
-        parts = [(unit.named, unit.correct) for unit in body.units or ()]
-        await self.feedback.label(body.id, body.as_quality, body.task, namespace, parts)
-        kept = FeedbackKept(id=body.id, quality=body.as_quality, task=body.task)
-        if parts:
-            kept.units = len(parts)
-        return kept
+        return await run()

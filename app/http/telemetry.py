@@ -84,6 +84,11 @@ class Telemetry(Observer):
         self._failed: set[str] = set()
         self._process = ProcessCollector(registry=self.registry)
 
+    def add_counters(self, counters: Mapping[str, tuple[str, str, Sequence[str]]]) -> None:
+        """Have more counters: each by its text, its label and what values that has."""
+        for name, (text, label, values) in counters.items():
+            self.counters |= self._made(Counter, {name: Row(text, [label], [values])})
+
     # the process
 
     def set_models(self, served: Mapping[str, Generator | Comparer]) -> None:

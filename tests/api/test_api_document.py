@@ -15,7 +15,8 @@ from app.http.openai.schemas import (
     ServedModels,
 )
 from app.http.ops_schemas import EstimatorList, Status, Version
-from app.http.schemas import ErrorResponse, FeedbackKept, GenerateResponse, ScoreResults
+from app.http.schemas import ErrorResponse, GenerateResponse, ScoreResults
+from app.plugins.labels.bodies import FeedbackKept
 from models.errors import answered
 from tests.conftest import GENERATE
 

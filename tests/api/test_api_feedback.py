@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import SecretStr
 
-from app.feedback.protocol import FeedbackConfig
+from app.plugins.labels.protocol import FeedbackConfig
 from cocoa_lab.calibration.calibrating import calibrate, to_json
 from cocoa_lab.calibration.feedback import read_feedback, stored_labels
 from tests.api.errors_told import SENTINEL, assert_error

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from app.feedback.protocol import FeedbackConfig
+from app.plugins.labels.protocol import FeedbackConfig
 from cocoa_lab.calibration.calibrating import calibrate, to_json
 from cocoa_lab.calibration.feedback import read_feedback, stored_labels
 from tests.conftest import serving

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from app.feedback.protocol import FeedbackConfig
+from app.plugins.labels.protocol import FeedbackConfig
 from models.errors import EngineError
 from tests.api.errors_told import assert_error
 from tests.api.keyed import GIVEN, generate, metric, with_keys

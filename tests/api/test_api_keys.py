@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.feedback.protocol import FeedbackConfig
 from app.http.middleware import at_ops_port
+from app.plugins.labels.protocol import FeedbackConfig
 from tests.api.errors_told import assert_error
 from tests.api.keyed import GIVEN, PROMPT, generate, metric, with_keys
 from tests.conftest import GENERATE, serving, until

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.feedback.protocol import FeedbackConfig
 from app.http import repeats
+from app.plugins.labels.protocol import FeedbackConfig
 from tests.api.errors_told import assert_error
 from tests.api.keyed import generate as generate_with_key
 from tests.api.keyed import with_keys

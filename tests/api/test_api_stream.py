@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.feedback.protocol import FeedbackConfig
 from app.http import streams
+from app.plugins.labels.protocol import FeedbackConfig
 from models.errors import EngineError, InvalidLogits, Overloaded
 from tests.conftest import GENERATE, serving, until
 from tests.events import events_of, named

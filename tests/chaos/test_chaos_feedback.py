@@ -11,7 +11,7 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from app.feedback.protocol import FeedbackConfig
+from app.plugins.labels.protocol import FeedbackConfig
 from cocoa_lab.calibration.feedback import stored_labels
 from tests.chaos.cocoa_process import cocoa_serve
 from tests.chaos.redis_server import running_redis

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from cocoa_client import errors
 
-from app.feedback.protocol import FeedbackConfig
+from app.plugins.labels.protocol import FeedbackConfig
 from tests.clients.cocoa_clients import KINDS, OPTIONS, PROMPT, asking
 from tests.conftest import serving
 

@@ -1,4 +1,4 @@
-"""The contract of `app.feedback.protocol.FeedbackStore`, on every implementation.
+"""The contract of `app.plugins.labels.protocol.FeedbackStore`, on every implementation.
 
 Those are the file of one gateway and a real Redis.
 """
@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from pydantic import SecretStr
 
-from app.feedback.collecting import make_feedback
-from app.feedback.protocol import FeedbackConfig
+from app.plugins.labels.collecting import make_feedback
+from app.plugins.labels.protocol import FeedbackConfig
 from cocoa_lab.calibration.feedback import stored_labels
 from tests.chaos.redis_server import running_redis
 from tests.made_labels import a_binding, a_label, an_answer

@@ -3,7 +3,7 @@
 import pytest
 
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
-from app.http.requests.feedback import FeedbackRequest
+from app.plugins.labels.bodies import FeedbackRequest
 from tests.docs.blocks import blocks_of
 
 BODIES = (GenerateRequest, ScoreRequest, ScoreBatch, FeedbackRequest)

@@ -1,4 +1,4 @@
-"""Our own doors: prompts to answer, answers to score, and labels of answers that were served."""
+"""Our own doors: prompts to answer, and answers to score."""
 
 import asyncio
 import logging
@@ -21,9 +21,8 @@ from app.http.json_calls import (
 from app.http.logs import current_request_id
 from app.http.repeats import Repeats
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest, ask_of
-from app.http.requests.feedback import FeedbackRequest
 from app.http.responses import renew, to_response
-from app.http.schemas import FeedbackKept, GenerateResponse, ScoreResults
+from app.http.schemas import GenerateResponse, ScoreResults
 from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
 from app.scoring.ask import current_caller
@@ -32,7 +31,6 @@ from workers.calling import in_time
 logger = logging.getLogger(__name__)
 router = APIRouter()
 _GENERATE_BODY = TypeAdapter(GenerateRequest)
-_FEEDBACK_BODY = TypeAdapter(FeedbackRequest)
 
 
 def _score_kind(body: object) -> str:
@@ -126,16 +124,3 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
 
     outcomes = [outcome(item, number) for number, item in enumerate(items)]
     return {"results": await asyncio.gather(*outcomes)}
-
-
-@router.post(
-    "/feedback",
-    response_model=FeedbackKept,
-    openapi_extra=takes("FeedbackRequest"),
-    tags=["feedback"],
-)
-async def feedback(request: Request) -> Response:
-    """Label an answer that was served, or parts of it; answered when the label is durable."""
-    body = await read_body(request, _FEEDBACK_BODY)
-    service: Service = request.app.state.service
-    return json_response(await service.keep_label(body))

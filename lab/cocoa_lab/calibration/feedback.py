@@ -10,8 +10,8 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from app.cache.connection import kind_of_fault, tls_options
-from app.feedback.protocol import FeedbackConfig, Label, StoreFailed, label_from_json
-from app.feedback.redis import labels_key
+from app.plugins.labels.protocol import FeedbackConfig, Label, StoreFailed, label_from_json
+from app.plugins.labels.redis import labels_key
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.labels import Labelled, Labels, correct_of
 from cocoa_lab.lines import complete_lines

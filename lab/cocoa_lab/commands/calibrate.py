@@ -68,7 +68,7 @@ def calibrate(
         raise typer.Exit(2)
     from rich.console import Console
 
-    from app.feedback.protocol import StoreFailed
+    from app.plugins.labels.protocol import FeedbackConfig, StoreFailed
     from cocoa_lab.calibration import outputs
     from cocoa_lab.calibration.calibrating import calibrate as fit_all
     from cocoa_lab.calibration.calibrating import to_json
@@ -100,7 +100,7 @@ def calibrate(
             )
             sources.setdefault(source, []).extend(of_run)
         if feedback is not None:
-            config = settings_or_exit().feedback
+            config: FeedbackConfig = vars(settings_or_exit())["feedback"]
             sent, source, notes = read_feedback(feedback, config, correct_at, namespace)
             sources.setdefault(source, []).extend(sent)
         fitted = fit_all(sources, by_task=by == "task")
@@ -133,6 +133,6 @@ def calibrate(
 
 def _tell(text: str, *, err: bool = False) -> None:
     """Print a line with what its source wrote, such as a task, but no control character of it."""
-    from app.feedback.protocol import CONTROL
+    from app.plugins.labels.protocol import CONTROL
 
     typer.echo(re.sub(f"[{CONTROL}]", lambda found: ascii(found[0])[1:-1], text), err=err)

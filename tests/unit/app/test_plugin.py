@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 
 from app import plugin
-from app.plugin import Gateway, Plugin, PluginInvalid, command_of, installed
+from app.plugin import Gateway, Plugin, PluginInvalid, installed
 from app.settings import Settings, completed, load_settings, settings_class
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +51,7 @@ def test_a_plugin_that_cannot_be_used_is_refused_by_its_name(installed_are, targ
 
 
 def test_ours_are_those_of_the_project_file():
-    assert {"mcp", "page", "traces"} <= {found.name for found in installed()}
+    assert {"labels", "mcp", "page", "traces"} <= {found.name for found in installed()}
 
 
 def test_settings_of_a_plugin_are_settings_where_it_is_installed(monkeypatch):
@@ -84,9 +84,3 @@ async def test_what_runs_beside_begins_in_order_and_ends_in_reverse():
     async with gateway.running():
         assert seen == ["one begins", "other begins"]
     assert seen[2:] == ["other ends", "one ends"]
-
-
-def test_a_command_of_a_plugin_is_loaded_when_it_is_asked_for():
-    guest = Plugin("guest", commands={"greet": (f"{__name__}:installed_are", "Greet.")})
-    assert command_of((ONE, guest), "greet") is installed_are
-    assert command_of((ONE, guest), "wave") is None

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import app.cli
 from app.cli import app as cocoa
-from app.plugin import PluginInvalid
+from app.plugin import Plugin, PluginInvalid
 
 group = typer.Typer()
 
@@ -80,6 +80,13 @@ def test_a_command_that_is_gone_says_what_to_use(installed):
         True,
     )
     assert "run-batch" not in run("--help").output
+
+
+def test_a_plugin_has_commands(monkeypatch):
+    guest = Plugin("guest", commands={"faults": ("app.cli.errors:errors", "List faults.")})
+    monkeypatch.setattr(app.cli, "installed", lambda: (guest,))
+    assert run("faults").output == run("errors").output
+    assert "List faults." in run("--help").output
 
 
 def test_a_plugin_that_cannot_be_used_ends_the_command_in_words(monkeypatch):

@@ -10,8 +10,10 @@ import pytest
 
 from app.http.metrics import CONSISTENCY_NAMES, SCORE_NAMES
 from app.http.telemetry import Telemetry
+from app.main import create_app
 from app.scoring.capabilities import Capability
 from app.scoring.judging import Judgement
+from app.settings import Settings
 from models.estimators import ESTIMATORS
 from models.records import ProbeReading
 from tests.results import a_result, generation
@@ -75,13 +77,13 @@ NAMES = {
 
 
 def test_the_names_are_those_that_dashboards_know():
-    telemetry = Telemetry()
+    telemetry = create_app(Settings()).state.service.telemetry
     types = {family.name: family.type for family in telemetry.registry.collect()}
     assert types == {name: kind for name, (kind, _) in NAMES.items()}
 
 
 def test_the_labels_are_those_that_dashboards_know():
-    telemetry = Telemetry()
+    telemetry = create_app(Settings()).state.service.telemetry
     telemetry.set_keys(["a"], is_broken=False)
     telemetry.observe_request("/score", 200, 0.5)
     telemetry.observe_first_token("/score", 0.5)

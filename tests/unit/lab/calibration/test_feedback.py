@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.feedback.protocol import FeedbackConfig
+from app.plugins.labels.protocol import FeedbackConfig
 from cocoa_lab.calibration.calibrating import calibrate
 from cocoa_lab.calibration.feedback import read_feedback
 from cocoa_lab.calibration.fitting import CannotCalibrate

@@ -12,7 +12,7 @@ from redis.exceptions import NoPermissionError, RedisError
 
 from app.cache.connection import Command, Connection, kind_of_fault
 from app.cache.lane import Lane
-from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed, answer_from_json
+from app.plugins.labels.protocol import Answer, FeedbackConfig, Label, StoreFailed, answer_from_json
 from models.codec import to_json
 
 logger = logging.getLogger(__name__)

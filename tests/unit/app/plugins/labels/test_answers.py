@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.http.labels import to_answer
+from app.plugins.labels.answers import to_answer
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import DecisionInfo, Judgement
 from app.scoring.units import Parts, ScoredUnits

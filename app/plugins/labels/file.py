@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.cache.lane import Lane
-from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed
 from app.lines import end_of_last_line
+from app.plugins.labels.protocol import Answer, FeedbackConfig, Label, StoreFailed
 from models.codec import to_json
 from models.errors import InvalidRequest
 

@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from app.feedback.protocol import MAX_PARTS, Answer, AnswerPart, part_name
+from app.plugins.labels.protocol import MAX_PARTS, Answer, AnswerPart, part_name
 from app.scoring.ask import PARTS
 from app.scoring.result import Result
 from models.calibration import Binding

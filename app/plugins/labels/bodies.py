@@ -1,4 +1,4 @@
-"""Body of `POST /feedback`."""
+"""Body and response of `POST /feedback`."""
 
 import re
 from typing import Annotated, Self
@@ -7,9 +7,10 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.feedback.protocol import CONTROL, MAX_PARTS
+from app.http.described import ABSENT, Described
 from app.http.requests.body import Body, having, refuse_if
 from app.http.requests.values import Whole, encodable
+from app.plugins.labels.protocol import CONTROL, MAX_PARTS
 from models.calibration import ALL
 
 
@@ -95,3 +96,16 @@ class FeedbackRequest(Body):
         if self.correct is not None:
             return float(self.correct)
         return self.quality
+
+
+class FeedbackKept(Described):
+    """A label that is durable."""
+
+    id: str
+    """of the answer"""
+    quality: float | None
+    """0 to 1: 1 is right, 0 is wrong; null where nothing was said of the whole"""
+    units: int = ABSENT
+    """parts of it that were labelled, ≥ 1"""
+    task: str | None
+    """the calibrator's group that it counts to"""

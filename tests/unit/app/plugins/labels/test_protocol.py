@@ -4,7 +4,7 @@ import orjson
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.feedback.protocol import FeedbackConfig, answer_from_json, label_from_json
+from app.plugins.labels.protocol import FeedbackConfig, answer_from_json, label_from_json
 from models.codec import to_json
 from tests.made_labels import a_label, an_answer
 

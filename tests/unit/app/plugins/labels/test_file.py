@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.feedback.file import FileStore
-from app.feedback.protocol import FeedbackConfig, StoreFailed
+from app.plugins.labels.file import FileStore
+from app.plugins.labels.protocol import FeedbackConfig, StoreFailed
 from cocoa_lab.calibration.feedback import stored_labels
 from tests.made_labels import a_label, an_answer
 
@@ -56,8 +56,8 @@ class Disk:
     def __init__(self, monkeypatch):
         self.num_fsyncs, self.fails = 0, ""
         self._write, self._fsync = os.write, os.fsync
-        monkeypatch.setattr("app.feedback.file.os.write", self.write)
-        monkeypatch.setattr("app.feedback.file.os.fsync", self.fsync)
+        monkeypatch.setattr("app.plugins.labels.file.os.write", self.write)
+        monkeypatch.setattr("app.plugins.labels.file.os.fsync", self.fsync)
 
     def write(self, file, content):
         if self.fails == "write":
@@ -189,7 +189,7 @@ async def test_old_answers_are_no_loss(monkeypatch):
     now, lost = [1000.0], []
     config = FeedbackConfig(path="unused", max_answers=2, ttl_s=10)
     store = FileStore(config, lambda: lost.append(1))
-    monkeypatch.setattr("app.feedback.file.time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr("app.plugins.labels.file.time", SimpleNamespace(time=lambda: now[0]))
     for served_at in (1000.0, 1001.0, 1012.0):
         now[0] = served_at
         store.remember(an_answer(f"{served_at}", served_at=served_at))

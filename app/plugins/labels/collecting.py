@@ -9,8 +9,8 @@ from functools import partial
 from typing import Literal
 
 from app.cache.lane import Dropped
-from app.feedback.file import FileStore
-from app.feedback.protocol import (
+from app.plugins.labels.file import FileStore
+from app.plugins.labels.protocol import (
     MAX_PARTS,
     Answer,
     FeedbackConfig,
@@ -141,7 +141,7 @@ def make_feedback(
         return Feedback(FileStore(config, on_lost), config, count)
     if url := config.whole_url():
         # The client of Redis is imported only where a deployment has one.
-        from app.feedback.redis import RedisStore
+        from app.plugins.labels.redis import RedisStore
 
         return Feedback(RedisStore(url, config, on_lost), config, count)
     return None

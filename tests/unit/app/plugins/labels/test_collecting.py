@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.feedback.collecting import Feedback, make_feedback
-from app.feedback.protocol import FeedbackConfig, StoreFailed
+from app.plugins.labels.collecting import Feedback, make_feedback
+from app.plugins.labels.protocol import FeedbackConfig, StoreFailed
 from models.errors import FeedbackUnavailable, UnknownAnswer
 from tests.made_labels import an_answer
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from pydantic import SecretStr
 
-from app.feedback.protocol import FeedbackConfig, StoreFailed
-from app.feedback.redis import RedisStore, why_not_durable
+from app.plugins.labels.protocol import FeedbackConfig, StoreFailed
+from app.plugins.labels.redis import RedisStore, why_not_durable
 from cocoa_lab.calibration.feedback import stored_labels
 from tests.chaos.redis_server import running_redis
 from tests.made_labels import a_label, an_answer

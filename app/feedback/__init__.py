@@ -1,1 +1,0 @@
-"""Labels of answers that were served, kept for a calibrator with scores alone."""
