@@ -141,7 +141,9 @@ def default_similarity(
         return "cross_encoder"
     with _loading("similarity.model", similarity.model):
         is_embedding = resolve(_IS_EMBEDDING)(similarity.model, similarity.revision)
-    return "embedding" if is_embedding else "cross_encoder"
+    if is_embedding:
+        return "embedding"
+    return "cross_encoder"
 
 
 def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
@@ -151,7 +153,9 @@ def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
     """
     if config.model != "auto":
         return config.model
-    return "embedded" if language_model.is_embedded else ""
+    if language_model.is_embedded:
+        return "embedded"
+    return ""
 
 
 def resolve(path: str) -> Any:
@@ -190,7 +194,9 @@ def check_settings(
         reason = f"is heeded by {' and '.join(LEARNED)} alone, and answers are compared by {named}"
         raise ModelNotLoaded(f"{variable('similarity.compare')} {reason}")
     if named in LEARNED and not similarity.url:
-        head = "embedding" if named == "embedding" else "classifier"
+        head = "classifier"
+        if named == "embedding":
+            head = "embedding"
         _check_checkpoint("similarity.model", similarity.model, similarity.revision, head)
     if nli.name == "nli":
         _check_checkpoint("nli.model", nli_model, nli.revision, "classifier")
@@ -203,8 +209,10 @@ def check_name(setting: str, name: str, known: Collection[str]) -> None:
 
 
 def _check_checkpoint(setting: str, model: str, revision: str | None, head: str) -> None:
-    is_shipped = model in (LANGUAGE_MODELS if head == "causal" else ("embedded",))
-    if model and not is_shipped:
+    shipped: Container[str] = ("embedded",)
+    if head == "causal":
+        shipped = LANGUAGE_MODELS
+    if model and model not in shipped:
         with _loading(setting, model):
             resolve(_CHECK)(model, revision, head)
 
@@ -296,7 +304,9 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
     """
     if not calibrator:
         return None
-    path = CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
+    path = Path(calibrator)
+    if calibrator == "auto":
+        path = CALIBRATOR_PATH
     with _loading("calibrator", calibrator):
         if not (sha256 := Calibrator.load(path).prompts):
             return None

@@ -11,9 +11,8 @@ from app.scoring.observer import Observer
 from app.scoring.plan import NO_CALIBRATOR, Plan
 from models.calibration import ALL, Calibration, Calibrator, Part, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
-from models.estimators import known_estimators, not_known
+from models.estimators import known_estimators
 from models.registered import in_lab
-from models.similarity import IN_LAB
 from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 
 logger = logging.getLogger(__name__)
@@ -64,14 +63,14 @@ def _without_gone(calibrator: Calibrator, models: Models) -> Calibrator:
         binding = part.binding
         way = f"{binding.unit} of {binding.input}, {binding.strategy}"
         why = binding.gone
-        if binding.similarity in IN_LAB and binding.similarity not in models.comparers:
-            why = in_lab(binding.similarity)
+        if binding.similarity not in models.comparers:
+            why = why or in_lab(binding.similarity)
         if why:
             gone[why].append(way)
             continue
         groups, unknown = _of_known(part)
         for name in unknown:
-            gone[not_known(name)].append(way)
+            gone[in_lab(name) or f"there is no estimator {name}"].append(way)
         if groups[ALL]:
             kept.append(replace(part, groups=groups))
     reasons = "; ".join(f"{why} ({'; '.join(ways)})" for why, ways in gone.items())

@@ -77,7 +77,9 @@ class Statements:
             denies = self._scores(table, "contradiction")
             compared = supported(units, self._scores(table, "entailment"), denies)
             units = tuple(self._with_alternatives(compared, denies))
-        num_pairs = 0 if self._is_by_words else self.num_pairs
+        num_pairs = self.num_pairs
+        if self._is_by_words:
+            num_pairs = 0
         return replace(self.stated, units=units, warnings=warnings, num_pairs=num_pairs)
 
     def _read_chunks(self, token_ends: TokenEnds) -> None:

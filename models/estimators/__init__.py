@@ -16,7 +16,7 @@ from typing import Any, Literal
 from models.errors import ModelNotLoaded
 from models.estimators import cocoa, information, light, reflection, relevance, semantic, unseen
 from models.estimators.information import Undefined
-from models.registered import in_lab, registered
+from models.registered import registered
 
 # cocoa: the product of a base and of consistency, light or not. alternative: other formulas over
 # the same. rao_blackwell, unseen: ours over CoCoA. The others are methods of their own.
@@ -42,8 +42,6 @@ _FROM_0: Bounds = (0.0, None)
 _SHARE: Bounds = (0.0, 1.0)
 _FROM_1: Bounds = (1.0, None)
 _ANY: Bounds = (None, None)
-
-IN_LAB = ("lexical_similarity",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +147,6 @@ def known_estimators() -> dict[str, Estimator]:
         except (ImportError, AttributeError) as error:
             raise ModelNotLoaded(f"the estimator {name} cannot be loaded: {error}") from error
     return known
-
-
-def not_known(name: str) -> str:
-    """What to say of a name that no estimator has."""
-    if name in IN_LAB:
-        return in_lab(name)
-    return f"there is no estimator {name}"
 
 
 def needs(names: Iterable[str]) -> frozenset[str]:

@@ -23,7 +23,6 @@ GONE = {
     "llm": "llm is gone: use added, or embedding with a model of your choice",
     "align": "align is gone: use nli",
 }
-IN_LAB = ("rouge_l", "jaccard")
 
 # Functions whose checkpoint `SimilarityConfig.model` names.
 LEARNED = ("cross_encoder", "embedding")
@@ -31,9 +30,7 @@ LEARNED = ("cross_encoder", "embedding")
 
 def not_known(name: str, known: Iterable[str]) -> str:
     """What to say of a name that is none of those that are known."""
-    if name in IN_LAB:
-        return in_lab(name)
-    return GONE.get(name, f"must be one of {', '.join(known)}")
+    return in_lab(name) or GONE.get(name, f"must be one of {', '.join(known)}")
 
 
 def registered_models() -> dict[str, str]:

@@ -13,7 +13,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from app.spelling import closest, did_you_mean
-from models.estimators import ESTIMATORS, IN_LAB, known_estimators
+from models.estimators import ESTIMATORS, known_estimators
 from models.ranges import LOGPROBS
 from models.registered import in_lab
 
@@ -27,8 +27,8 @@ def _known_estimator(name: str) -> str:
     known = known_estimators()
     if name in known:
         return name
-    if name in IN_LAB:
-        raise PydanticCustomError("in_lab", "{instead}", {"instead": in_lab(name)})
+    if instead := in_lab(name):
+        raise PydanticCustomError("in_lab", "{instead}", {"instead": instead})
     message = "unknown estimator{meant} GET /estimators lists all"
     meant = did_you_mean(closest(name, known)) or ";"
     raise PydanticCustomError("unknown_estimator", message, {"meant": meant})
