@@ -1,4 +1,4 @@
-"""What a plugin is, and what it may add to a process that serves.
+"""What a plugin is, and what it may add to a process that serves (docs/plugins.md).
 
 A distribution names its plugins by entry points of the group `cocoa.plugins`, as ours does. Their
 modules are imported with the list of commands: each imports the rest of itself when it is needed.

@@ -1,7 +1,7 @@
 """The `cocoa` command; what a command needs is imported when it runs."""
 
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points, version
+from importlib.metadata import EntryPoint, version
 from typing import Annotated, Any
 
 import typer
@@ -20,8 +20,6 @@ errors      List every error of the service with status, code and meaning, as Ma
 key         Keys for clients of the service (docs/keys.md).
 """
 COMMANDS = dict(line.split(maxsplit=1) for line in _LIST.strip().splitlines())
-# Other distributions add commands under this group; each entry point is a function or a Typer.
-_ADDED = "cocoa.commands"
 _IN_LAB = ("calibrate", "check", "evaluate", "probe")
 _GONE = {
     "run-batch": "is gone: use `cocoa-batch` of the client, which asks a running service "
@@ -36,7 +34,7 @@ class _Commands(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS, *_of_plugins(), *sorted(entry_points(group=_ADDED).names)]
+        return [*COMMANDS, *_of_plugins()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return super().get_command(ctx, cmd_name) or _command(ctx, cmd_name)
@@ -66,7 +64,6 @@ def _of_plugins() -> dict[str, tuple[str, str]]:
 
 def _command(ctx: Any, name: str) -> Any:
     """The command of this name; None where there is none."""
-    added = list(entry_points(group=_ADDED, name=name))
     if name in COMMANDS:
         from models.lasting import lasting
 
@@ -75,8 +72,6 @@ def _command(ctx: Any, name: str) -> Any:
             command = getattr(import_module(f"app.cli.{module}"), module)
     elif name in _of_plugins():
         command = EntryPoint(name, _of_plugins()[name][0], "cocoa.plugins").load()
-    elif added:
-        command = added[0].load()
     elif name in _GONE:
         typer.echo(f"`cocoa {name}` {_GONE[name]}", err=True)
         raise typer.Exit(2)

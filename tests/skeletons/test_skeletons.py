@@ -1,5 +1,8 @@
 """What CONTRIBUTING shows to be copied is what is tried here, and serves."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -38,3 +41,41 @@ async def test_a_door_answers_and_refuses(monkeypatch):
         refused = await service.client.post("/ask", json={"text": ""})
     assert answered.json()["surprise"] > 0
     assert refused.json()["error"]["field"] == "text"
+
+
+SERVED = """
+import asyncio, httpx
+from app.main import create_app
+from app.settings import load_settings
+
+async def ask():
+    transport = httpx.ASGITransport(create_app(load_settings()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client:
+        response = await client.get("/greeting")
+    print(response.json()["greeting"], response.headers["X-Greeting"])
+
+asyncio.run(ask())
+"""
+
+
+def test_a_plugin_serves_from_a_package_of_its_own(tmp_path):
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    module = (ROOT / "tests" / "skeletons" / "plugin.py").read_text()
+    assert f"```python\n{module}```" in page
+    source, site = tmp_path / "source", tmp_path / "site"
+    source.mkdir()
+    (source / "cocoa_greeting.py").write_text(module)
+    project = page.partition("```toml\n")[2].partition("```")[0]
+    (source / "pyproject.toml").write_text(project)
+    install = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([sys.executable, "-m", *install, "--target", site, source], check=True)
+    paths = os.pathsep.join([str(site), str(ROOT)])
+    environment = os.environ | {"PYTHONPATH": paths, "COCOA_GREETING": "welcome"}
+
+    def served(environment):
+        command = [sys.executable, "-c", SERVED]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert served(environment).stdout == "welcome welcome\n"
+    refused = served(environment | {"PYTHONPATH": str(ROOT)})
+    assert "COCOA_GREETING is no setting" in refused.stderr
