@@ -42,7 +42,7 @@ def deadline_of(timeout_s: float | None) -> float | None:
     return None if timeout_s is None else time.monotonic() + timeout_s
 
 
-async def together(*work: Awaitable[Any]) -> list[Any]:
+async def gather(*work: Awaitable[Any]) -> list[Any]:
     """The results of concurrent work, in its order.
 
     Raises:

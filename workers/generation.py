@@ -187,9 +187,9 @@ class GenerationWorker:
         async with in_time(request.timeout_s):
             if to_engine.grammar is not None:
                 await self._compile(to_engine.grammar)
-            job = await self._aside("tokenising", prepare)
+            job = await self._in_thread("tokenising", prepare)
             await self._finished(job, listener)
-            generation = await self._aside("detokenising", read_job)
+            generation = await self._in_thread("detokenising", read_job)
         listener.tell_rest((generation.answer, *generation.samples)[request.streamed])
         warnings, sampling = generation.warnings, to_engine.sampling
         generates = to_engine.answer is None or to_engine.num_samples > 0
@@ -211,9 +211,9 @@ class GenerationWorker:
         engine = self.engine
         async with in_time(request.timeout_s):
             prepare = partial(engine.prepare_first_token, request, groups)
-            job = await self._aside("tokenising", prepare)
+            job = await self._in_thread("tokenising", prepare)
             await self._finished(job, Listener(None))
-            logprobs = await self._aside("reading", partial(engine.first_token_logprobs, job))
+            logprobs = await self._in_thread("reading", partial(engine.first_token_logprobs, job))
             return FirstTokenReply(tuple(logprobs), self.info.identity)
 
     async def close(self) -> None:
@@ -234,9 +234,9 @@ class GenerationWorker:
         if verdict.refusal:
             raise InvalidRequest(verdict.refusal, field="grammar")
         compile_it = partial(self.engine.compile, grammar)
-        await self._aside("compiling a grammar", compile_it, self._compilers[verdict.is_quick])
+        await self._in_thread("compiling a grammar", compile_it, self._compilers[verdict.is_quick])
 
-    async def _aside(
+    async def _in_thread(
         self, what: str, work: Callable[[], Result], thread: ModelThread | None = None
     ) -> Result:
         """The result of `work` on a thread aside the model's, by default that of texts.

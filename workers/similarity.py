@@ -12,7 +12,7 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
-from workers.calling import check_finite, failing_as, together
+from workers.calling import check_finite, failing_as, gather
 from workers.protocol import Comparer, ComparerInfo, NliComparer, PairReply, PairScore
 
 Item = TypeVar("Item")
@@ -59,7 +59,7 @@ class SimilarityWorker:
 
     async def run(self) -> None:
         try:
-            await together(*(batcher.run() for batcher in self._loops))
+            await gather(*(batcher.run() for batcher in self._loops))
         finally:
             await self.close()
 

@@ -31,7 +31,7 @@ from app.scoring.questions import (
 from models.errors import PromptTooLong
 from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
 from models.similarity.pairs import PairTable, similarity_matrix
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 from workers.admission import Turn
 from workers.protocol import Workers
 
@@ -70,7 +70,7 @@ class Computation:
     def __post_init__(self) -> None:
         plan, workers, limits = self.plan, self.workers, self.deployment.limits
         self.name = ""
-        self._steps = Steps()
+        self._steps = WorkBudget()
         if self.memory is not None:
             self.name = statistics_name(plan, self.deployment.models)
         self._comparer = workers.comparers[plan.similarity]
@@ -169,12 +169,12 @@ class Computation:
             followed = [(before, "".join(texts)) for texts in by_token]
             contexts = await self._comparer.fit_contexts(followed)
             check_relevance(contexts, by_token, self.deployment.limits)
-        aside = partial(self._aside, subject)
+        in_thread = partial(self._in_thread, subject)
         by_similarity = partial(of_similarity, plan, subject, contexts)
         compared: dict[Comparing, list[Pair]] = {"nli": [], "words": []}
-        compared["similarity"] = await aside(self._similarity.read_by, by_similarity)
+        compared["similarity"] = await in_thread(self._similarity.read_by, by_similarity)
         if self._nli is not None:
-            compared["nli"] = await aside(self._nli.read_by, partial(of_nli, plan, subject))
+            compared["nli"] = await in_thread(self._nli.read_by, partial(of_nli, plan, subject))
         # Pairs of parts go in one batch with the others; comparing by words needs none.
         if self.parts is not None and plan.parts_compared_by is not None:
             compared[plan.parts_compared_by] += await self.parts.pairs(subject)
@@ -189,7 +189,7 @@ class Computation:
             question = question_about(subject.answer.compared_text, plan.ask)
             calls["true_false"] = self._true_false(question)
         replies = dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
-        evidence = await aside(derive, plan, subject, generation, contexts, **replies)
+        evidence = await in_thread(derive, plan, subject, generation, contexts, **replies)
         return replace(evidence, similarity_s=time.monotonic() - began_at)
 
     def _charge_given(self) -> None:
@@ -207,10 +207,10 @@ class Computation:
 
     async def _compared(self, subject: Subject, work: Callable[[PairTable], Array]) -> Array:
         """What is made of similarities of a subject's texts."""
-        pairs = await self._aside(subject, self._similarity.read_by, work)
-        return await self._aside(subject, work, await self._similarity.table(pairs))
+        pairs = await self._in_thread(subject, self._similarity.read_by, work)
+        return await self._in_thread(subject, work, await self._similarity.table(pairs))
 
-    async def _aside(
+    async def _in_thread(
         self, subject: Subject, work: Callable[..., Value], *args: Any, **named: Any
     ) -> Value:
         """Run pure work on a subject's texts on a thread; cancelled, it ends at its next step."""

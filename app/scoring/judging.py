@@ -25,7 +25,7 @@ from models.units.json_values import Value, parsed
 from models.units.reasoning import HARMONY, KNOWN_TAGS
 from models.units.schemas import may_be_null
 from models.units.sentences import without_sentences
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 from models.units.unit import PREDICTED
 
 Action = Literal["accept", "verify", "escalate"]
@@ -124,7 +124,7 @@ def judge(
     scored: Scored,
     answer: TokenSequence,
     *,
-    steps: Steps | None = None,
+    steps: WorkBudget | None = None,
     readings: Mapping[str, ProbeReading] = MappingProxyType({}),
     warned: Collection[str] = (),
 ) -> Judgement:
@@ -141,7 +141,7 @@ def judge(
         return judgement
     parts = _of_parts(plan, answer, scored.units, warned)
     return replace(
-        judgement, parts=_refined(plan.ask, answer, scored.units, steps or Steps(), parts)
+        judgement, parts=_refined(plan.ask, answer, scored.units, steps or WorkBudget(), parts)
     )
 
 
@@ -304,7 +304,11 @@ def _least_confidence(judged: Sequence[JudgedUnit]) -> float | None:
 
 
 def _refined(
-    ask: Ask, answer: TokenSequence, units: ScoredUnits, steps: Steps, judgement: UnitsJudgement
+    ask: Ask,
+    answer: TokenSequence,
+    units: ScoredUnits,
+    steps: WorkBudget,
+    judgement: UnitsJudgement,
 ) -> UnitsJudgement:
     """The judgement with the answer's text without the parts that do not pass, if requested.
 

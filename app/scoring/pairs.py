@@ -17,7 +17,7 @@ from models.codec import to_json
 from models.errors import SimilarityUnavailable
 from models.records import Pair
 from models.similarity.pairs import PairTable, TextRules
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 from workers.protocol import PairScore, PairScorer
 
 
@@ -41,7 +41,7 @@ class PairScores:
     memory: Memory | None
     observer: Observer
     limits: AskLimits = UNBOUNDED
-    steps: Steps = field(default_factory=Steps)
+    steps: WorkBudget = field(default_factory=WorkBudget)
     token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from app.scoring.statements import Statements, spans_of, stated_claims, stated_s
 from app.scoring.units import Parts, fields_beside
 from models.records import Pair
 from models.similarity.pairs import PairTable
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 from workers.protocol import NliComparer
 
 Value = TypeVar("Value")
@@ -41,11 +41,11 @@ class PartsOfAnswer:
     nli: NliComparer | None
     thread: ThreadPoolExecutor
     limits: AskLimits
-    steps: Steps = field(default_factory=Steps)
+    steps: WorkBudget = field(default_factory=WorkBudget)
     _made: Callable[[PairTable], Parts] | None = None
     _pairs: Sequence[Pair] = ()
 
-    async def aside(self, work: Callable[..., Value], *args: Any, **named: Any) -> Value:
+    async def in_thread(self, work: Callable[..., Value], *args: Any, **named: Any) -> Value:
         """Run pure work on its thread; cancelled, it ends at its next step."""
         loop = asyncio.get_running_loop()
         try:
@@ -59,7 +59,7 @@ class PartsOfAnswer:
         """Refuse given texts that make too many pairs; the parts made for it are not kept."""
         if self.plan.parts_compared_by is not None and not subject.answer.no_answer:
             made = await self._make(subject)
-            self.scores.check(await self.aside(self.scores.read_by, made))
+            self.scores.check(await self.in_thread(self.scores.read_by, made))
 
     async def pairs(self, subject: Subject) -> Sequence[Pair]:
         """The pairs that are compared; an answer may have none.
@@ -70,7 +70,7 @@ class PartsOfAnswer:
         """
         if self._made is None and not subject.answer.no_answer:
             self._made = await self._make(subject)
-            self._pairs = await self.aside(self.scores.read_by, self._made)
+            self._pairs = await self.in_thread(self.scores.read_by, self._made)
         return self._pairs
 
     async def compared(self, subject: Subject) -> Parts:
@@ -83,7 +83,7 @@ class PartsOfAnswer:
         pairs = await self.pairs(subject)
         if self._made is None:
             return Parts()
-        parts = await self.aside(self._made, await self.scores.table(pairs))
+        parts = await self.in_thread(self._made, await self.scores.table(pairs))
         self.plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
         return parts
 
@@ -92,18 +92,18 @@ class PartsOfAnswer:
         ask, most = self.plan.ask, self.limits.max_units
         if ask.units == "fields":
             told = subject, ask.json_schema, most, ask.tools, self.steps
-            return await self.aside(fields_beside, *told)
+            return await self.in_thread(fields_beside, *told)
         samples = subject.other_texts
-        spans = await self.aside(spans_of, [subject.answer.text, *samples], ask.tools)
+        spans = await self.in_thread(spans_of, [subject.answer.text, *samples], ask.tools)
         if ask.claims is not None:
-            stated = await self.aside(stated_claims, subject, most, ask.claims)
+            stated = await self.in_thread(stated_claims, subject, most, ask.claims)
         else:
-            stated = await self.aside(stated_sentences, subject, most, spans)
+            stated = await self.in_thread(stated_sentences, subject, most, spans)
         ends: dict[str, list[int]] | None = None
         if self.nli is not None:
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
             ends = dict(zip(read, await self.nli.token_ends(read), strict=True))
-        made = await self.aside(Statements, stated, samples, spans, ends, self.scores.rules)
+        made = await self.in_thread(Statements, stated, samples, spans, ends, self.scores.rules)
         check_pairs(ask, made.num_pairs, self.limits)
         self.scores.num_tokens |= made.num_tokens
         return made.parts

@@ -229,7 +229,7 @@ class Scorer:
         if work.parts is None:
             judgement = judged()
         else:
-            judgement = await work.parts.aside(judged, steps=work.parts.steps)
+            judgement = await work.parts.in_thread(judged, steps=work.parts.steps)
         if judgement.confidence is None:
             return judgement
         uncertainty, is_new = scoring.scores[plan.primary], source == "computed"

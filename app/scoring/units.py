@@ -24,7 +24,7 @@ from models.units.characters import token_spans
 from models.units.fields import compared, fields
 from models.units.json_schemas import BadSchema
 from models.units.json_values import parsed
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 from models.units.tool_calls import as_value, names_of, schema_of
 from models.units.unit import PREDICTED, Unit, cut, summary
 
@@ -107,7 +107,7 @@ def fields_beside(
     schema: Mapping[str, Any] | bool,
     max_units: int,
     tools: Sequence[Mapping[str, Any]],
-    steps: Steps,
+    steps: WorkBudget,
 ) -> Callable[[PairTable], Parts]:
     """A function from similarities of strings to the fields of an answer beside its samples.
 

@@ -29,7 +29,7 @@ from models.similarity.rules import (
     reading,
     relation,
 )
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 
 # Scores of a pair known without a model, on each label; where one text is empty, 0 on all.
 _KNOWN = {
@@ -94,7 +94,7 @@ class TextRules:
     questions: Sequence[str] = ("",)
     reads: bool = True
     are_values: bool = False
-    steps: Steps = field(default_factory=Steps)
+    steps: WorkBudget = field(default_factory=WorkBudget)
     _texts: dict[str, _Text] = field(default_factory=dict)
 
     def of_values(self) -> "TextRules":

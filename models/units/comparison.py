@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.records import Array
 from models.units.json_values import Value, escaped, json_type, leaves
 from models.units.schemas import Rule
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 
 # Similarity of two stripped strings that differ and are not empty: symmetric, in [0, 1].
 Similarity = Callable[[str, str], float]
@@ -60,7 +60,7 @@ class JsonComparer:
     rules: Mapping[str, Rule]
     similarity: Similarity
     max_leaf_pairs: int = MAX_LEAF_PAIRS
-    steps: Steps = field(default_factory=Steps)
+    steps: WorkBudget = field(default_factory=WorkBudget)
 
     def compare(self, answer: Value, sample: Value | None, path: str = "") -> Comparison:
         """The answer's part at a path beside its counterpart in a sample, if that has one."""

@@ -11,7 +11,7 @@ from models.units.characters import TokenSpans, overlapping
 from models.units.comparison import MAX_LEAF_PAIRS, JsonComparer, Similarity
 from models.units.json_values import Value, leaves
 from models.units.schemas import rules
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 from models.units.unit import Unit
 
 
@@ -31,7 +31,7 @@ def compared(
     samples: Sequence[Value | None],
     schema: object,
     similarity: Similarity,
-    steps: Steps | None = None,
+    steps: WorkBudget | None = None,
 ) -> tuple[list[Unit], dict[str, float]]:
     """Fields with their support by each of M samples; values that the answer lacks, with shares.
 
@@ -44,7 +44,7 @@ def compared(
         similarity: of strings.
         steps: that it may take.
     """
-    steps = steps or Steps()
+    steps = steps or WorkBudget()
     distinct = {id(sample): sample for sample in samples}
     most = MAX_LEAF_PAIRS // max(1, len(distinct))
     comparer = JsonComparer(rules(answer, schema, steps), similarity, most, steps)

@@ -13,7 +13,7 @@ from typing import Any
 
 from models.units.json_schemas import BadSchema, check_depth, place, pointer, schemas_in
 from models.units.json_values import MAX_DEPTH, Value, escaped, json_type
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 
 # Formats that name a thing: another text names another thing, however alike.
 NAMING_FORMATS = frozenset(
@@ -43,7 +43,7 @@ class Rule:
     tolerance: float = 0.0
 
 
-def rules(value: Value, schema: object, steps: Steps | None = None) -> dict[str, Rule]:
+def rules(value: Value, schema: object, steps: WorkBudget | None = None) -> dict[str, Rule]:
     """A rule for each leaf of a value, by JSON Pointer.
 
     Local references are resolved, all of `allOf` holds, of `anyOf` and `oneOf` the first branch
@@ -66,7 +66,7 @@ def rules(value: Value, schema: object, steps: Steps | None = None) -> dict[str,
         return {path: _rule(holding) for path, _, holding in _Reader(schema, steps).leaves(value)}
 
 
-def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> frozenset[str]:
+def may_be_null(value: Value, schema: object, steps: WorkBudget | None = None) -> frozenset[str]:
     """JSON Pointers of the leaves of a value that could be null under its schema.
 
     >>> from models.units.json_values import parse
@@ -118,9 +118,9 @@ _Leaf = tuple[str, Sequence[Any], Sequence[Mapping[str, Any]]]
 class _Reader:
     """Reads one schema beside one value."""
 
-    def __init__(self, root: object, steps: Steps | None) -> None:
+    def __init__(self, root: object, steps: WorkBudget | None) -> None:
         self._root = root
-        self._steps = steps or Steps()
+        self._steps = steps or WorkBudget()
         # By identity of schema and value. A pair that is being judged counts as invalid meanwhile:
         # references in a circle end, and nothing is judged twice.
         self._judged: dict[tuple[int, int], bool] = {}

@@ -7,7 +7,7 @@ from models.errors import InvalidRequest
 MAX_STEPS = 1_000_000
 
 
-class Steps:
+class WorkBudget:
     """The steps of all loops over one answer and its samples, counted together."""
 
     def __init__(self, most: int = MAX_STEPS) -> None:

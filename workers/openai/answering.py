@@ -19,7 +19,7 @@ from models.records import (
     GivenAnswer,
 )
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, fields_of
-from workers.calling import Listener, together
+from workers.calling import Listener, gather
 from workers.openai import logprobs, replies, requests, sequences
 from workers.openai.found import SCALED
 from workers.openai.grammars import check_followed, check_heeded, for_tokens, under_grammar
@@ -55,11 +55,11 @@ class OpenAIRequest:
 
     def __init__(self, calls: ModelCalls, request: GenerationRequest, listener: Listener) -> None:
         self._calls = calls
-        self._can = calls.can
+        self._can = calls.server
         self._request = request
         self._listener = listener
         # True where a parameter of the server requires a call.
-        self._holds_calls = calls.can.holds_calls(request)
+        self._holds_calls = calls.server.holds_calls(request)
         self._prompt = Prompt()
         self._seed = self._prompt_tokens = self._most = 0
         self._warnings: dict[str, None] = {}
@@ -81,12 +81,12 @@ class OpenAIRequest:
             Unreachable, Rejected, Failed: the server's.
         """
         began_at = time.monotonic()
-        can, request = self._can, self._request
-        check_heeded(can, request)
+        server, request = self._can, self._request
+        check_heeded(server, request)
         self._seed = secrets.randbelow(2**53)
         if request.sampling.seed is not None:
             self._seed = request.sampling.seed
-        if any(request.tops_of) and request.num_tops and not can.raw_samples:
+        if any(request.tops_of) and request.num_tops and not server.raw_samples:
             raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
         self._prompt = await render(self._calls, request)
         if request.prompt is not None and self._prompt.messages is not None:
@@ -98,12 +98,12 @@ class OpenAIRequest:
             forms = await forms_of(self._calls, self._prompt, request.answer)
         self._request = self._fitted(request, max(map(len, forms.values()), default=0))
         self._most = self._request.sampling.max_new_tokens or 0
-        is_drawn = request.answer is None and bool(can.no_greedy)
+        is_drawn = request.answer is None and bool(server.no_greedy)
         if request.num_samples and is_drawn:  # the first draw is the answer
             samples = await self._draw()
             answer = samples[0]
         else:
-            answer, samples = await together(self._answer(forms), self._draw())
+            answer, samples = await gather(self._answer(forms), self._draw())
         self._listener.tell_rest((answer, *samples)[request.streamed])
         if is_drawn:
             self._warn("answer_is_drawn")
@@ -113,9 +113,9 @@ class OpenAIRequest:
             samples=tuple(samples),
             prompt_tokens=self._prompt.num_tokens or self._prompt_tokens,
             seed=self._seed,
-            model_id=can.info.model_id,
-            revision=can.info.revision,
-            identity=can.identity,
+            model_id=server.info.model_id,
+            revision=server.info.revision,
+            identity=server.identity,
             generate_s=time.monotonic() - began_at,
             answer_form=self._form,
             probe_readings=self._readings,
@@ -223,7 +223,7 @@ class OpenAIRequest:
         if num > most:
             starts = range(0, num, most)
             drawing = [self._drawn(body, seeds[i : i + most], place - i) for i in starts]
-            return list(chain.from_iterable(await together(*drawing)))
+            return list(chain.from_iterable(await gather(*drawing)))
         call = requests.drawn(body, self._request.sampling, seeds)
         try:
             choices = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
@@ -239,21 +239,21 @@ class OpenAIRequest:
 
     def _body(self, index: int) -> dict[str, Any]:
         """The body of a call for the answer, 0, or for a sample."""
-        can, request, wanted = self._can, self._request, self._wanted(index)
+        server, request, wanted = self._can, self._request, self._wanted(index)
         num_tops = request.num_tops * any(bool(text) == bool(index) for text in request.tops_of)
         mode, num_columns = "", 0
-        if can.columns is not None and (not index or "token_entropies" in wanted):
-            reads_probes = not index and bool(request.statistics & can.probes.keys())
-            mode, num_columns = can.columns.mode(reads_probes=reads_probes)
+        if server.columns is not None and (not index or "token_entropies" in wanted):
+            reads_probes = not index and bool(request.statistics & server.probes.keys())
+            mode, num_columns = server.columns.mode(reads_probes=reads_probes)
         top: int | None = None
         # Where it parts no reasoning itself, only texts of tokens show where one ends.
-        is_parted_here = can.profile.tokenizes and can.tags is not None
+        is_parted_here = server.profile.tokenizes and server.tags is not None
         needs = mode or num_tops or is_parted_here or wanted - {"compared_text"}
         if needs and not self._other_law(index):
-            least = 0 if index and can.profile.tokenizes else 1
-            top = max(num_columns, num_tops, min(can.profile.logprobs or 0, least))
+            least = 0 if index and server.profile.tokenizes else 1
+            top = max(num_columns, num_tops, min(server.profile.logprobs or 0, least))
         body = requests.completion(
-            can,
+            server,
             self._prompt,
             max_tokens=self._most or 1,
             stop=request.sampling.stop,
@@ -264,7 +264,7 @@ class OpenAIRequest:
             body[requests.BUDGET] = most
         if request.grammar is None or self._holds_calls:
             return body
-        return body | under_grammar(can, self._prompt, request.grammar)
+        return body | under_grammar(server, self._prompt, request.grammar)
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
@@ -273,8 +273,8 @@ class OpenAIRequest:
         path, max_bytes = self._prompt.path, requests.most_bytes(body, num)
         if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
-            teller = sequences.Teller(self._request, place, self._listener, opened=opened)
-            streaming = self._calls.post_for_events(path, body, teller.hear, max_bytes)
+            stream = sequences.TokenStream(self._request, place, self._listener, opened=opened)
+            streaming = self._calls.post_for_events(path, body, stream.hear, max_bytes)
             events, has_ended = await streaming
         else:
             events, has_ended = [await self._calls.post(path, body, max_bytes)], True

@@ -1,7 +1,4 @@
-"""One server by its profile and its trial, and the abilities that follow from them. Pure.
-
-Other modules call it `can`.
-"""
+"""One server by its profile and its trial, and the abilities that follow from them. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -10,7 +10,7 @@ from models.grammar.calls import MARKS, with_tokens
 from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, Grammar, Sequence
 from models.units.tool_calls import Call, names_of, read
-from workers.calling import together
+from workers.calling import gather
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NO_FORMAT, UNMASKED
 from workers.openai.prompts import HOUSE, ModelCalls, closed, question, tokenize
@@ -35,37 +35,37 @@ _NUM_TOKENS, _FORCED = 96, -3.0
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
 
 
-def check_heeded(can: OpenAIServer, request: GenerationRequest) -> None:
+def check_heeded(server: OpenAIServer, request: GenerationRequest) -> None:
     """Refuse what a server does not heed, by the name of the field."""
-    if request.grammar is not None and not can.holds_calls(request):
-        reason = can.profile.no_grammar or ""
+    if request.grammar is not None and not server.holds_calls(request):
+        reason = server.profile.no_grammar or ""
         if request.grammar.kind == "lark":
-            reason = "" if can.profile.tokenizes else _NO_LARK
+            reason = "" if server.profile.tokenizes else _NO_LARK
         check_grammar(reason)
-    reason = can.no_reasoning_limit
+    reason = server.no_reasoning_limit
     for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
         if reason and getattr(request.sampling, field):
             raise InvalidRequest(f"is not heeded here: {reason}", field=field)
 
 
-def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
+def under_grammar(server: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
     """The fields of a body for texts under a grammar."""
     if grammar.kind != "json_schema":
         return {"structured_outputs": {"grammar": grammar.source}}
     schema = json.loads(grammar.source)
-    if not can.profile.reads_hints:
+    if not server.profile.reads_hints:
         schema.pop(_HINTS, None)
-    if can.profile.schema_of_texts and prompt.path == COMPLETIONS:
-        return {can.profile.schema_of_texts: schema}
+    if server.profile.schema_of_texts and prompt.path == COMPLETIONS:
+        return {server.profile.schema_of_texts: schema}
     named = {"name": "answer", "schema": schema, "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
     """The grammar, with marks that are single tokens of the server as these tokens."""
-    if grammar.kind == "json_schema" or not calls.can.profile.tokenizes:
+    if grammar.kind == "json_schema" or not calls.server.profile.tokenizes:
         return grammar
-    pieces = await together(*(tokenize(calls, mark) for mark in MARKS))
+    pieces = await gather(*(tokenize(calls, mark) for mark in MARKS))
     ids = {mark: tokens[0] for mark, tokens in zip(MARKS, pieces, strict=True) if len(tokens) == 1}
     return with_tokens(grammar, ids)
 
@@ -87,23 +87,23 @@ def check_followed(request: GenerationRequest, text: Sequence, *, is_call: bool)
 
 async def find_out(calls: ModelCalls, request: GenerationRequest, one_by_one: Lock) -> None:
     """Try out whether a server follows schemas, once a request needs that and it is not known."""
-    can = calls.can
-    if not _is_unknown(can, request):
+    server = calls.server
+    if not _is_unknown(server, request):
         return
     async with one_by_one:
-        if not _is_unknown(can, request):  # another request has tried it out
+        if not _is_unknown(server, request):  # another request has tried it out
             return
-        top = None if can.no_logprobs() else min(can.profile.logprobs or 0, 1)
+        top = None if server.no_logprobs() else min(server.profile.logprobs or 0, 1)
         reason, choice = await _held(calls, top)
         if choice is None and top is not None:  # maybe it takes one of the two alone
             reason, _ = await _held(calls, None)
-        can.learn(no_grammar=reason, unmasked="" if top is None else _unmasked(choice))
+        server.learn(no_grammar=reason, unmasked="" if top is None else _unmasked(choice))
 
 
-def _is_unknown(can: OpenAIServer, request: GenerationRequest) -> bool:
+def _is_unknown(server: OpenAIServer, request: GenerationRequest) -> bool:
     """True where a request has a schema, and the server's ways with one are not known yet."""
-    grammar, known = request.grammar, can.profile
-    if grammar is None or grammar.kind != "json_schema" or can.holds_calls(request):
+    grammar, known = request.grammar, server.profile
+    if grammar is None or grammar.kind != "json_schema" or server.holds_calls(request):
         return False
     is_refused = known.is_hosted and known.logprobs is None  # which is as good as a trial
     return not is_refused and (known.no_grammar is None or known.unmasked is None)
@@ -129,7 +129,7 @@ async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]
     prompt = await question(calls, HOUSE)
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for asking in (prompt, *await closed(calls, prompt)):
-        held = under_grammar(calls.can, asking, grammar_of(_SCHEMA))
+        held = under_grammar(calls.server, asking, grammar_of(_SCHEMA))
         answer = await calls.try_complete(asking, held, max_tokens=_NUM_TOKENS, top=top)
         if answer is None:
             break

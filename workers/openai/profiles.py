@@ -102,17 +102,17 @@ class Profile:
         """True where it may be sent this parameter."""
         return self.names.get(name) != ""
 
-    def spoken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def rendered(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A body as the server takes it."""
-        spoken: dict[str, Any] = {}
+        rendered: dict[str, Any] = {}
         for name, value in body.items():
             if name in LOGPROBS and self.logprobs is None:
                 continue
             if name in LOGPROBS and value is not True and "vllm_xargs" not in body:
                 value = min(value, self.logprobs or 0)
             if (known := self.names.get(name, name)) and (name, value) != ("top_logprobs", 0):
-                spoken[known] = value
-        return spoken
+                rendered[known] = value
+        return rendered
 
     def after(self, body: Mapping[str, Any]) -> "Profile":
         """The same once it has taken a body."""
@@ -124,18 +124,18 @@ class Profile:
 
         It has taken a body with them before.
         """
-        if "logprobs" not in self.taken or "logprobs" not in self.spoken(body):
+        if "logprobs" not in self.taken or "logprobs" not in self.rendered(body):
             return False
         return refusal.status == 403 or not refusal.named.isdisjoint(LOGPROBS)
 
-    def taught(self, refusal: Rejected | Denied, body: Mapping[str, Any]) -> "Profile | None":
+    def learned(self, refusal: Rejected | Denied, body: Mapping[str, Any]) -> "Profile | None":
         """The profile after a refusal; None where the refusal teaches nothing.
 
         A refusal that names a parameter has it renamed, lowered or left out; one that names none
         has what the server has never taken left out.
 
         Args:
-            refusal: of `body` as it was spoken.
+            refusal: of `body` as it was rendered.
             body: as it was meant.
         """
         if refusal.code in OF_PROMPT or refusal.status not in (400, 403, 422):
@@ -178,11 +178,11 @@ class Profile:
     def _with_logprobs(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
         """The profile with so many likeliest tokens; None where the body stays as it is."""
         fewer = replace(self, logprobs=logprobs)
-        return fewer if fewer.spoken(body) != self.spoken(body) else None
+        return fewer if fewer.rendered(body) != self.rendered(body) else None
 
     def _fewer(self, body: Mapping[str, Any]) -> int | None:
         """The next smaller number of likeliest tokens than a body requests; None for none."""
-        sent = self.spoken(body)
+        sent = self.rendered(body)
         num = sent.get("logprobs", 0)
         if num is True:
             num = sent.get("top_logprobs", 0)

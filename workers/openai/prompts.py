@@ -61,18 +61,18 @@ class ModelCalls(Calls):
     """Calls whose bodies are fitted to the profile of a server, which its refusals change.
 
     Attributes:
-        can: the server and its abilities.
+        server: the server and its abilities.
     """
 
-    def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
+    def __init__(self, client: Client, server: OpenAIServer, **options: Any) -> None:
         super().__init__(client, **options)
-        self.can = can
+        self.server = server
 
     async def complete(
         self, prompt: Prompt, num: int = 1, further: Mapping[str, Any] | None = None, **options: Any
     ) -> list[Choice]:
         """`num` choices of a reply to a `completion` with `options` and `further` parameters."""
-        body = {**completion(self.can, prompt, **options), **(further or {})}
+        body = {**completion(self.server, prompt, **options), **(further or {})}
         return read_choices([await self.post(prompt.path, body)], num)
 
     async def try_complete(
@@ -87,37 +87,44 @@ class ModelCalls(Calls):
         self.num_posts += 1
         try:
             [choice] = await quiet.complete(prompt, 1, further, **options)
-        except self.can.refusals:
+        except self.server.refusals:
             return None
         return choice
 
     async def _posted(self, path: str, body: Mapping[str, Any], read: Read[Reply]) -> Reply:
-        """The reply to the body as servers take it; raises the first refusal if none is taken."""
-        known = at_first = self.can.profile
-        first: Exception | None = None
+        """The reply to the body as the server takes it; raises the first refusal if none is taken.
+
+        After each refusal the profile has learned something, or the body has less, until neither
+        helps.
+        """
         if path.startswith("/v1/"):
-            path = known.prefix + path.removeprefix("/v1")
+            path = self.server.profile.prefix + path.removeprefix("/v1")
+        profile, has_learned = self.server.profile, False
+        first: Exception | None = None
         while True:
-            spoken = known.spoken({"model": self.can.model_id, **body})
+            rendered = profile.rendered({"model": self.server.model_id, **body})
             try:
-                reply = await super()._posted(path, spoken, read)
+                reply = await super()._posted(path, rendered, read)
             except (Rejected, Denied) as refusal:
                 first = first or refusal
-                if known.refuses_here(refusal, body):
+                if profile.refuses_here(refusal, body):
                     body = {name: one for name, one in body.items() if name not in LOGPROBS}
-                elif (taught := known.taught(refusal, body)) is not None:
-                    known = taught
-                elif refusal.code in OF_PROMPT:  # all but the prompt is taken
-                    self.can.profile = self.can.profile if known is at_first else known
-                    if refusal.code == ALL_TAKEN:
-                        stream = httpx.ByteStream(all_taken(body.get("n", 1), body["max_tokens"]))
-                        return await read(httpx.Response(200, headers=_JSON, stream=stream))
-                    raise
-                else:
+                    continue
+                learned = profile.learned(refusal, body)
+                if learned is not None:
+                    profile, has_learned = learned, True
+                    continue
+                if refusal.code not in OF_PROMPT:
                     raise first from None
-                continue
-            newest = self.can.profile if known is at_first else known  # others may have learnt, too
-            self.can.profile = newest.after(body)
+                if has_learned:  # all but the prompt is taken
+                    self.server.profile = profile
+                if refusal.code != ALL_TAKEN:
+                    raise
+                stream = httpx.ByteStream(all_taken(body.get("n", 1), body["max_tokens"]))
+                return await read(httpx.Response(200, headers=_JSON, stream=stream))
+            if not has_learned:  # other calls may have, meanwhile
+                profile = self.server.profile
+            self.server.profile = profile.after(body)
             return reply
 
 
@@ -143,40 +150,40 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
 
 
 async def _rendered(calls: ModelCalls, request: GenerationRequest) -> Prompt:
-    can, variables = calls.can, dict(request.chat_template_kwargs)
-    may_reason = can.reasons or can.profile.reasons
+    server, variables = calls.server, dict(request.chat_template_kwargs)
+    may_reason = server.reasons or server.profile.reasons
     if variables.get(EFFORT) == NO_EFFORT and not may_reason:
         del variables[EFFORT]
         request = replace(request, chat_template_kwargs=variables)
     images = dict(images_of(request.messages or ()))
-    check_no_images(images, can.no_images)
-    if can.profile.tokenizes and not images:  # images are of chats, never of token ids
+    check_no_images(images, server.no_images)
+    if server.profile.tokenizes and not images:  # images are of chats, never of token ids
         return await _render_ids(calls, request)
     takes_no, such = "the server of the model takes no", "with such a chat"
-    if request.tools and not can.calls_tools:
+    if request.tools and not server.calls_tools:
         raise InvalidRequest(f"{takes_no} tools {such}", field="tools")
     if request.chat_template_kwargs.keys() - {EFFORT}:
         words = f"{takes_no} variables of a chat template {such}"
         raise InvalidRequest(words, field="chat_template_kwargs")
     if request.messages is not None:
-        if not can.profile.chats:
+        if not server.profile.chats:
             raise ChatTemplateError(f"{takes_no} messages: send `prompt`", field="messages")
-        further = {**request.chat_template_kwargs, **_tools_sent(can, request)}
+        further = {**request.chat_template_kwargs, **_tools_sent(server, request)}
         return Prompt(messages=tuple(map(as_sent, request.messages)), further=further)
     text = request.prompt or ""
     if not text:
         raise InvalidRequest("the prompt has no tokens", field="prompt")
-    if can.profile.completes:
+    if server.profile.completes:
         return Prompt(text=text, opened=_ends_in(text, *_STARTS))
     return Prompt(messages=({"role": "user", "content": text},))
 
 
-def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]:
+def _tools_sent(server: OpenAIServer, request: GenerationRequest) -> dict[str, Any]:
     """The fields of a body for tools; a grammar that is a schema of one call requires one."""
     if not request.tools:
         return {}
     sent: dict[str, Any] = {"tools": list(request.tools)}
-    if can.holds_calls(request) and request.grammar is not None:
+    if server.holds_calls(request) and request.grammar is not None:
         schema = json.loads(request.grammar.source)  # see `tool_calls.schema_of_one`
         branches = schema.get("anyOf", [schema])
         allowed = [branch["properties"]["name"]["const"] for branch in branches]
@@ -188,11 +195,11 @@ def _tools_sent(can: OpenAIServer, request: GenerationRequest) -> dict[str, Any]
 
 async def question(calls: ModelCalls, text: str) -> Prompt:
     """A question as a chat, or as a raw prompt where there are none."""
-    if calls.can.profile.chats:
+    if calls.server.profile.chats:
         with suppress(ChatTemplateError):
             messages = ({"role": "user", "content": text},)
             return await render(calls, GenerationRequest(messages=messages))
-        calls.can.learn(chats=False)
+        calls.server.learn(chats=False)
     return await render(calls, GenerationRequest(prompt=text))
 
 
@@ -205,7 +212,7 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     if request.prompt is not None:
         ids = await token_ids(calls, prompt=request.prompt)
         # A prompt that spells out the BOS token would otherwise start with two.
-        prefix = calls.can.special_prefix
+        prefix = calls.server.special_prefix
         if ids[len(prefix) : 2 * len(prefix)] == prefix:
             ids = ids[len(prefix) :]
         opened = _ends_in(request.prompt, *_STARTS)
@@ -231,9 +238,9 @@ async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
 
     None where the template has ended it already.
     """
-    if prompt.messages is not None and calls.can.heeds_no_effort:
+    if prompt.messages is not None and calls.server.heeds_no_effort:
         return [replace(prompt, further={**prompt.further, EFFORT: NO_EFFORT})]
-    tags, ids = calls.can.tags, prompt.ids
+    tags, ids = calls.server.tags, prompt.ids
     if tags is None or ids is None or _ends_in(await detokenize(calls, ids[-TAIL:]), tags.end):
         return []
     empty = await tokenize(calls, tags.empty(opened=prompt.opened))

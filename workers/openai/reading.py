@@ -10,7 +10,7 @@ from models import records
 from models.engines.protocol import fitted
 from models.engines.texts import parted, unshared
 from models.records import AnswerForm, Array, GenerationRequest, GivenAnswer
-from workers.calling import together
+from workers.calling import gather
 from workers.openai.found import NOT_READ
 from workers.openai.logprobs import ENTROPY, UNCOVERED, are_of, column, unsound
 from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
@@ -33,9 +33,9 @@ async def forms_of(calls: ModelCalls, prompt: Prompt, answer: GivenAnswer | None
 
     Empty where the server reads none; see `models.engines.prompts`.
     """
-    if answer is None or prompt.ids is None or not calls.can.reads_given:
+    if answer is None or prompt.ids is None or not calls.server.reads_given:
         return {}
-    text, eos_id = answer.text, calls.can.eos_id
+    text, eos_id = answer.text, calls.server.eos_id
     end = (eos_id,) if answer.append_eos and eos_id is not None else ()
     forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*await tokenize(calls, text), *end)}
     tail = await detokenize(calls, prompt.ids[-TAIL:])
@@ -52,9 +52,9 @@ async def score_given(
     """The answer with statistics of its tokens, its likelier form, and reasons for absent ones."""
     sequence = records.Sequence(text, text.strip(), 0, "given")
     if not forms:  # where a server returns log-probs of prompts, all but images goes by ids
-        reason = _BEHIND_IMAGES if calls.can.reads_given else NOT_READ
+        reason = _BEHIND_IMAGES if calls.server.reads_given else NOT_READ
         return parted(sequence), "literal", dict.fromkeys(wanted, reason)
-    readings = await together(*(_read(calls, prompt, ids) for ids in forms.values()))
+    readings = await gather(*(_read(calls, prompt, ids) for ids in forms.values()))
     # The first of equally likely ones, which is the literal one.
     likelihoods = [float(np.nan_to_num(values, nan=-np.inf).sum()) for values, _ in readings]
     best = int(np.argmax(likelihoods))
@@ -82,10 +82,10 @@ async def score_given(
 
 async def texts_of(calls: ModelCalls, prompt: Prompt, choice: Choice) -> tuple[str, ...] | None:
     """Texts of an answer's tokens that came as ids, by one more prefill; None where not known."""
-    ids, before, can = choice.token_ids, prompt.ids, calls.can
-    if ids is None or before is None or not can.reads_given:
+    ids, before, server = choice.token_ids, prompt.ids, calls.server
+    if ids is None or before is None or not server.reads_given:
         return None
-    if len(before) + len(ids) >= can.max_context_tokens:
+    if len(before) + len(ids) >= server.max_context_tokens:
         return None
     _, texts = await _read(calls, prompt, ids)
     return token_texts(replace(choice, tokens=texts))
@@ -102,9 +102,9 @@ async def first_tokens(
     Raises:
         PromptTooLong: the prompt does not fit the context.
     """
-    can = calls.can
+    server = calls.server
     prompt = await render(calls, request)
-    fitted(prompt.num_tokens, 0, request, {"the model's context": can.max_context_tokens})
+    fitted(prompt.num_tokens, 0, request, {"the model's context": server.max_context_tokens})
     names: Sequence[Iterable[str]] = groups  # without ids a token is a whole spelling
     further = {}
     if prompt.ids is not None:
@@ -112,12 +112,14 @@ async def first_tokens(
         names = [[f"token_id:{n}" for pieces in group for n in pieces] for group in ids]
         wanted = sorted({n for group in ids for pieces in group for n in pieces})
         further = {"logprobs": 1, "logprob_token_ids": wanted, "return_tokens_as_token_ids": True}
-    [choice] = await calls.complete(prompt, further=further, max_tokens=1, top=can.profile.logprobs)
+    [choice] = await calls.complete(
+        prompt, further=further, max_tokens=1, top=server.profile.logprobs
+    )
     if not choice.tops:
         raise Unreachable("it tells no log-probs of the next token")
     logprobs = {} if choice.unsound else choice.tops[0]
     sums = [_sum(logprobs, group) for group in unshared(names)]
-    return FirstTokenReply(tuple(sums), can.identity)
+    return FirstTokenReply(tuple(sums), server.identity)
 
 
 def _sum(logprobs: Mapping[str, float], names: Iterable[str]) -> float | None:
@@ -134,7 +136,7 @@ async def _read(
     longer = replace(prompt, ids=(*(prompt.ids or ()), *ids))
     [choice] = await calls.complete(longer, further={"prompt_logprobs": 0}, max_tokens=1)
     logprobs, texts = choice.of_prompt(ids)
-    if ids[-1] == calls.can.eos_id:
+    if ids[-1] == calls.server.eos_id:
         texts = (*texts[:-1], "")
     return logprobs, texts
 
@@ -144,7 +146,7 @@ async def _entropies(calls: ModelCalls, prompt: Prompt, ids: tuple[int, ...]) ->
 
     The prompts share their beginnings with each other, and so the server's cache.
     """
-    before, columns = prompt.ids or (), calls.can.columns
+    before, columns = prompt.ids or (), calls.server.columns
     if columns is None or len(ids) * (len(before) + len(ids)) > _MOST_PREFIX_TOKENS:
         return None
     if not ids:

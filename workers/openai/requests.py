@@ -57,7 +57,7 @@ class Prompt:
 
 
 def completion(
-    can: OpenAIServer,
+    server: OpenAIServer,
     prompt: Prompt,
     *,
     max_tokens: int,
@@ -79,12 +79,12 @@ def completion(
         body["prompt"] = prompt.text or list(prompt.ids or ())
         if top is not None:
             body["logprobs"] = top
-    body |= {name: NEUTRAL[name] for name in can.profile.neutral}
+    body |= {name: NEUTRAL[name] for name in server.profile.neutral}
     if stop:
         body["stop"] = list(stop)
-    if can.profile.tokenizes:
+    if server.profile.tokenizes:
         body |= {"return_token_ids": True, "return_tokens_as_token_ids": bool(mode)}
-        if can.reasons is not False:  # the tags may be special tokens
+        if server.reasons is not False:  # the tags may be special tokens
             body["skip_special_tokens"] = False
     if mode:
         body["vllm_xargs"] = {"cocoa": mode}

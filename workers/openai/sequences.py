@@ -157,7 +157,7 @@ def _may_begin_in_tags(text: str) -> bool:
     return any(tag.startswith(lead) for tags in KNOWN_TAGS for tag in (tags.start, tags.end))
 
 
-class Teller:
+class TokenStream:
     """Hears the events of a stream, and tells a listener the tokens of one of its choices.
 
     `opened` is as in `behind_reasoning`.

@@ -94,11 +94,11 @@ class GeneratorTrial:
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
         kind, look = await self._look(client, said)
-        can = self._server(kind, said, look)
-        most = can.profile.max_samples
+        server = self._server(kind, said, look)
+        most = server.profile.max_samples
         if kind == profiles.GENERIC or self._num_failed >= _PATIENCE:
-            can.refusals = (Rejected, Failed)
-        calls = ModelCalls(client, can)
+            server.refusals = (Rejected, Failed)
+        calls = ModelCalls(client, server)
         try:
             await _try(calls, self._config.end_token, self._probes)
         except Failed:
@@ -106,9 +106,9 @@ class GeneratorTrial:
             raise
         self._num_failed = 0
         # How many samples it refused to draw for the trial is learnt again, as from requests.
-        can.tried, can.tried_at = replace(can.profile, max_samples=most), time.monotonic()
+        server.tried, server.tried_at = replace(server.profile, max_samples=most), time.monotonic()
         logger.info("the language model's server is %s: tried by %d calls", kind, calls.num_posts)
-        return can
+        return server
 
     async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
         kind = self._profile(known.kind)
@@ -175,7 +175,7 @@ class GeneratorTrial:
             count(entry, "meta", "n_ctx_train"),
         )
         modalities, version = look.get("modalities"), look.get("version")
-        can = OpenAIServer(
+        server = OpenAIServer(
             entry["id"],
             self._profile(kind),
             kind=kind,
@@ -186,41 +186,43 @@ class GeneratorTrial:
             is_routed=self._config.is_routed,
         )
         if isinstance(modalities, Mapping) and not modalities.get("vision", True):
-            can.no_images = "the server of the model takes no images"
+            server.no_images = "the server of the model takes no images"
         if slots := count(look, "total_slots"):
-            can.draws_at_most(slots)
-        return can
+            server.draws_at_most(slots)
+        return server
 
 
 async def _try(calls: ModelCalls, end_token: str, known_probes: Mapping[str, ProbeInfo]) -> None:
     """Try a server out, but a hosted one that returns no log-probs; refuse another revision."""
-    can = calls.can
-    if can.profile.is_hosted and can.profile.logprobs is None:
+    server = calls.server
+    if server.profile.is_hosted and server.profile.logprobs is None:
         return
     prompt, greedy = await _endpoint(calls)
-    if can.profile.logprobs is not None and not can.no_greedy:
-        can.raw_samples = await _are_raw_under(_CHANGED, calls, prompt, greedy)
-        can.raw_greedy = can.raw_samples or await _are_raw_under(_UNCHANGED, calls, prompt, greedy)
-    if can.profile.is_hosted:  # answers of the same weights differ
+    if server.profile.logprobs is not None and not server.no_greedy:
+        server.raw_samples = await _are_raw_under(_CHANGED, calls, prompt, greedy)
+        server.raw_greedy = server.raw_samples or await _are_raw_under(
+            _UNCHANGED, calls, prompt, greedy
+        )
+    if server.profile.is_hosted:  # answers of the same weights differ
         return
     await _begin(calls, greedy, end_token)
-    can.draws_repeat = await _draws_repeat(calls)
+    server.draws_repeat = await _draws_repeat(calls)
     if columns := await columns_of(calls, prompt):
-        if can.revision and not can.revision.startswith(columns.revision):
+        if server.revision and not server.revision.startswith(columns.revision):
             raise Refused("its weights have another revision than the settings say")
-        can.columns = columns
-        can.probes = {name: known_probes[name] for name in columns.places(known_probes)}
-    if can.no_greedy:
+        server.columns = columns
+        server.probes = {name: known_probes[name] for name in columns.places(known_probes)}
+    if server.no_greedy:
         return
     fingerprint = _fingerprint(greedy)
-    if can.columns is not None or agree(fingerprint, _fingerprint((await _greedy(calls))[1])):
-        can.fingerprint = fingerprint
+    if server.columns is not None or agree(fingerprint, _fingerprint((await _greedy(calls))[1])):
+        server.fingerprint = fingerprint
 
 
 async def _greedy(calls: ModelCalls) -> tuple[Prompt, Choice]:
     """A fixed prompt, and the greedy answer to it."""
     prompt = await render(calls, GenerationRequest(HOUSE))
-    top = calls.can.profile.logprobs
+    top = calls.server.profile.logprobs
     [choice] = await calls.complete(prompt, max_tokens=_FINGERPRINT_TOKENS, top=top)
     return prompt, choice
 
@@ -234,18 +236,18 @@ def _fingerprint(greedy: Choice) -> Fingerprint:
 
 async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
     """Try endpoints, and keep one with log-probs if there is one; its first prompt and answer."""
-    can, profile = calls.can, calls.can.profile
+    server, profile = calls.server, calls.server.profile
     ways = [(True, True)] * profile.tokenizes
     ways += [(False, True)] * profile.completes + [(False, False)]
     refusal: Exception | None = None
-    refusals: tuple[type[Exception], ...] = (*can.refusals, Denied, Unreadable)
+    refusals: tuple[type[Exception], ...] = (*server.refusals, Denied, Unreadable)
     blind: tuple[Profile, Prompt, Choice] | None = None
     for tokenizes, completes in ways:
         # Log-probs that one endpoint refuses another may return.
-        can.learn(tokenizes=tokenizes, completes=completes, logprobs=profile.logprobs)
+        server.learn(tokenizes=tokenizes, completes=completes, logprobs=profile.logprobs)
         try:
             if tokenizes:
-                can.special_prefix = await token_ids(calls, prompt="")
+                server.special_prefix = await token_ids(calls, prompt="")
             prompt, greedy = await _greedy(calls)
         except refusals as error:
             if isinstance(error, Unreadable) and not tokenizes:  # else another path of this name
@@ -254,26 +256,26 @@ async def _endpoint(calls: ModelCalls) -> tuple[Prompt, Choice]:
             continue
         if tokenizes and greedy.token_ids is None:
             continue
-        _look_at_logprobs(can, greedy)
-        if tokenizes or can.profile.logprobs is not None or can.unsound:
+        _look_at_logprobs(server, greedy)
+        if tokenizes or server.profile.logprobs is not None or server.unsound:
             return prompt, greedy
-        blind = blind or (can.profile, prompt, greedy)
+        blind = blind or (server.profile, prompt, greedy)
     if blind is None:
         raise Refused(f"it neither completes prompts nor chats ({refusal})")
-    can.profile, prompt, greedy = blind
+    server.profile, prompt, greedy = blind
     return prompt, greedy
 
 
-def _look_at_logprobs(can: OpenAIServer, greedy: Choice) -> None:
+def _look_at_logprobs(server: OpenAIServer, greedy: Choice) -> None:
     """Remember the number of likeliest tokens; None where the log-probs are missing or invalid."""
-    logprobs, can.unsound = greedy.logprobs, greedy.unsound
+    logprobs, server.unsound = greedy.logprobs, greedy.unsound
     if logprobs is not None and not logprobs.any():
-        can.unsound = ALL_ZERO
+        server.unsound = ALL_ZERO
     num: int | None = None
-    if logprobs is not None and not can.unsound:
+    if logprobs is not None and not server.unsound:
         counts = map(len, (greedy.tops or ({},))[:2])  # tokens may share a text
-        num = min(can.profile.logprobs or 0, *counts)
-    can.learn(logprobs=num)
+        num = min(server.profile.logprobs or 0, *counts)
+    server.learn(logprobs=num)
 
 
 async def _are_raw_under(
@@ -284,7 +286,7 @@ async def _are_raw_under(
     False where no token is in both replies.
     """
     untouched, drawn = _first_logprobs(greedy), dict[str, float]()
-    top = min(calls.can.profile.logprobs or 0, _COMPARED)
+    top = min(calls.server.profile.logprobs or 0, _COMPARED)
     for seed in (3,) if top else (3, 4, 5, 6):  # each draw adds the likeliest
         if choice := await calls.try_complete(prompt, {**law, "seed": seed}, max_tokens=1, top=top):
             drawn |= _first_logprobs(choice)
@@ -302,30 +304,30 @@ def _first_logprobs(choice: Choice) -> dict[str, float]:
 
 async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
     """Remember whether it reasons before it answers, and the id that ends its answers."""
-    can, most = calls.can, _BEGINNING_TOKENS
+    server, most = calls.server, _BEGINNING_TOKENS
     prompt = await question(calls, _SUM)
     try:
         [begun] = await calls.complete(prompt, max_tokens=most)
-        can.reasons = _has_reasoned(begun, opened=prompt.opened)
-        if can.reasons and prompt.messages is not None:
+        server.reasons = _has_reasoned(begun, opened=prompt.opened)
+        if server.reasons and prompt.messages is not None:
             quiet = await calls.try_complete(prompt, {EFFORT: NO_EFFORT}, max_tokens=most)
-            can.heeds_no_effort = quiet is not None and not _has_reasoned(quiet)
-        if can.reasons and begun.reasoning is None and not begun.num_hidden:
-            can.tags = tags_in(begun.text, opened=prompt.opened)
+            server.heeds_no_effort = quiet is not None and not _has_reasoned(quiet)
+        if server.reasons and begun.reasoning is None and not begun.num_hidden:
+            server.tags = tags_in(begun.text, opened=prompt.opened)
         # Of those that reason, a closed reasoning alone ends so soon.
         for one in await closed(calls, prompt):
             [begun] = await calls.complete(one, max_tokens=most)
         for answer in (greedy, begun):
             if answer.ended_by_eos and answer.token_ids:
-                can.eos_id = answer.token_ids[-1]
-    except can.refusals as error:
+                server.eos_id = answer.token_ids[-1]
+    except server.refusals as error:
         if isinstance(error, Rejected) and error.status in (404, 405):  # there is no such endpoint
-            can.learn(chats=False)
-    if end_token and can.profile.tokenizes:
+            server.learn(chats=False)
+    if end_token and server.profile.tokenizes:
         ids = await tokenize(calls, end_token)
         if len(ids) != 1:
             raise Refused(f"{variable('generation.end_token')} is not one token there")
-        [can.eos_id] = ids
+        [server.eos_id] = ids
 
 
 def _has_reasoned(choice: Choice, *, opened: bool = False) -> bool:
@@ -339,13 +341,13 @@ async def _draws_repeat(calls: ModelCalls) -> bool:
     They are held to the log-probs that are told of them, at two temperatures; where there are none,
     two texts are drawn where hardly a token of a model is sure.
     """
-    tells, num_characters = calls.can.raw_samples, 0
-    refusals: tuple[type[Exception], ...] = (*calls.can.refusals, CocoaError)
+    tells, num_characters = calls.server.raw_samples, 0
+    refusals: tuple[type[Exception], ...] = (*calls.server.refusals, CocoaError)
     for text, temperature in (
         (_STORY, 1.0 if tells else _HIGH),
         (_STORY if tells else HOUSE, _HIGH),
     ):
-        chat = ({"role": "user", "content": text},) if calls.can.profile.chats else None
+        chat = ({"role": "user", "content": text},) if calls.server.profile.chats else None
         asked = GenerationRequest(
             prompt=None if chat else text,
             messages=chat,
@@ -369,8 +371,8 @@ async def _draws_repeat(calls: ModelCalls) -> bool:
 
 async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     """The plugin's description of itself; None where there is none, or one of another format."""
-    top = calls.can.profile.logprobs or 0
-    if not calls.can.reads_given or top < LEAST_IDENTITY:
+    top = calls.server.profile.logprobs or 0
+    if not calls.server.reads_given or top < LEAST_IDENTITY:
         return None
     choice = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
     return identity_in(choice.tops) if choice else None

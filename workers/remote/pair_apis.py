@@ -16,7 +16,7 @@ from models.digests import digest_of
 from models.ranges import PROBABILITIES
 from models.records import Array, Pair
 from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
-from workers.calling import together
+from workers.calling import gather
 from workers.remote.calls import Calls, listed_model, read
 from workers.remote.client import Client, Refused, Unreachable
 from workers.remote.refusals import Rejected
@@ -224,7 +224,7 @@ class EmbeddingsApi(PairApi):
     async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
         """The vector of each text, (N, d)."""
         parts = [texts[i : i + self._most] for i in range(0, len(texts), self._most)]
-        vectors = await together(*(self._part(calls, server, part) for part in parts))
+        vectors = await gather(*(self._part(calls, server, part) for part in parts))
         return np.concatenate(vectors)
 
     async def _part(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
@@ -237,7 +237,7 @@ class EmbeddingsApi(PairApi):
                 raise
             half = len(texts) // 2  # maybe they are too many for one call
             halves = [self._part(calls, server, one) for one in (texts[:half], texts[half:])]
-            vectors = await together(*halves)
+            vectors = await gather(*halves)
             self._most = min(self._most, half)
             return np.concatenate(vectors)
         rows = sorted(reply["data"], key=lambda row: row.get("index", 0))

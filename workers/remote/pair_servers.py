@@ -12,7 +12,7 @@ from models.similarity import reads_added
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
-from workers.calling import check_finite, together
+from workers.calling import check_finite, gather
 from workers.config import ComparerConfig, LanguageModel
 from workers.hooks import Hooks
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
@@ -58,7 +58,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
     async def run(self) -> None:
         """Watch the server and score what comes in, until closed."""
         try:
-            await together(self._pairs.run(), self.upstream.run())
+            await gather(self._pairs.run(), self.upstream.run())
         finally:
             self._pairs.close()
 
@@ -92,7 +92,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
 
         async def send(server: Server[PairServer], known: PairServer) -> list[str]:
             calls = Calls(server.client)
-            return await together(*(self._fitted(calls, known, *pair) for pair in distinct))
+            return await gather(*(self._fitted(calls, known, *pair) for pair in distinct))
 
         contexts = dict(zip(distinct, await self._ask(send), strict=True))
         return list(map(contexts.__getitem__, texts))
@@ -106,7 +106,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
             for start in range(0, len(pairs), known.max_call_pairs):
                 part = pairs[start : start + known.max_call_pairs]
                 scoring.append(self._scored(scores, counts, known, part))
-            return [score for part in await together(*scoring) for score in part]
+            return [score for part in await gather(*scoring) for score in part]
 
         try:
             return await self._ask(send)
@@ -117,7 +117,7 @@ class PairServerComparer(RemoteWorker[PairServer]):
         self, calls: Calls, counts: Calls, known: PairServer, pairs: Sequence[Pair]
     ) -> list[tuple[PairScore, str]]:
         scores = await self._api.score(calls, known, pairs)
-        cut = await together(*(self._is_cut(counts, known, pair) for pair in pairs))
+        cut = await gather(*(self._is_cut(counts, known, pair) for pair in pairs))
         identity = self._identity(known)
         return [(((score,), is_cut), identity) for score, is_cut in zip(scores, cut, strict=True)]
 

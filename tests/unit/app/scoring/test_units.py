@@ -19,7 +19,7 @@ from models.errors import InvalidRequest
 from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairTable, TextRules
 from models.units.characters import token_spans
-from models.units.steps import Steps
+from models.units.steps import WorkBudget
 from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, generation, sequence
 from tests.unit.app.scoring.test_scorer import num_calls, scoring
@@ -44,7 +44,7 @@ def subject(answer=ANSWER, samples=SAMPLES, index=None):
 
 
 def parts_of(given_subject, max_units=100, schema=True, score=0.5):
-    parts = fields_beside(given_subject, schema, max_units, (), Steps())
+    parts = fields_beside(given_subject, schema, max_units, (), WorkBudget())
     pairs = pairs_read(parts, ("similarity",), TextRules())
     return parts(PairTable(("similarity",), dict.fromkeys(pairs, (score,)), TextRules()))
 

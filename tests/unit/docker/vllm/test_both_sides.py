@@ -71,10 +71,10 @@ def known(folders):
 
 async def bound(worker, folders):
     """The server of a worker as its trial finds it, of which a deployment knows the probes."""
-    columns = worker.can.columns = await trial.columns_of(worker, Prompt(ids=(1,)))
+    columns = worker.server.columns = await trial.columns_of(worker, Prompt(ids=(1,)))
     probes = known(folders)
-    worker.can.probes = {name: probes[name] for name in columns.places(probes)}
-    return worker.can
+    worker.server.probes = {name: probes[name] for name in columns.places(probes)}
+    return worker.server
 
 
 def test_constants_are_the_same():

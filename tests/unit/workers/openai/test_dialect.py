@@ -26,27 +26,27 @@ def refused(name, code=""):
 def test_a_parameter_that_is_refused_is_left_out_or_renamed_and_a_value_is_not(
     name, value, code, expected
 ):
-    taught = NEW.taught(refused(name, code), {name: value})
-    assert (None if taught is None else taught.names[name]) == expected
+    learned = NEW.learned(refused(name, code), {name: value})
+    assert (None if learned is None else learned.names[name]) == expected
 
 
 def test_what_was_taken_once_is_refused_for_its_value():
     known = NEW.after({"temperature": 0.0, "stop": ["a"]})
-    assert known.taught(refused("temperature"), {"temperature": 0.7}) is None
-    assert known.taught(refused("stop"), {"stop": ["a"] * 9}) is None
-    assert not known.taught(refused("temperature", "unsupported_value"), {"temperature": 0}).takes(
+    assert known.learned(refused("temperature"), {"temperature": 0.7}) is None
+    assert known.learned(refused("stop"), {"stop": ["a"] * 9}) is None
+    assert not known.learned(refused("temperature", "unsupported_value"), {"temperature": 0}).takes(
         "temperature"
     )
 
 
 @pytest.mark.parametrize(("num", "fewer"), [(20, 10), (7, 5), (5, 1), (0, None)])
 def test_fewer_likeliest_tokens_are_requested_where_so_many_are_refused(num, fewer):
-    taught = NEW.taught(refused("logprobs"), {"logprobs": True, "top_logprobs": num})
-    assert taught.logprobs == fewer
+    learned = NEW.learned(refused("logprobs"), {"logprobs": True, "top_logprobs": num})
+    assert learned.logprobs == fewer
 
 
 @pytest.mark.parametrize("num", [2, 20])
 def test_a_refusal_teaches_nothing_that_would_send_the_same_again(num):
     body = {"logprobs": True, "top_logprobs": num, "vllm_xargs": {"cocoa": "entropy"}}
     for refusal in (refused("top_logprobs"), Rejected(400, "")):
-        assert NEW.taught(refusal, body) is None
+        assert NEW.learned(refusal, body) is None

@@ -6,7 +6,7 @@ import pytest
 from models.records import GenerationRequest, Token
 from workers.calling import Listener
 from workers.openai.replies import read_choices
-from workers.openai.sequences import Teller, behind_reasoning, to_sequence, token_texts
+from workers.openai.sequences import TokenStream, behind_reasoning, to_sequence, token_texts
 
 CUT = "reasoning_unfinished"
 WANTED = frozenset({"token_logprobs", "token_texts"})
@@ -69,10 +69,10 @@ def test_a_message_whose_reasoning_was_cut_off_has_no_answer():
 
 def told_by(pieces, *, opened=False, key="text"):
     told = []
-    teller = Teller(GenerationRequest("a"), 0, Listener(told.append), opened=opened)
+    stream = TokenStream(GenerationRequest("a"), 0, Listener(told.append), opened=opened)
     for piece in pieces:
         choice = {"delta": piece} if key == "delta" else {"text": piece}
-        teller.hear({"choices": [{"index": 0, "finish_reason": None} | choice]})
+        stream.hear({"choices": [{"index": 0, "finish_reason": None} | choice]})
     return told
 
 
