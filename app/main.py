@@ -30,7 +30,7 @@ from app.scoring.calibrators import load_calibrator
 from app.scoring.capabilities import unmet
 from app.scoring.deployment import models_of
 from app.scoring.memory import Memory
-from app.scoring.scorer import OF_OTHERS, Policy, Scorer
+from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings, completed
 from models.errors import ModelNotLoaded
 from models.estimators import known_estimators
@@ -157,9 +157,7 @@ async def _start(
     policy = Policy(settings.limits, calibrator, rejects_foreign, settings.merge_system)
     memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
-    # Work on texts ends by its own bounds, and is not watched.
-    watched = {OF_OTHERS: service.scorer.threads[OF_OTHERS]}
-    await service.supervisor.start(workers.by_name(), watched)
+    await service.supervisor.start(workers.by_name(), service.scorer.watched)
     for setting, reason in unmet(service.capabilities()).items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)
     names = ", ".join(sorted(workers.by_name()))

@@ -37,12 +37,12 @@ from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
 
-OF_OTHERS = "estimators"  # which may take long; ours take less than handing them to a thread
+_OF_OTHERS = "estimators"  # which may take long; ours take less than handing them to a thread
 
 
 def _threads() -> dict[str, ModelThread]:
     """A thread for each kind of pure work that takes long, so that none waits for another kind."""
-    return {name: ModelThread(name) for name in (OF_OTHERS, SHORT_TEXTS, LONG_TEXTS)}
+    return {name: ModelThread(name) for name in (_OF_OTHERS, SHORT_TEXTS, LONG_TEXTS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,11 @@ class Scorer:
     def __post_init__(self) -> None:
         models, calibrator = models_of(self.workers), self.policy.calibrator
         self.calibrator = ServedCalibrator(calibrator, models, self.observer)
+
+    @property
+    def watched(self) -> Mapping[str, ModelThread]:
+        """The threads that may hang. Work on texts ends by its own bounds, and is not watched."""
+        return {_OF_OTHERS: self.threads[_OF_OTHERS]}
 
     @property
     def num_waiting(self) -> int:
@@ -117,7 +122,9 @@ class Scorer:
         plan = make_plan(ask, deployment)
         async with in_time(ask.timeout_s):
             await self._check(plan, deployment, is_streamed=on_token is not None)
-            memory = self.memory if ask.cache else None
+            memory = None
+            if ask.cache:
+                memory = self.memory
             work = Computation(plan, deployment, self.workers, self.threads, memory, self.observer)
             evidence, source = await self._obtain(work, on_token)
             if on_token is not None and source != "computed":
@@ -164,7 +171,9 @@ class Scorer:
     async def _check(self, plan: Plan, deployment: Deployment, *, is_streamed: bool) -> None:
         """Refuse what is not possible here; texts that came with the ask are read on a thread."""
         checking = partial(check, plan, deployment, is_streamed=is_streamed)
-        given = [] if plan.ask.answer is None else [plan.ask.answer.text]
+        given = []
+        if plan.ask.answer is not None:
+            given.append(plan.ask.answer.text)
         for sample in plan.ask.samples or ():
             given.append(sample.text)
         if not given:
@@ -206,8 +215,10 @@ class Scorer:
         ask = plan.ask
         if ask.units is None and ESTIMATORS.keys() >= set(plan.estimators):
             return work()
-        thread = self.threads[OF_OTHERS if ask.units is None else LONG_TEXTS]
-        return await asyncio.get_running_loop().run_in_executor(thread, work)
+        kind = LONG_TEXTS
+        if ask.units is None:
+            kind = _OF_OTHERS
+        return await asyncio.get_running_loop().run_in_executor(self.threads[kind], work)
 
     async def _judge(
         self, plan: Plan, work: Computation, evidence: Evidence, scoring: Scored, source: Source

@@ -128,7 +128,7 @@ async def test_a_grammar_that_a_server_does_not_follow_is_refused_by_its_field(t
 class OneToken:
     """A server that reads a mark of calls as a token of its own, but `<tool_call>`."""
 
-    can = OpenAIServer("tiny", PROFILES["vllm"])
+    server = OpenAIServer("tiny", PROFILES["vllm"])
 
     async def post(self, path, body):
         tokens = {"[TOOL_CALLS]": [5], "<tool_call>": [1, 2], "</tool_call>": [7]}
