@@ -24,7 +24,7 @@ from app.http.repeats import Repeats
 from app.http.routes import answers, openai, ops
 from app.http.service import Service
 from app.http.telemetry import Telemetry
-from app.plugin import Gateway, Plugin, installed
+from app.plugin import Gateway, Plugin, PluginInvalid, installed
 from app.revision import git_revision
 from app.scoring.calibrators import load_calibrator
 from app.scoring.capabilities import unmet
@@ -51,6 +51,10 @@ def create_app(
 
     Where a model cannot be loaded, or its loop dies or hangs, `on_death` is called; by default the
     process sends SIGTERM to itself. By default it has all plugins that are installed.
+
+    Raises:
+        PluginInvalid: a plugin cannot be used, or serves or sets what others do.
+        KeysFileInvalid: the file of keys cannot be used.
     """
     if plugins is None:
         plugins = installed()
@@ -104,6 +108,7 @@ def create_app(
     for router in (answers.router, openai.router, ops.router, *gateway.routers):
         app.include_router(router)
         endpoints += router.routes
+    _check_paths(endpoints)
     app.state.endpoints = endpoints
     app.add_middleware(JsonCalls, routes=endpoints)  # the innermost
     add_error_handlers(app, telemetry)
@@ -163,6 +168,16 @@ async def _start(
     names = ", ".join(sorted(workers.by_name()))
     info = workers.generator.info
     logger.info("ready: %s%s, %s", info.model_id, info.dtype and f" in {info.dtype}", names)
+
+
+def _check_paths(routes: Sequence[BaseRoute]) -> None:
+    """Refuse a plugin that serves what another one or the service itself does."""
+    paths: set[str] = set()
+    for route in routes:
+        path: str = route.path  # type: ignore[attr-defined]
+        if path in paths:
+            raise PluginInvalid(f"a plugin serves {path}, as another one or the service does")
+        paths.add(path)
 
 
 def _check_calibrator(setting: str) -> None:

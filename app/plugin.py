@@ -143,7 +143,7 @@ def installed() -> tuple[Plugin, ...]:
             plugin = point.load()
         except Exception as error:
             raise PluginInvalid(f"the plugin {point.name} cannot be imported: {error!r}") from error
-        if not isinstance(plugin, Plugin):
-            raise PluginInvalid(f"the plugin {point.name} is no Plugin of app.plugin")
+        if not isinstance(plugin, Plugin) or plugin.name != point.name:
+            raise PluginInvalid(f"the plugin {point.name} is no Plugin of this name")
         plugins.append(plugin)
     return tuple(plugins)

@@ -15,13 +15,15 @@ from rich.cells import cell_len
 
 import app.cache.redis
 import app.cli.running
-import app.main
 import app.plugins.traces.tracing
 import app.worker  # noqa: F401
 import cocoa_serve  # noqa: F401
 from app.cli import app as cocoa
+from app.main import create_app
+from app.settings import Settings
 
 cell_len("…")  # rich reads its table of widths only for characters such as this
+create_app(Settings())  # imports what plugins bring
 command = ["serve", "--help"]
 if find_spec("torch"):
     command = ["ask", "Hello", "--seed=1"]

@@ -5,9 +5,11 @@ from functools import partial
 from importlib.metadata import EntryPoint
 
 import pytest
+from fastapi import APIRouter
 from starlette.applications import Starlette
 
 from app import plugin
+from app.main import create_app
 from app.plugin import Gateway, Plugin, PluginInvalid, installed
 from app.settings import Settings, completed, load_settings, settings_class
 
@@ -42,6 +44,7 @@ def test_plugins_come_in_the_order_of_their_names(installed_are):
         ("nosuch.module:PLUGIN", "ModuleNotFoundError"),
         (f"{__name__}:NOSUCH", "AttributeError"),
         (f"{__name__}:NONE", "is no Plugin"),
+        (f"{__name__}:OTHER", "is no Plugin of this name"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_refused_by_its_name(installed_are, target, reason):
@@ -67,6 +70,15 @@ def test_two_settings_of_one_name_are_refused():
     greedy = Plugin("greedy", settings=lambda: {"port": (int, 1)})
     with pytest.raises(PluginInvalid, match="the plugin greedy has a setting port, as others do"):
         settings_class((greedy,))
+
+
+@pytest.mark.parametrize("path", ["/score", "/livez", "/greeting"])
+def test_a_path_that_is_served_already_is_refused(path):
+    router = APIRouter()
+    router.add_api_route(path, lambda: "hello")
+    one, other = (Plugin(name, lambda gateway: gateway.add_routes(router)) for name in "ab")
+    with pytest.raises(PluginInvalid, match=f"a plugin serves {path}, as another"):
+        create_app(Settings(), plugins=(one, other))
 
 
 async def test_what_runs_beside_begins_in_order_and_ends_in_reverse():
