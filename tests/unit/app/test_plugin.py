@@ -1,5 +1,6 @@
 """Plugins are found by entry points; one that cannot be used is refused by its name."""
 
+import os
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -96,3 +97,13 @@ async def test_what_runs_beside_begins_in_order_and_ends_in_reverse():
     async with gateway.running():
         assert seen == ["one begins", "other begins"]
     assert seen[2:] == ["other ends", "one ends"]
+
+
+def test_by_default_no_plugin_stands_around_a_request(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("OTEL_"):
+            monkeypatch.delenv(name)
+    app = create_app(Settings())
+    assert app.state.service.around == []
+    around = [one.cls.__module__ for one in app.user_middleware]
+    assert not [module for module in around if not module.startswith("app.http.")]
