@@ -1,6 +1,6 @@
 """One server by its profile and its trial, and the abilities that follow from them. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,7 +103,10 @@ class OpenAIServer:
     def lacks(self, kind: Profile) -> frozenset[str]:
         """What servers of its kind have, and its trial has not shown: another one may show it."""
         has = self.tried or self.profile
-        lacking = {name for name, new in has.names.items() if not new and kind.takes(name)}
+        lacking = set()
+        for name, new in has.names.items():
+            if not new and kind.takes(name):
+                lacking.add(name)
         for name in ("completes", "chats", "tokenizes"):
             if getattr(has, name) != getattr(kind, name):
                 lacking.add(name)
@@ -114,7 +117,10 @@ class OpenAIServer:
             "fingerprint": kind.is_hosted or self.fingerprint is not None,
             "eos_id": not kind.tokenizes or self.eos_id is not None,
         }
-        return frozenset(lacking | {name for name, is_shown in shown.items() if not is_shown})
+        for name, is_shown in shown.items():
+            if not is_shown:
+                lacking.add(name)
+        return frozenset(lacking)
 
     @property
     def reads_given(self) -> bool:
@@ -131,26 +137,32 @@ class OpenAIServer:
         """The reason why it heeds no `max_reasoning_tokens`; "" where it may."""
         if not self.reasons:
             return NO_REASONING
-        none = "the server of the model takes no such bound"
-        return "" if self.profile.bounds_reasoning else none
+        if not self.profile.bounds_reasoning:
+            return "the server of the model takes no such bound"
+        return ""
 
     @property
     def no_greedy(self) -> str:
         """The reason why each of its answers is a draw; "" where it answers greedily."""
-        fixed = "the server of the model fixes the temperature"
-        return "" if self.profile.takes("temperature") else fixed
+        if not self.profile.takes("temperature"):
+            return "the server of the model fixes the temperature"
+        return ""
 
     def no_logprobs(self, *, of_samples: bool = False) -> str:
         """The reason for no log-probs of the untouched distribution; "" where there are."""
         if self.profile.logprobs is None:
             return self.unsound or _NO_LOGPROBS
-        is_raw = self.raw_samples if of_samples else self.raw_greedy
-        return "" if is_raw else SCALED
+        is_raw = self.raw_greedy
+        if of_samples:
+            is_raw = self.raw_samples
+        if not is_raw:
+            return SCALED
+        return ""
 
     @property
     def heeds_seed(self) -> bool | None:
         """True where the same seed draws the same; None where that is not known."""
-        return self.profile.heeds_seed if self.profile.takes("seed") else False
+        return self.profile.takes("seed") and self.profile.heeds_seed
 
     def holds_calls(self, request: GenerationRequest) -> bool:
         """True where the answer has to be a call of a tool, and a parameter requires that."""
@@ -166,7 +178,9 @@ class OpenAIServer:
         is one, so that a calibration holds behind all of them.
         """
         text, mean = self.fingerprint or (None, None)
-        answers = text, None if mean is None else round(mean, 2) + 0.0
+        if mean is not None:
+            mean = round(mean, 2) + 0.0
+        answers = text, mean
         parts: list[Any] = [self.model_id, self.revision, self.raw_samples, self.raw_greedy]
         parts.append(sorted(probe.sha256 for probe in self.probes.values()))
         if self.is_routed:
@@ -180,6 +194,9 @@ class OpenAIServer:
         absent, revision = self.absent, self.revision or self.identity[:12]
         if self.columns is not None:
             revision = self.columns.revision or revision
+        no_given = NOT_READ
+        if self.reads_given:
+            no_given = ""
         max_tops = 0
         if self.columns is None and not self.no_logprobs():
             max_tops = min(self.profile.logprobs or 0, MAX_TOPS)
@@ -198,7 +215,7 @@ class OpenAIServer:
             no_grammar=self.profile.no_grammar or "",
             no_images=self.no_images,
             no_greedy=self.no_greedy,
-            no_given="" if self.reads_given else NOT_READ,
+            no_given=no_given,
             parts_calls=self.calls_tools,
             no_grammar_logprobs=self.profile.unmasked or "",
         )
@@ -207,39 +224,52 @@ class OpenAIServer:
     def absent(self) -> dict[str, str]:
         """The reason for each statistic that it cannot supply."""
         none, columns = self.no_logprobs(), self.columns
-        too_few = no_entropies = no_probes = ""
+        absent: dict[str, str] = {}  # the last reason counts
         if not self.profile.tokenizes and (self.profile.logprobs or 0) < _LEAST_FIRST_TOKENS:
-            too_few = "the server tells too few likeliest tokens"
+            absent["p_true_logprob"] = "the server tells too few likeliest tokens"
+        if no_draws := self.no_logprobs(of_samples=True):
+            absent["sample_token_logprobs"] = no_draws
+        if none:
+            absent |= dict.fromkeys(_LOGPROBS, none)
+        no_probes = ""
         if columns is None:
-            no_entropies = none or _NO_ENTROPIES
+            absent |= dict.fromkeys(_ENTROPIES, none or _NO_ENTROPIES)
             no_probes = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm, {_BY_IDS_ALONE}"
         elif columns.no_light:
             no_probes = f"{_NO_HIDDEN_STATES}: {columns.no_light}"
         elif columns.probes and not self.probes:
             no_probes = "the server's probes are not those that this deployment knows"
-        # The last reason counts.
-        reasons: Sequence[tuple[Iterable[str], str]] = (
-            (["p_true_logprob"], too_few),
-            (["sample_token_logprobs"], self.no_logprobs(of_samples=True)),
-            (_LOGPROBS, none),
-            (["answer_token_entropies", "sample_token_entropies"], no_entropies),
-            (PROBE_STATISTICS - self.probes.keys(), no_probes),
-            (supplied_by("reasoning"), "" if self.reasons else NO_REASONING),
-            (SAMPLE_STATISTICS, REPEATED if self.draws_repeat else ""),
-        )
-        return {name: reason for names, reason in reasons if reason for name in names}
+        if no_probes:
+            absent |= dict.fromkeys(PROBE_STATISTICS - self.probes.keys(), no_probes)
+        if not self.reasons:
+            absent |= dict.fromkeys(supplied_by("reasoning"), NO_REASONING)
+        if self.draws_repeat:
+            absent |= dict.fromkeys(SAMPLE_STATISTICS, REPEATED)
+        return absent
 
     @property
     def capabilities(self) -> dict[str, str | int | bool | None]:
         """The fields of the server in `GET /version`."""
         profile, columns = self.profile, self.columns
-        renamed = [f"{name}={new}" for name, new in profile.names.items() if new]
-        left_out = [name for name, new in profile.names.items() if not new]
-        seed, schema, unmasked = self.heeds_seed, profile.no_grammar, profile.unmasked
+        renamed, left_out = [], []
+        for name, new in profile.names.items():
+            if new:
+                renamed.append(f"{name}={new}")
+            else:
+                left_out.append(name)
+        endpoint = "chat completions"
+        if profile.completes:
+            endpoint = "completions"
+        seed: str | bool | None = self.heeds_seed
+        if seed is None:
+            seed = _NOT_KNOWN
+        num_probes = None
+        if columns is not None:
+            num_probes = len(columns.probes)
         return {
             "server": self.kind,
             "version": self.version or None,
-            "endpoint": "completions" if profile.completes else "chat completions",
+            "endpoint": endpoint,
             "token_ids": profile.tokenizes,
             "max_logprobs": profile.logprobs,
             "raw_logprobs_of_answers": self.raw_greedy,
@@ -247,19 +277,26 @@ class OpenAIServer:
             "samples_a_call": profile.max_samples or "any",
             "temperature": profile.takes("temperature") and not self.draws_repeat,
             "top_k": profile.takes("top_k"),
-            "seed": _NOT_KNOWN if seed is None else seed,
+            "seed": seed,
             "end_of_answer_token": self.eos_id,
             "scoring_of_given_answers": self.reads_given,
-            "plugin_probes": None if columns is None else len(columns.probes),
+            "plugin_probes": num_probes,
             "max_reasoning_tokens": not self.no_reasoning_limit,
-            "response_format": _NOT_KNOWN if schema is None else not schema,
-            "response_format_logprobs": _NOT_KNOWN if unmasked is None else not unmasked,
+            "response_format": _works(profile.no_grammar),
+            "response_format_logprobs": _works(profile.unmasked),
             "tools": profile.chats or profile.tokenizes,
             "strict_tools": profile.tokenizes,
             "images": not self.no_images,
             "left_out": " ".join(sorted(left_out)) or None,
             "renamed": " ".join(sorted(renamed)) or None,
         }
+
+
+def _works(reason: str | None) -> str | bool:
+    """True where there is no reason, "", why it does not; `_NOT_KNOWN` for None."""
+    if reason is None:
+        return _NOT_KNOWN
+    return not reason
 
 
 def agree(one: Fingerprint, other: Fingerprint) -> bool:
@@ -277,6 +314,7 @@ _LOGPROBS = (
     "answer_token_logprobs", "answer_token_texts", "sample_token_logprobs", "sample_token_texts",
     "p_true_logprob",
 )  # fmt: skip
+_ENTROPIES = ("answer_token_entropies", "sample_token_entropies")
 _NO_LOGPROBS = "the server of the model tells no log-probs"
 _BY_IDS_ALONE = "which prompts of token ids alone reach"
 _NO_ENTROPIES = (

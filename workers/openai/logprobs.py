@@ -121,8 +121,12 @@ class Columns:
 
 def identity_in(tops: Tops) -> Columns | None:
     """The plugin by a reply to mode "identity"; None where there is none, or of another format."""
-    first = tops[0] if tops else {}
-    values = [round(first[name]) for name in map(_name, range(len(first))) if name in first]
+    if not tops:
+        return None
+    values, first = [], tops[0]
+    for name in map(_name, range(len(first))):
+        if name in first:
+            values.append(round(first[name]))
     if len(values) < LEAST_IDENTITY or values[1] != FORMAT:
         return None
     mark, _, light, _, *digits = values
@@ -136,15 +140,22 @@ def identity_in(tops: Tops) -> Columns | None:
 
 def column(tops: Tops, index: int) -> Array | None:
     """The column (T,) of this index; None where a token lacks it."""
-    name = _name(index)
-    if tops is None or any(name not in top for top in tops):
+    if tops is None:
         return None
-    return np.array([top[name] for top in tops])
+    values, name = [], _name(index)
+    for top in tops:
+        if name not in top:
+            return None
+        values.append(top[name])
+    return np.array(values)
 
 
 def without_columns(tops: Tops) -> list[dict[str, float]]:
     """The likeliest tokens alone."""
-    return [{n: one for n, one in top.items() if not n.startswith(_COLUMN)} for top in tops or ()]
+    likeliest = []
+    for top in tops or ():
+        likeliest.append({n: one for n, one in top.items() if not n.startswith(_COLUMN)})
+    return likeliest
 
 
 def _name(index: int) -> str:

@@ -95,8 +95,11 @@ class Profile:
 
     def showing(self, key: str) -> dict[str, str]:
         """The header that carries a key; none where there is no key."""
-        shown = f"Bearer {key}" if self.key_header == "Authorization" else key
-        return {self.key_header: shown} if key else {}
+        if not key:
+            return {}
+        if self.key_header == "Authorization":
+            key = f"Bearer {key}"
+        return {self.key_header: key}
 
     def takes(self, name: str) -> bool:
         """True where it may be sent this parameter."""
@@ -116,8 +119,10 @@ class Profile:
 
     def after(self, body: Mapping[str, Any]) -> "Profile":
         """The same once it has taken a body."""
-        new = {name for name in body if self.takes(name)} - self.taken
-        return replace(self, taken=self.taken | new) if new else self
+        new = set(filter(self.takes, body)) - self.taken
+        if not new:
+            return self
+        return replace(self, taken=self.taken | new)
 
     def refuses_here(self, refusal: Rejected | Denied, body: Mapping[str, Any]) -> bool:
         """True where a server that returns log-probs refuses them here, as some do to streams.
@@ -146,15 +151,19 @@ class Profile:
             return self._without_new(body)
         meant = {new or name: name for name, new in self.names.items()}
         named = {meant.get(name, name) for name in refusal.named} & body.keys()
-        learnt = (self._without(name, refusal.code, body) for name in sorted(named))
-        return next(filter(None, learnt), None)
+        for name in sorted(named):
+            if (learned := self._without(name, refusal.code, body)) is not None:
+                return learned
+        return None
 
     def _without(self, name: str, code: str, body: Mapping[str, Any]) -> "Profile | None":
         """The profile with this parameter renamed, lowered or left out; None where it cannot be."""
         if name in LOGPROBS:
             fewer = self._fewer(body)
             if code in _UNSUPPORTED:
-                fewer = 0 if name == "top_logprobs" else None
+                fewer = None
+                if name == "top_logprobs":
+                    fewer = 0
             return self._with_logprobs(fewer, body)
         if name in self.names or name not in (*_RENAMED, *_OPTIONS, *_EXTRAS):
             return None
@@ -165,8 +174,10 @@ class Profile:
 
     def _without_new(self, body: Mapping[str, Any]) -> "Profile | None":
         """The profile without parameters that the server has never taken; None where it has all."""
-        new = {name for name in body.keys() - self.taken if self.takes(name)}
-        fewer = self._with_logprobs(self._fewer(body), body) if new.intersection(LOGPROBS) else None
+        new = set(filter(self.takes, body.keys() - self.taken))
+        fewer = None
+        if new.intersection(LOGPROBS):
+            fewer = self._with_logprobs(self._fewer(body), body)
         groups: list[tuple[str, ...]] = [_EXTRAS, ("seed",)]
         if fewer is None:
             groups += [("top_p", "stop", "stream"), ("temperature",)]
@@ -178,7 +189,9 @@ class Profile:
     def _with_logprobs(self, logprobs: int | None, body: Mapping[str, Any]) -> "Profile | None":
         """The profile with so many likeliest tokens; None where the body stays as it is."""
         fewer = replace(self, logprobs=logprobs)
-        return fewer if fewer.rendered(body) != self.rendered(body) else None
+        if fewer.rendered(body) == self.rendered(body):
+            return None
+        return fewer
 
     def _fewer(self, body: Mapping[str, Any]) -> int | None:
         """The next smaller number of likeliest tokens than a body requests; None for none."""
@@ -186,7 +199,10 @@ class Profile:
         num = sent.get("logprobs", 0)
         if num is True:
             num = sent.get("top_logprobs", 0)
-        return next((fewer for fewer in _NUM_TOPS if fewer < num), None)
+        for fewer in _NUM_TOPS:
+            if fewer < num:
+                return fewer
+        return None
 
 
 def _hosted(*hosts: str, refused: tuple[str, ...] = ("top_k",), **known: Any) -> Profile:
@@ -274,5 +290,6 @@ def by_entry(entry: Mapping[str, Any]) -> str:
     for name, profile in PROFILES.items():
         if entry.get("owned_by") in profile.owners:
             return name
-    # A field that no other server lists.
-    return "vllm" if entry.get("max_model_len") else GENERIC
+    if entry.get("max_model_len"):  # a field that no other server lists
+        return "vllm"
+    return GENERIC

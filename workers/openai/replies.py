@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby, product, starmap
+from itertools import chain, product, starmap
 from operator import itemgetter
 from typing import Annotated, Any
 
@@ -137,7 +137,9 @@ class Choice:
         """T; None where the server does not list tokens."""
         if self.token_ids is not None:
             return len(self.token_ids)
-        return None if self.logprobs is None else len(self.logprobs)
+        if self.logprobs is not None:
+            return len(self.logprobs)
+        return None
 
     @property
     def shows_its_end(self) -> bool:
@@ -177,10 +179,10 @@ def repetition(draws: Sequence[Choice], temperature: float) -> float | None:
     """
     if len(draws) < 2 or len({(one.text, one.reasoning) for one in draws}) > 1:
         return None
-    for logprobs in [one.logprobs for one in draws if not one.unsound]:
-        if logprobs is not None:
+    for one in draws:
+        if one.logprobs is not None and not one.unsound:
             with np.errstate(over="ignore"):
-                odds = np.expm1(np.maximum(-logprobs, 0.0)) ** (1.0 / temperature)
+                odds = np.expm1(np.maximum(-one.logprobs, 0.0)) ** (1.0 / temperature)
             return (len(draws) - 1) * float(-np.log1p(odds).sum())
     return math.nan
 
@@ -195,16 +197,20 @@ def counted(
     """
     total, size = count(usage, "completion_tokens"), len(choices)
     all_hidden = count(usage, "completion_tokens_details", "reasoning_tokens")
-    num_missing = total - sum(choice.num_listed for choice in choices)
+    num_missing, num_unlisted, lists_all = total, 0, True
+    for choice in choices:
+        num_missing -= choice.num_listed
+        if choice.num_tokens is None:
+            lists_all = False
+        else:
+            num_unlisted += choice.num_unlisted(stop)
     if num_missing > all_hidden / 2:  # a reasoning is listed as a whole or not at all
         num_missing -= all_hidden
-    listed = [choice for choice in choices if choice.num_tokens is not None]
-    lacks = num_missing > sum(choice.num_unlisted(stop) for choice in listed)
     shares = []
     for place, choice in enumerate(choices):
         num = min(most, total // size + (place < total % size))
         share = replace(choice, num_written=num, num_hidden=-(-all_hidden // size))
-        if lacks and len(listed) == size:
+        if lists_all and num_missing > num_unlisted:
             share = replace(share, tokens=None, logprobs=None, tops=None, unsound=UNCOVERED)
         shares.append(share)
     return shares
@@ -218,8 +224,12 @@ def count(usage: Any, *path: str) -> int:
     3
     """
     for name in path:
-        usage = usage.get(name) if isinstance(usage, Mapping) else None
-    return usage if type(usage) is int and usage >= 0 else 0
+        if not isinstance(usage, Mapping):
+            return 0
+        usage = usage.get(name)
+    if type(usage) is int and usage >= 0:
+        return usage
+    return 0
 
 
 def read_choices(
@@ -238,9 +248,13 @@ def read_choices(
         Unreachable: there are not `num` of them, or at least one; one broke off, or makes no sense.
     """
     pieces = sorted(chain.from_iterable(map(_pieces, events)), key=_index)
-    rows = [[piece] for piece in pieces]  # of a whole reply, whose choices may have no numbers
-    if len(events) > 1:
-        rows = [list(row) for _, row in groupby(pieces, key=_index)]
+    rows: list[list[_Piece]] = []
+    for piece in pieces:
+        # Each of a whole reply is a row: its choices may have no numbers.
+        if len(events) > 1 and rows and _index(rows[-1][0]) == _index(piece):
+            rows[-1].append(piece)
+        else:
+            rows.append([piece])
     if not has_ended and not (rows and all(last(row, "finish_reason") for row in rows)):
         raise Unreachable("its stream broke off")
     if not any("choices" in event for event in events):
@@ -291,8 +305,10 @@ def _message(piece: _Piece) -> _Message:
 
 def last(events: Sequence[Mapping[str, Any]], name: str) -> Any:
     """The last value of this name in events, or in pieces of a choice; None where none says any."""
-    values = [event[name] for event in events if event.get(name) not in (None, "")]
-    return values[-1] if values else None
+    for event in reversed(events):
+        if event.get(name) not in (None, ""):
+            return event[name]
+    return None
 
 
 def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
@@ -300,28 +316,45 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
         raise ValueError("it has no text")
     messages = list(map(_message, pieces))
     text, reasoning = map("".join, zip(*map(texts_in, messages), strict=True))
-    ids = list(chain.from_iterable(piece.get("token_ids") or () for piece in pieces))
+    refusal = ""
+    ids: list[int] = []
+    told: list[Any] = []  # log-probs
+    calls: list[list[Any]] = []
+    for piece, message in zip(pieces, messages, strict=True):
+        refusal += message.get("refusal") or ""
+        ids += piece.get("token_ids") or ()
+        told.append(piece.get("logprobs") or {})
+        for call in message.get("tool_calls") or ():
+            calls.append([call])
     # Ollama may say nothing of its end, and Gemini more than a word.
     end = _WORD.match(last(pieces, "finish_reason") or "")
-    finish_reason = _FINISHED.get(end[0].lower(), end[0]) if end else "unknown"
+    finish_reason: FinishReason = "unknown"
+    if end is not None:
+        finish_reason = _FINISHED.get(end[0].lower(), end[0])
     if finish_reason.lower() in _BROKEN_OFF:
         raise Unreachable("it broke a text off")
     tokens = logprobs = tops = None
     why_unsound = ""
     try:
-        tokens, logprobs, tops = _tokens([piece.get("logprobs") or {} for piece in pieces])
+        tokens, logprobs, tops = _tokens(told)
     except (LookupError, TypeError, ValueError):
         why_unsound = NO_SENSE
-    if calls := [[call] for message in messages for call in message.get("tool_calls") or ()]:
+    if calls:
         if len(pieces) > 1:
             calls = _joined(chain.from_iterable(calls))
-        text, texts = _with_calls(text, list(map(_named, calls)), tokens or ())
-        tokens, why_unsound = texts, why_unsound if texts else _CALLS_APART
-    if ids and logprobs is not None and len(logprobs) != len(ids):
-        why_unsound = UNCOVERED
-    num_listed = len(ids) or (0 if logprobs is None else len(logprobs))
+        text, tokens = _with_calls(text, list(map(_named, calls)), tokens or ())
+        if not tokens:
+            why_unsound = _CALLS_APART
+    num_listed = len(ids)
+    if logprobs is not None:
+        num_listed = num_listed or len(logprobs)
+        if len(logprobs) != num_listed:
+            why_unsound = UNCOVERED
     # Some servers take no stop strings. Calls that came apart from text have none.
-    if (cut := None if calls else cut_at_stop(text, stop)) is not None:
+    cut = None
+    if not calls:
+        cut = cut_at_stop(text, stop)
+    if cut is not None:
         text, finish_reason = cut, "stop"
     if tokens is not None and logprobs is not None and finish_reason == "stop" and not calls:
         num = num_ended(tokens, text, stop, is_whole=not reasoning)
@@ -342,7 +375,7 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
         tuple(ids) or None,
         ended_by_eos=finish_reason == "stop" and not is_cut,
         reasoning=reasoning or None,
-        refusal="".join(message.get("refusal") or "" for message in messages) or None,
+        refusal=refusal or None,
         unsound=why_unsound,
         num_listed=num_listed,
         prompt_tokens=last(pieces, "prompt_logprobs") or (),
@@ -355,19 +388,22 @@ def _tokens(told: Sequence[Any]) -> _Tokens:
     named: list[Any] = []
     for piece in map(_LOGPROBS.validate_python, told):
         content = piece.get("content") or []
-        tokens += [one["token"] for one in content] or piece.get("tokens") or []
-        logprobs += [one["logprob"] for one in content] or piece.get("token_logprobs") or []
         for one in content:
+            tokens.append(one["token"])
+            logprobs.append(one["logprob"])
             named.append([(top["token"], top["logprob"]) for top in one.get("top_logprobs") or ()])
         if not content:  # KoboldCpp has both forms
+            tokens += piece.get("tokens") or []
+            logprobs += piece.get("token_logprobs") or []
             named += [top and list(top.items()) for top in piece.get("top_logprobs") or ()]
     if not logprobs:
         return None, None, None
-    has_tops = bool(named and named[0])
-    if len(tokens) != len(logprobs) or (has_tops and len(named) != len(tokens)):
+    if not (named and named[0]):
+        named = []
+    if len(tokens) != len(logprobs) or (named and len(named) != len(tokens)):
         raise ValueError("not one log-prob a token")
     tops: list[Mapping[str, float]] = []
-    for likeliest in named if has_tops else ():
+    for likeliest in named:
         # Of several with one name the likeliest; without a log-prob none is ever drawn.
         possible = [one for one in likeliest if one[1] is not None]
         tops.append(dict(sorted(possible, key=itemgetter(1))))
@@ -388,8 +424,14 @@ def texts_in(message: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _parts(parts: Sequence[Mapping[str, Any]], kind: str) -> str:
-    texts = [part[kind] for part in parts if part.get("type") == kind]
-    return "".join(one if isinstance(one, str) else _parts(one, "text") for one in texts)
+    texts = []
+    for part in parts:
+        if part.get("type") == kind:
+            text = part[kind]
+            if not isinstance(text, str):
+                text = _parts(text, "text")
+            texts.append(text)
+    return "".join(texts)
 
 
 def _with_calls(
@@ -403,14 +445,17 @@ def _with_calls(
     """
     names, wanted = [name for name, _ in calls], list(starmap(_plain, calls))
     for written in (tokens, tokens[:-1]):  # the last token may be what ended the answer
-        parsed = [one for one in calls_in("".join(written), names) if isinstance(one, Call)]
-        if parsed and [_plain(call.name, call.arguments) for call in parsed] == wanted:
+        parsed = []
+        for block in calls_in("".join(written), names):
+            if isinstance(block, Call):
+                parsed.append(_plain(block.name, block.arguments))
+        if parsed and parsed == wanted:
             return "".join(written), (*written, *[""] * (len(tokens) - len(written)))
-    blocks = [content.strip()] if content.strip() else []
+    blocks = [content.strip()]
     for name, arguments in calls:  # as they were written: those that were cut off are no call
         written_call = f'{{"name": {json.dumps(name)}, "arguments": {arguments or "{}"}}}'
         blocks.append(f"<tool_call>\n{written_call}\n</tool_call>")
-    return "\n".join(blocks), None
+    return "\n".join(filter(None, blocks)), None
 
 
 def _joined(pieces: Iterable[Any]) -> list[list[Any]]:
@@ -438,8 +483,11 @@ def _named(call: Sequence[Any]) -> tuple[str, str]:
     told = {"name": "", "arguments": ""}
     for name, piece in product(told, call):
         more = (piece.get("function") or {}).get(name) or ""
-        if (name, more) != ("name", told["name"]):  # some repeat it with each piece
-            told[name] += more if isinstance(more, str) else json.dumps(more)
+        if (name, more) == ("name", told["name"]):  # some repeat it with each piece
+            continue
+        if not isinstance(more, str):
+            more = json.dumps(more)
+        told[name] += more
     if not told["name"]:
         raise ValueError("a call of nothing")
     return told["name"], told["arguments"]

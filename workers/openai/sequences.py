@@ -36,14 +36,18 @@ def to_sequence(
     """
     logprobs = entropies = tops = None
     if not choice.unsound:
-        logprobs = choice.logprobs if "token_logprobs" in wanted else None
         tops = _likeliest(choice, num_tops)
+        if "token_logprobs" in wanted:
+            logprobs = choice.logprobs
     if "token_entropies" in wanted and (values := column(choice.tops, ENTROPY)) is not None:
         entropies = np.maximum(values, 0.0)
+    num_tokens = choice.num_tokens
+    if num_tokens is None:
+        num_tokens = choice.num_written
     return records.Sequence(
         text=choice.text,
         compared_text=choice.text.strip(),
-        num_tokens=choice.num_written if choice.num_tokens is None else choice.num_tokens,
+        num_tokens=num_tokens,
         finish_reason=choice.finish_reason,
         token_ids=choice.token_ids,
         token_logprobs=logprobs,
@@ -63,7 +67,9 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
         return None
     if choice.finish_reason == "stop" and "".join(texts[:-1]) == choice.text != "".join(texts):
         return (*texts[:-1], "")
-    return texts if "".join(texts).startswith(choice.text) else None
+    if not "".join(texts).startswith(choice.text):
+        return None
+    return texts
 
 
 def _likeliest(choice: Choice, num: int) -> records.Tops | None:
@@ -78,8 +84,13 @@ def _likeliest(choice: Choice, num: int) -> records.Tops | None:
     together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
     for tops, token, logprob in together:
         possible = {name: one for name, one in tops.items() if one > MISSING}
-        alike = (name for name, one in possible.items() if math.isclose(one, logprob, abs_tol=1e-6))
-        possible.pop(token if token in possible else next(alike, token), None)
+        chosen = token
+        if token not in possible:
+            for name, one in possible.items():
+                if math.isclose(one, logprob, abs_tol=1e-6):
+                    chosen = name
+                    break
+        possible.pop(chosen, None)
         ranked = sorted(({token: logprob} | possible).items(), key=itemgetter(1), reverse=True)
         likeliest_of_each.append(tuple(ranked[:num]))
     return tuple(likeliest_of_each)
@@ -105,7 +116,9 @@ def behind_reasoning(
     elif found is not None:
         thoughts, answer, is_finished = found.text, said, found.is_finished
     elif choice.num_hidden:  # log-probs are the answer's own where their tokens are its text
-        first = 0 if texts else None
+        first = None
+        if texts:
+            first = 0
     else:
         return replace(sequence, token_texts=texts)
     if is_finished and thoughts is not None:
@@ -129,7 +142,9 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
     `opened` is as in `behind_reasoning`.
     """
     found, _ = _parted(texts, opened=opened)
-    return found.num_tokens if found is not None and found.is_finished else None
+    if found is None or not found.is_finished:
+        return None
+    return found.num_tokens
 
 
 def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
@@ -154,7 +169,7 @@ def without_tags(text: str) -> str:
 def _may_begin_in_tags(text: str) -> bool:
     """True where what follows a text may have `without_tags` leave more of it out."""
     lead = without_tags(text).lstrip()
-    return any(tag.startswith(lead) for tags in KNOWN_TAGS for tag in (tags.start, tags.end))
+    return any(tags.start.startswith(lead) or tags.end.startswith(lead) for tags in KNOWN_TAGS)
 
 
 class TokenStream:
@@ -231,7 +246,9 @@ class TokenStream:
             self._is_silent = first is None and bool(self._stop)
             if not self._is_silent:
                 self._listener.tell_thoughts(found.text)
-                self._begin(len(self._held) if first is None else first, answer)
+                if first is None:
+                    first = len(self._held)
+                self._begin(first, answer)
         elif found is not None:
             if not any(tags.inner):
                 self._listener.tell_thoughts(_certain(found.text))
@@ -252,7 +269,9 @@ class TokenStream:
             self._uncertain.append(replace(token, text=self._lead + token.text))
             self._lead = ""
         text = "".join(token.text for token in self._uncertain)
-        num_certain = num_stable(text, self._stop) if self._stop else len(text)
+        num_certain = len(text)
+        if self._stop:
+            num_certain = num_stable(text, self._stop)
         if (cut := cut_at_stop(text, self._stop)) is not None:  # the server goes on behind it
             num_certain, self._is_silent = len(cut), True
         while self._uncertain and len(self._uncertain[0].text) <= num_certain:
