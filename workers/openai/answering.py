@@ -137,17 +137,22 @@ class OpenAIRequest:
             "one_token_answer": self._readings and answer.num_tokens == 1,
             "out_of_domain": any(one.out_of_domain for one in self._readings.values()),
         }
-        self._warnings |= {code: None for code, holds in warned.items() if holds}
+        for code, holds in warned.items():
+            if holds:
+                self._warn(code)
         if answer.reasoning is not None:  # probes are read over all that the server wrote
             self._absent |= dict.fromkeys(self._readings, _NOT_APART)
             self._readings = {}
         written = [sample for sample in samples if not sample.is_withheld]
         for name in self._request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
             field = STATISTICS[name].field or ""
-            sequences = [answer] if name in ANSWER_STATISTICS else written
+            sequences = written
+            if name in ANSWER_STATISTICS:
+                sequences = [answer]
             if any(getattr(one, field) is None for one in sequences):
-                is_reasoned = any(one.reasoning is not None for one in sequences)
-                reason = _NOT_APART if is_reasoned else _MISSING.get(field, "")
+                reason = _MISSING.get(field, "")
+                if any(one.reasoning is not None for one in sequences):
+                    reason = _NOT_APART
                 if field != "token_texts":
                     reason = self._unread.get(name in SAMPLE_STATISTICS, reason)
                 self._absent.setdefault(name, reason)
@@ -240,7 +245,7 @@ class OpenAIRequest:
     def _body(self, index: int) -> dict[str, Any]:
         """The body of a call for the answer, 0, or for a sample."""
         server, request, wanted = self._can, self._request, self._wanted(index)
-        num_tops = request.num_tops * any(bool(text) == bool(index) for text in request.tops_of)
+        num_tops = request.num_tops * (bool(index) in map(bool, request.tops_of))
         mode, num_columns = "", 0
         if server.columns is not None and (not index or "token_entropies" in wanted):
             reads_probes = not index and bool(request.statistics & server.probes.keys())
@@ -280,7 +285,9 @@ class OpenAIRequest:
             events, has_ended = [await self._calls.post(path, body, max_bytes)], True
         stop = self._request.sampling.stop
         choices = read_choices(events, num, stop, may_be_fewer=True, has_ended=has_ended)
-        usage = replies.last([event for event in events if event.get("usage")], "usage")
+        usage = None
+        for event in events:
+            usage = event.get("usage") or usage
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
         return replies.counted(usage, choices, self._most, stop)
@@ -332,8 +339,9 @@ class OpenAIRequest:
             return ""
         if choice.token_ids is not None:  # special tokens may not be shown in the text
             return ""
-        covered = logprobs.are_of(texts, text, is_cut=choice.finish_reason == "length")
-        return logprobs.UNCOVERED if covered is False else ""
+        if logprobs.are_of(texts, text, is_cut=choice.finish_reason == "length") is False:
+            return logprobs.UNCOVERED
+        return ""
 
     def _other_law(self, index: int) -> str:
         """The reason why log-probs of the answer, 0, or of samples are of another law, or ""."""

@@ -117,7 +117,9 @@ def _unmasked(choice: Choice | None) -> str:
     braces = [i for i, token in enumerate(tokens) if "{" in token]
     if choice.unsound or logprobs is None or not braces:
         return UNMASKED
-    return "" if (logprobs[braces[-1] :] > _FORCED).all() else UNMASKED
+    if not (logprobs[braces[-1] :] > _FORCED).all():
+        return UNMASKED
+    return ""
 
 
 async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]:

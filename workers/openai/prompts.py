@@ -215,8 +215,9 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         prefix = calls.server.special_prefix
         if ids[len(prefix) : 2 * len(prefix)] == prefix:
             ids = ids[len(prefix) :]
-        opened = _ends_in(request.prompt, *_STARTS)
+        opened, field = _ends_in(request.prompt, *_STARTS), "prompt"
     else:
+        field = "messages"
         if request.tools:
             await _check_tools(calls, request)
         ids = await _render_chat(calls, request)
@@ -228,7 +229,6 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
             ended = await _render_chat(calls, request, add_generation_prompt=False)
             opened = ended[: len(ids)] != ids
     if not ids:
-        field = "prompt" if request.prompt is not None else "messages"
         raise InvalidRequest("the prompt has no tokens", field=field)
     return Prompt(ids=ids, opened=opened)
 

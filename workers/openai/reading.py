@@ -108,10 +108,15 @@ async def first_tokens(
     names: Sequence[Iterable[str]] = groups  # without ids a token is a whole spelling
     further = {}
     if prompt.ids is not None:
-        ids = [[(await tokenize(calls, text))[:1] for text in group] for group in groups]
-        names = [[f"token_id:{n}" for pieces in group for n in pieces] for group in ids]
-        wanted = sorted({n for group in ids for pieces in group for n in pieces})
-        further = {"logprobs": 1, "logprob_token_ids": wanted, "return_tokens_as_token_ids": True}
+        names, wanted = [], set[int]()
+        for group in groups:
+            first_ids: list[int] = []
+            for text in group:
+                first_ids += (await tokenize(calls, text))[:1]
+            names.append([f"token_id:{one}" for one in first_ids])
+            wanted.update(first_ids)
+        ids = sorted(wanted)
+        further = {"logprobs": 1, "logprob_token_ids": ids, "return_tokens_as_token_ids": True}
     [choice] = await calls.complete(
         prompt, further=further, max_tokens=1, top=server.profile.logprobs
     )

@@ -200,10 +200,8 @@ def counted(
     num_missing, num_unlisted, lists_all = total, 0, True
     for choice in choices:
         num_missing -= choice.num_listed
-        if choice.num_tokens is None:
-            lists_all = False
-        else:
-            num_unlisted += choice.num_unlisted(stop)
+        num_unlisted += choice.num_unlisted(stop)
+        lists_all = lists_all and choice.num_tokens is not None
     if num_missing > all_hidden / 2:  # a reasoning is listed as a whole or not at all
         num_missing -= all_hidden
     shares = []

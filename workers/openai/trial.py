@@ -156,8 +156,10 @@ class GeneratorTrial:
     async def _look(self, client: Client, said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         """The kind of a server, and its description of itself where the kind has a path for it."""
         kind = self._kind or profiles.by_entry(said)
-        is_any = kind == profiles.GENERIC and not self._kind
-        for name in PROFILES if is_any else [kind]:
+        names = [kind]
+        if kind == profiles.GENERIC and not self._kind:
+            names = list(PROFILES)
+        for name in names:
             path, field = PROFILES[name].look
             with suppress(Rejected, Unreachable, Refused):
                 reply = await Calls(client).get(path) if path else {}
@@ -290,8 +292,8 @@ async def _are_raw_under(
     for seed in (3,) if top else (3, 4, 5, 6):  # each draw adds the likeliest
         if choice := await calls.try_complete(prompt, {**law, "seed": seed}, max_tokens=1, top=top):
             drawn |= _first_logprobs(choice)
-    apart = [abs(untouched[name] - drawn[name]) for name in untouched.keys() & drawn.keys()]
-    return bool(apart) and all(nats <= _NOISE for nats in apart)
+    shared = untouched.keys() & drawn.keys()
+    return bool(shared) and all(abs(untouched[one] - drawn[one]) <= _NOISE for one in shared)
 
 
 def _first_logprobs(choice: Choice) -> dict[str, float]:
@@ -343,18 +345,18 @@ async def _draws_repeat(calls: ModelCalls) -> bool:
     """
     tells, num_characters = calls.server.raw_samples, 0
     refusals: tuple[type[Exception], ...] = (*calls.server.refusals, CocoaError)
-    for text, temperature in (
-        (_STORY, 1.0 if tells else _HIGH),
-        (_STORY if tells else HOUSE, _HIGH),
-    ):
-        chat = ({"role": "user", "content": text},) if calls.server.profile.chats else None
+    texts = [(_STORY, _HIGH), (HOUSE, _HIGH)]
+    if tells:
+        texts = [(_STORY, 1.0), (_STORY, _HIGH)]
+    for text, temperature in texts:
         asked = GenerationRequest(
-            prompt=None if chat else text,
-            messages=chat,
+            prompt=text,
             sampling=replace(_DRAWN, temperature=temperature),
             statistics=frozenset({"sample_texts", "sample_token_logprobs"}),
             answer=NO_TEXT,  # no greedy one is written beside the draws
         )
+        if calls.server.profile.chats:
+            asked = replace(asked, prompt=None, messages=({"role": "user", "content": text},))
         request = OpenAIRequest(calls, asked, Listener(None))
         try:
             await request.run()
@@ -375,4 +377,6 @@ async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     if not calls.server.reads_given or top < LEAST_IDENTITY:
         return None
     choice = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
-    return identity_in(choice.tops) if choice else None
+    if choice is None:
+        return None
+    return identity_in(choice.tops)
