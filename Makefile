@@ -25,7 +25,7 @@ PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(PYTEST) --maxprocesses 4 --dist worksteal
 # What needs neither torch nor a server: these, without those few of them that load a model.
 LOADING := $(addprefix %/test_, schemas.py scorer.py units.py checkpoints.py loadable.py imports.py)
 PURE := tests/golden tests/unit/clients $(filter-out $(LOADING), \
-  $(wildcard $(addsuffix /test_*.py, tests/property $(addprefix tests/unit/, app app/scoring app/cache app/keys models))))
+  $(wildcard $(addsuffix /test_*.py, tests/property $(addprefix tests/unit/, app app/scoring app/cache app/plugins/keys models))))
 # Lines that the parallel tests alone must reach, in percent.
 FLOORS := app/scoring:90 models:95 workers:90
 

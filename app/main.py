@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 
 from app.cache.memory import make_cache
 from app.cache.protocol import Cache
-from app.http.access import Access, Origins
+from app.http.access import Origins
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of
@@ -46,24 +46,25 @@ def create_app(
     settings: Settings,
     on_death: Callable[[], None] | None = None,
     plugins: Sequence[Plugin] | None = None,
+    *,
+    is_guarded: bool = True,
 ) -> FastAPI:
     """The service. Models load in the background while `/readyz` answers 503.
 
     Where a model cannot be loaded, or its loop dies or hangs, `on_death` is called; by default the
     process sends SIGTERM to itself. By default it has all plugins that are installed.
+    Where it is not guarded, whoever reaches it needs no key.
 
     Raises:
         PluginInvalid: a plugin cannot be used, or serves or sets what others do.
-        KeysFileInvalid: the file of keys cannot be used.
     """
     if plugins is None:
         plugins = installed()
     settings = completed(settings, tuple(plugins))
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
-    access = Access(settings.keys, settings.cache, telemetry) if settings.keys.file else None
     supervisor = Supervisor(on_death, settings.stall_s)
-    service = Service(settings, supervisor, telemetry, access)
+    service = Service(settings, supervisor, telemetry)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -74,8 +75,6 @@ def create_app(
             tasks = [asyncio.create_task(supervisor.attend(starting))]
             if cache is not None:
                 tasks.append(asyncio.create_task(cache.run()))
-            if access is not None:
-                tasks.append(asyncio.create_task(access.run()))
             try:
                 yield
             finally:
@@ -99,10 +98,11 @@ def create_app(
     app.state.settings, app.state.service = settings, service
     app.state.is_draining, app.state.repeats = False, Repeats(service)
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
-    gateway = Gateway(app, settings)
+    gateway = Gateway(app, settings, is_guarded)
     for plugin in plugins:
         plugin.install(gateway)
     telemetry.add_counters(gateway.counters)
+    access = service.access = gateway.access
     service.around, service.reads_texts = gateway.around, gateway.reads_texts
     endpoints: list[BaseRoute] = []
     for router in (answers.router, openai.router, ops.router, *gateway.routers):
@@ -151,8 +151,8 @@ async def _start(
     known_estimators()  # those of others are imported now, and for no request
     workers = await build_workers(settings.workers, hooks)
     turns = None
-    if settings.keys.file:
-        shared_rows = settings.keys.shared_rows
+    if service.access is not None:
+        shared_rows = service.access.shared_rows
         turns = Turns(max(settings.generation.max_rows, shared_rows), shared_rows)
     admission = Admission(
         settings.generation.admission_limit, settings.limits.max_concurrent_items, turns

@@ -35,8 +35,7 @@ class Plugin:
     Attributes:
         name: that of its entry point.
         install: called once for each application, before its models load.
-        settings: the type and the default of each setting by its name, as pydantic takes them; a
-            dataclass is a group of settings.
+        settings: type and default of each setting by its name; a dataclass is a group of them.
         commands: of `cocoa`, by name: "module:function" or "module:Typer", and what the list of
             commands says.
         in_workers: whether processes of workers install it, too; they have routes of their own.
@@ -55,11 +54,13 @@ class Gateway:
 
     Attributes:
         app: the application; its `state.service` is the `Service` of a gateway.
-        settings: those of the deployment, of plugins too.
+        is_guarded: False where only this process itself can ask.
     """
 
     app: "Starlette"
     settings: Any
+    is_guarded: bool = True
+    access: Any = None
     routers: list["APIRouter"] = field(default_factory=list)
     bodies: list[type["BaseModel"]] = field(default_factory=list)
     open_paths: list[str] = field(default_factory=list)
@@ -80,32 +81,32 @@ class Gateway:
         needs_key: bool = True,
         costs_tokens: bool = True,
     ) -> None:
-        """Serve more routes, and document what `app.http.json_calls.takes` names of their bodies.
+        """Serve more routes, and document the bodies that `app.http.json_calls.takes` names.
 
-        Where they need no key, anybody's request gets in; where they cost no tokens, one of a key
-        without tokens does.
+        Those that need no key let anybody in; those that cost no tokens, a key that has none left.
         """
         self.routers.append(router)
         self.bodies += bodies
-        for route in router.routes:
-            if not needs_key:
-                self.open_paths.append(route.path)  # type: ignore[attr-defined]
-            if not costs_tokens:
-                self.free_paths.append(route.path)  # type: ignore[attr-defined]
+        paths = [route.path for route in router.routes]  # type: ignore[attr-defined]
+        if not needs_key:
+            self.open_paths += paths
+        if not costs_tokens:
+            self.free_paths += paths
 
     def add_counter(self, name: str, text: str, label: str, values: Sequence[str]) -> None:
         """Have a counter `cocoa_NAME` with one label, whose values are fixed."""
         self.counters[name] = text, label, values
+
+    def guard(self, access: Any) -> None:
+        """Let requests in by an `Access` of `app.http.access` alone."""
+        self.access = access
 
     def add_middleware(self, middleware: "Middleware") -> None:
         """Put ASGI middleware around all that is served, the later around the earlier."""
         self.middleware.append(middleware)
 
     def on_ask(self, around: "Around", *, reads_texts: bool = False) -> None:
-        """Await each ask within `around`.
-
-        Where it `reads_texts`, no response is given again without them.
-        """
+        """Await each ask within `around`; where it `reads_texts`, no response is given again."""
         self.around.append(around)
         self.reads_texts |= reads_texts
 

@@ -17,7 +17,6 @@ from pydantic_settings import (
 )
 
 from app.cache.protocol import CacheConfig
-from app.keys.records import KeysConfig
 from app.plugin import Plugin, PluginInvalid, installed
 from app.scoring.deployment import AskLimits
 from app.spelling import closest, did_you_mean
@@ -138,7 +137,6 @@ class Settings(BaseSettings):
     # Whether readiness needs each capability that is configured: probes, a calibrator.
     require_configured: bool = False
     cache: CacheConfig = CacheConfig()
-    keys: KeysConfig = KeysConfig()
     limits: Limits = Limits()
     worker: ServerConfig = ServerConfig()
 

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 import app.cache.redis
 import app.cli.running
+import app.plugins.keys.access
 import app.plugins.traces.tracing
 import app.worker  # noqa: F401
 import cocoa_serve  # noqa: F401

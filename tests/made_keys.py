@@ -2,7 +2,7 @@
 
 import json
 
-from app.keys.records import KeysConfig, digest_of
+from app.plugins.keys.records import KeysConfig, digest_of
 
 
 def key_of(name):

@@ -17,7 +17,6 @@ ask         Answer one prompt and say how sure the model is.
 doctor      Look at a gateway and all that it depends on, by its settings; 1 if something is wrong.
 estimators  List every estimator with formula, needs, cost and use, as Markdown.
 errors      List every error of the service with status, code and meaning, as Markdown.
-key         Keys for clients of the service (docs/keys.md).
 """
 COMMANDS = dict(line.split(maxsplit=1) for line in _LIST.strip().splitlines())
 _IN_LAB = ("calibrate", "check", "evaluate", "probe")

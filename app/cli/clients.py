@@ -9,7 +9,6 @@ import httpx
 import typer
 
 from app.cli.environment import exit_code_of, settings_or_exit
-from app.keys.records import KeysConfig
 from app.main import create_app
 from workers.supervision import Supervisor
 
@@ -37,8 +36,8 @@ async def client_of(url: str | None, key: str | None) -> AsyncIterator[httpx.Asy
         died.set()
 
     # The caller needs no key here, and all paths are served at the one port there is.
-    settings = settings_or_exit().model_copy(update={"keys": KeysConfig(), "ops_port": None})
-    app = create_app(settings, on_death)
+    settings = settings_or_exit().model_copy(update={"ops_port": None})
+    app = create_app(settings, on_death, is_guarded=False)
     supervisor: Supervisor = app.state.service.supervisor
     async with (
         app.router.lifespan_context(app),

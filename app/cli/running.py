@@ -21,7 +21,6 @@ from app.http.connections import BACKLOG, ConnectionLimits
 from app.http.logs import set_up_logging
 from app.http.middleware import at_ops_port
 from app.http.telemetry import Telemetry
-from app.keys.records import KeysFileInvalid
 from app.plugin import PluginInvalid
 from app.settings import Settings
 from models.errors import ModelNotLoaded
@@ -52,7 +51,7 @@ def run(
 
     try:
         app = make_app(on_death)
-    except (ModelNotLoaded, KeysFileInvalid, PluginInvalid) as error:
+    except (ModelNotLoaded, PluginInvalid) as error:
         logger.critical("start-up failed: %s", error)
         _leave(2)
     telemetry: Telemetry = app.state.service.telemetry

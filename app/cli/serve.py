@@ -25,12 +25,13 @@ def serve(host: Host = None, port: Port = None) -> None:
     settings = settings_or_exit(host=host, port=port)
 
     def make_app(on_death: Callable[[], None]) -> FastAPI:
-        if not settings.keys.file and not is_loopback(settings.host):
+        app = create_app(settings, on_death)
+        if app.state.service.access is None and not is_loopback(settings.host):
             logger.warning(
                 "listening on %s without keys: whoever reaches it may ask, so set "
                 "COCOA_KEYS__FILE, or see that nobody else does",
                 settings.host,
             )
-        return create_app(settings, on_death)
+        return app
 
     running.run(make_app, settings, ops_port=settings.ops_port)

@@ -1,19 +1,13 @@
-"""Access: keys and their limits; without keys, the origins whose pages are let in."""
+"""Who gets in: by an `Access` that a plugin brings, or else by origins whose pages are let in."""
 
-import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Collection, Iterable
+from contextlib import AbstractAsyncContextManager
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from pathlib import Path
+from typing import Protocol
 
-from app.cache.protocol import CacheConfig
-from app.http.telemetry import Telemetry
-from app.keys.limits import KeyLimits
-from app.keys.records import Key, KeysConfig
-from app.keys.ring import KeyRing, is_expired
-from app.scoring.ask import Caller, current_caller
-from models.errors import Forbidden, Unauthorized
+from starlette.types import Scope
+
+from models.errors import Forbidden
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -22,74 +16,22 @@ _SAME_SITES = (b"same-origin", b"none")  # of `Sec-Fetch-Site`; "none" is typed 
 _SAFE_METHODS = ("GET", "HEAD")
 
 
-class Access:
-    """Keys and their limits.
+class Access(Protocol):
+    """Who may ask, and how much, where somebody is asked for a key.
 
-    Raises:
-        KeysFileInvalid: the file cannot be used.
+    Attributes:
+        shared_rows: of answers and samples, which keys have in equal shares.
     """
 
-    def __init__(self, config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
-        self._ring = KeyRing(Path(config.file), self._on_change)
-        self._shared = None
-        if url := cache.whole_url():
-            # The client of Redis is imported only where a deployment has one.
-            from app.keys.shared import SharedLimits
+    shared_rows: int
 
-            self._shared = SharedLimits(url, cache, telemetry.set_limits_breaker)
-        self._limits = KeyLimits(self._shared, partial(telemetry.observe_one, "key_refusals"))
-        self._by_name: dict[str, Key] = {}
-        self._on_change(True)
-
-    async def run(self) -> None:
-        """Follow the file and share the limits until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._ring.run())
-            if self._shared is not None:
-                tasks.create_task(self._shared.run())
-
-    def key_of(self, headers: Headers) -> Key:
-        """The entry of the key that a request has; a request with several keys has none.
+    def admitted(self, scope: Scope, *, costs_tokens: bool) -> AbstractAsyncContextManager[None]:
+        """Let a request in until it ends; asks made within are on behalf of who sent it.
 
         Raises:
-            Unauthorized: there is no valid key.
+            Unauthorized: it has no valid key.
+            RateLimited: a limit of its key is reached.
         """
-        given = [value for name, value in headers if name == b"authorization"]
-        scheme, _, token = b" ".join(given).decode("latin-1").strip().partition(" ")
-        if len(given) != 1 or scheme.lower() != "bearer":
-            raise Unauthorized("send a key, as in Authorization: Bearer KEY")
-        if (key := self._ring.find(token.strip())) is None:
-            raise Unauthorized("this key is not known")
-        if is_expired(key):
-            raise Unauthorized("this key has expired")
-        return key
-
-    @asynccontextmanager
-    async def request_of(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
-        """Count one request of a key; asks made within are on its behalf.
-
-        Raises:
-            RateLimited: a limit of the key is reached.
-        """
-        self._telemetry.observe_one("key_requests", key.name)
-        async with self._limits.held(key, costs_tokens=costs_tokens):
-            charge = partial(self.charge, key.name)
-            in_asks = current_caller.set(Caller(key.name, key.namespace, key.modes, charge))
-            try:
-                yield
-            finally:
-                current_caller.reset(in_asks)
-
-    def charge(self, name: str, tokens: int = 0, requests: int = 0) -> None:
-        """Count what a request turned out to cost its key, if the key is still valid."""
-        self._telemetry.observe_one("key_tokens", name, by=tokens)
-        if (key := self._by_name.get(name)) is not None:
-            self._limits.charge(key, tokens=tokens, requests=requests)
-
-    def _on_change(self, is_good: bool) -> None:
-        self._by_name = {key.name: key for key in self._ring.keys}
-        self._telemetry.set_keys(list(self._by_name), is_broken=not is_good)
 
 
 class Origins:

@@ -180,10 +180,8 @@ class Gate:
             return nullcontext()
         if self.access is None or is_operation or is_ops_port or self._is_open(path):
             return nullcontext()
-        key = self.access.key_of(scope["headers"])
-        scope["state"]["key"] = key.name
         costs_tokens = scope["method"] == "POST" and path not in self.free_paths
-        return self.access.request_of(key, costs_tokens=costs_tokens)
+        return self.access.admitted(scope, costs_tokens=costs_tokens)
 
     def _is_open(self, path: str) -> bool:
         for template in self.open_paths:

@@ -32,7 +32,6 @@ from app.http.metrics import (
     SCORE_NAMES,
     Row,
 )
-from app.keys.buckets import LIMITS
 from app.scoring.capabilities import Capability
 from app.scoring.observer import Observer
 from app.scoring.result import Result
@@ -180,13 +179,13 @@ class Telemetry(Observer):
 
     # keys
 
-    def set_keys(self, names: Sequence[str], *, is_broken: bool) -> None:
+    def set_keys(self, names: Sequence[str], limits: Sequence[str], *, is_broken: bool) -> None:
         self.gauges["keys_file_broken"].set(is_broken)
         self.gauges["keys"].set(len(names))
         for name in names:
             self.counters["key_requests"].labels(name)
             self.counters["key_tokens"].labels(name)
-            for limit in LIMITS:
+            for limit in limits:
                 self.counters["key_refusals"].labels(name, limit)
 
     def set_limits_breaker(self, state: State) -> None:

@@ -1,9 +1,9 @@
 """The question of a door to the core: one frozen record, whichever door it was."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from models.images import PARTS as IMAGE_PARTS
 from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
@@ -19,6 +19,12 @@ ESCALATE_BELOW = 0.5
 PARTS: Mapping[Units | None, Kind] = {"fields": "field", "sentences": "sentence", "claims": "claim"}
 
 
+class Charge(Protocol):
+    """Counts what a request turned out to cost."""
+
+    def __call__(self, tokens: int = 0, requests: int = 0) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The caller on whose behalf a door asks; by default nobody in particular.
@@ -26,13 +32,14 @@ class Caller:
     Attributes:
         name: of the key; callers with the same name share turns.
         namespace: of cached entries, and of answers that can be labelled.
-        charge: called with each number of tokens computed for the caller, as soon as it is known.
+        charge: called with each number of tokens computed for the caller, as soon as it is known,
+            and with that of requests beyond the one that came.
     """
 
     name: str = ""
     namespace: str = ""
     modes: tuple[str, ...] = ("full", "light")
-    charge: Callable[[int], None] = field(default=lambda _: None, compare=False)
+    charge: Charge = field(default=lambda tokens=0, requests=0: None, compare=False)
 
 
 NOBODY = Caller()

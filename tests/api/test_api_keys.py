@@ -112,7 +112,7 @@ async def test_a_key_ends_at_its_time(tmp_path):
 
 
 async def test_keys_change_with_their_file_and_a_broken_one_changes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.keys.ring._POLL_S", 0.01)
+    monkeypatch.setattr("app.plugins.keys.ring._POLL_S", 0.01)
     async with with_keys(tmp_path, one={}) as service:
 
         async def status(name):

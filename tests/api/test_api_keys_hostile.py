@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from app.keys.records import digest_of
+from app.plugins.keys.records import digest_of
 from tests.api.keyed import PROMPT, with_keys
 from tests.api.test_api_hostile import post
 from tests.conftest import GENERATE

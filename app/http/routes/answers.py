@@ -99,8 +99,7 @@ async def _score(
 
 async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> dict[str, Any]:
     admission, caller = service.ready_scorer().admission, current_caller.get()
-    if service.access is not None:
-        service.access.charge(caller.name, requests=len(items) - 1)
+    caller.charge(requests=len(items) - 1)
     began_at = asyncio.get_running_loop().time()
     # A call has few items in the queue, so that calls take turns fairly.
     own_turns = asyncio.Semaphore(admission.concurrent_items)

@@ -56,7 +56,7 @@ NOT_FOR_HELP = (
     "app.main",
     "app.settings",
     "app.scoring",
-    "app.keys",
+    "app.plugins.keys.records",
 )
 
 

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
+from app.main import create_app
 from tests.made_keys import keys_in
 
 
@@ -12,7 +13,6 @@ def warnings(monkeypatch, caplog):
     """What a service with these arguments warns of when its application is made."""
 
     def serve(*arguments):
-        monkeypatch.setattr("app.cli.serve.create_app", lambda settings, on_death: None)
         monkeypatch.setattr(
             "app.cli.running.run", lambda make_app, *args, **options: make_app(lambda: None)
         )
@@ -39,7 +39,8 @@ def test_on_loopback_there_is_no_warning(warnings, host):
 def test_the_address_of_the_command_decides_whether_foreign_names_are_refused(monkeypatch):
     made = []
     monkeypatch.setattr(
-        "app.cli.serve.create_app", lambda settings, on_death: made.append(settings)
+        "app.cli.serve.create_app",
+        lambda settings, on_death: made.append(settings) or create_app(settings),
     )
     monkeypatch.setattr(
         "app.cli.running.run", lambda make_app, *args, **options: make_app(lambda: None)

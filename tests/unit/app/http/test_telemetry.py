@@ -11,6 +11,7 @@ import pytest
 from app.http.metrics import CONSISTENCY_NAMES, SCORE_NAMES
 from app.http.telemetry import Telemetry
 from app.main import create_app
+from app.plugins.keys.buckets import LIMITS
 from app.scoring.capabilities import Capability
 from app.scoring.judging import Judgement
 from app.settings import Settings
@@ -84,7 +85,7 @@ def test_the_names_are_those_that_dashboards_know():
 
 def test_the_labels_are_those_that_dashboards_know():
     telemetry = create_app(Settings()).state.service.telemetry
-    telemetry.set_keys(["a"], is_broken=False)
+    telemetry.set_keys(["a"], LIMITS, is_broken=False)
     telemetry.observe_request("/score", 200, 0.5)
     telemetry.observe_first_token("/score", 0.5)
     telemetry.observe_one("errors", "overloaded")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.keys.records import Key, KeysFileInvalid, digest_of, new_key, parse_keys
+from app.plugins.keys.records import Key, KeysFileInvalid, digest_of, new_key, parse_keys
 
 ONE, OTHER = digest_of("one"), digest_of("other")
 MARKER = "cocoa_sesame-4711-sesame-4711-sesame-4711"

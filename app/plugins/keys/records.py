@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from app.cache.protocol import Namespace
+from app.plugin import PluginInvalid
 
 Mode = Literal["full", "light"]
 # What a line of the log, a label of a metric and a name in Redis can hold.
@@ -34,7 +35,7 @@ _NUM_BYTES = 32
 _FIELD = re.compile(r"[a-z_]{1,32}|sha256")
 
 
-class KeysFileInvalid(ValueError):
+class KeysFileInvalid(PluginInvalid):
     """The file of keys cannot be used; the message says why, and quotes no value."""
 
 

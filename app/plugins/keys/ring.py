@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.keys.records import Key, KeysFileInvalid, digest_of, parse_keys
+from app.plugins.keys.records import Key, KeysFileInvalid, digest_of, parse_keys
 
 logger = logging.getLogger(__name__)
 

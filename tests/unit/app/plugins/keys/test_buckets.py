@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.keys.buckets import level_after, wait_s
+from app.plugins.keys.buckets import level_after, wait_s
 
 AMOUNTS = st.integers(1, 10**9)
 LEVELS = st.floats(-1e9, 1e9)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from app.cli.environment import fail, settings_or_exit
-from app.keys.records import KeysFileInvalid, digest_of, new_key, parse_keys
+from app.plugins.keys.records import KeysFileInvalid, digest_of, new_key, parse_keys
 
 key = typer.Typer(help="Keys for clients of the service (docs/keys.md).", no_args_is_help=True)
 
@@ -59,7 +59,7 @@ def new(
     }
     lines = [f"{field} = {value}" for field, value in fields.items() if value]
     entry = "\n".join(["[[keys]]", *lines, ""])
-    path = file or Path(settings_or_exit().keys.file)
+    path = file or Path(vars(settings_or_exit())["keys"].file)
     try:
         parse_keys(entry.encode())
         if path == Path():

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.keys.records import Key, digest_of, parse_keys
+from app.plugins.keys.records import Key, digest_of, parse_keys
 
 
 @pytest.fixture

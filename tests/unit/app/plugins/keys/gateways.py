@@ -8,9 +8,9 @@ import pytest
 from pydantic import SecretStr
 
 from app.cache.protocol import CacheConfig
-from app.keys.limits import KeyLimits
-from app.keys.records import Key
-from app.keys.shared import SharedLimits
+from app.plugins.keys.limits import KeyLimits
+from app.plugins.keys.records import Key
+from app.plugins.keys.shared import SharedLimits
 from models.errors import RateLimited
 from tests.conftest import until
 

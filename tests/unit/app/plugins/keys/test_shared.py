@@ -7,10 +7,10 @@ import pytest
 from pydantic import SecretStr
 
 from app.cache.protocol import CacheConfig
-from app.keys.shared import SharedLimits
+from app.plugins.keys.shared import SharedLimits
 from tests.chaos.redis_server import running_redis
 from tests.conftest import until
-from tests.unit.app.keys.gateways import KEY, Gateways, sharing
+from tests.unit.app.plugins.keys.gateways import KEY, Gateways, sharing
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +104,7 @@ async def test_a_reply_without_sense_is_a_fault_and_no_refusal(redis_server, mon
     told = []
     async with sharing(redis_server.url, told) as shared:
         script = "return redis.error_reply('x')" if reply is None else f"return {_lua(reply)}"
-        monkeypatch.setattr("app.keys.shared._TAKE", script)
+        monkeypatch.setattr("app.plugins.keys.shared._TAKE", script)
         key = replace(KEY, requests_per_minute=1)
         for _ in range(2):
             assert await shared.enter(key, costs_tokens=True) is None

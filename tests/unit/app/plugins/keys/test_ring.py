@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.keys.records import Key, KeysFileInvalid, digest_of
-from app.keys.ring import KeyRing, is_expired
+from app.plugins.keys.records import Key, KeysFileInvalid, digest_of
+from app.plugins.keys.ring import KeyRing, is_expired
 from tests.conftest import until
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ def put(file, text):
 
 @pytest.fixture
 def often(monkeypatch):
-    monkeypatch.setattr("app.keys.ring._POLL_S", 0.01)
+    monkeypatch.setattr("app.plugins.keys.ring._POLL_S", 0.01)
 
 
 @asynccontextmanager

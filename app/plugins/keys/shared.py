@@ -14,15 +14,15 @@ from app.cache.breaker import Breaker
 from app.cache.connection import Command, Connection, within
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CacheConfig, State
-from app.keys.buckets import LIMITS, Refusal
-from app.keys.records import Key
+from app.plugins.keys.buckets import LIMITS, Refusal
+from app.plugins.keys.records import Key
 
 # Scripts of one round trip, which has the time of one lookup.
 _MAX_SCRIPTS = 64
 
-# Takes from the buckets of one key by the rules of `app.keys.buckets`, unless one that is asked
-# refuses. Times are those of Redis, so that clocks of gateways need not agree. Of a limit that a
-# key has not nothing is kept.
+# Takes from the buckets of one key by the rules of `buckets.py`, unless one that is asked refuses.
+# Times are those of Redis, so that clocks of gateways need not agree. Of a limit that a key has not
+# nothing is kept.
 # ARGV: of requests and then tokens the limits a minute (0 for none), what is taken, and whether the
 # bucket is asked. Answers the number of the bucket that refuses, 0 for none, and milliseconds.
 _TAKE = """

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.keys.buckets import LIMITS, LimitName, Refusal, level_after, wait_s
-from app.keys.records import Key
+from app.plugins.keys.buckets import LIMITS, LimitName, Refusal, level_after, wait_s
+from app.plugins.keys.records import Key
 from models.errors import RateLimited
 
 if TYPE_CHECKING:
-    from app.keys.shared import SharedLimits  # imports Redis
+    from app.plugins.keys.shared import SharedLimits  # imports Redis
 
 _WORDS: dict[LimitName, str] = {
     "requests_per_minute": "this key may send {} requests a minute",

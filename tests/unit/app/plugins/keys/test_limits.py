@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.redis_server import running_redis
-from tests.unit.app.keys.gateways import KEY, Gateways, near, sharing
+from tests.unit.app.plugins.keys.gateways import KEY, Gateways, near, sharing
 
 pytestmark = pytest.mark.anyio
 

@@ -1,1 +1,0 @@
-"""API keys: who may ask, how much, and apart from whom."""
