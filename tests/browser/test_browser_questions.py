@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-import app.http
+import app.plugins.page
 from app.http.schemas import GenerateResponse
 from tests.browser.pages import KNOWN, MADE_UP, taking_chats, visiting
 from tests.browser.test_browser_chat import posts
@@ -104,7 +104,7 @@ async def test_a_recorded_example_stands_there_until_there_is_an_answer(browser,
 
 
 def test_the_recorded_example_is_a_response_as_it_is_today():
-    file = Path(app.http.__file__).parent / "page" / "example.json"
+    file = Path(app.plugins.page.__file__).parent / "files" / "example.json"
     text = file.read_text(encoding="utf-8")
     example = GenerateResponse.model_validate_json(text)
     assert example.model_dump().keys() == json.loads(text).keys()

@@ -21,7 +21,7 @@ from tests.e2e.observability import (
     rule_expressions,
 )
 
-NUM_RULES = 33
+NUM_RULES = 32
 TESTS = sorted(OBSERVABILITY.glob("*_test.yml"))
 
 
