@@ -30,7 +30,7 @@ PURE := tests/golden tests/unit/clients $(filter-out $(LOADING), \
 FLOORS := app/scoring:90 models:95 workers:90
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-doors test-real test-gpu lint docs chart lock benchmark clean
+.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-clients test-real test-gpu lint docs chart lock benchmark clean
 
 help:  ## Say what there is to make
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,9 +64,9 @@ test-vllm-sources: $(VENV)/dev.stamp  ## Look for what the plugin touches in the
 test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
 	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s
 
-test-doors: $(VENV)/dev.stamp $(RAY_VENV)/ray.stamp $(LANGCHAIN_VENV)/langchain.stamp  ## Have a real Ray and LangChain's standard tests ask the service
+test-clients: $(VENV)/dev.stamp $(RAY_VENV)/ray.stamp $(LANGCHAIN_VENV)/langchain.stamp  ## Have a real Ray and LangChain's standard tests ask the service
 	COCOA_TEST_RAY=$(CURDIR)/$(RAY_VENV)/bin/python COCOA_TEST_LANGCHAIN=$(CURDIR)/$(LANGCHAIN_VENV)/bin/python \
-	  $(VENV)/bin/pytest tests/doors --timeout 2700 -s
+	  $(VENV)/bin/pytest tests/frameworks --timeout 2700 -s
 
 test-real: $(VENV)/dev.stamp  ## Try the engine over models that people use, in COCOA_TEST_REAL_MODELS=FOLDER
 	: $${COCOA_TEST_REAL_MODELS:?names no folder: CONTRIBUTING.md says what it holds}

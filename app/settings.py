@@ -23,9 +23,9 @@ from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
 from workers.config import (
-    ComparerConfig,
     GeneratorConfig,
     ServerConfig,
+    SimilaritySettings,
     WorkerConfig,
 )
 
@@ -125,7 +125,7 @@ class Settings(BaseSettings):
     # by now.
     stall_s: Annotated[float, Field(ge=0)] = 600.0
     generation: GeneratorConfig = GeneratorConfig()
-    similarity: ComparerConfig = ComparerConfig()
+    similarity: SimilaritySettings = SimilaritySettings()
     nli: NliConfig = NliConfig()
     probes: ProbeConfig = ProbeConfig()
     # "auto" is the one that ships with the embedded models, beside them only; "" is none.

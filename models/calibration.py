@@ -51,7 +51,7 @@ class Binding(Exact):
         max_new_tokens: the limit that answers and samples had.
         share_cut: of the answers and samples, those that ended at that limit.
         similarity: name of the similarity function.
-        comparer: its identity.
+        comparer: identity of its similarity scorer, under the name that stored files give it.
         nli: identity of the NLI model; None where there was none.
         probes: sha256 of the probe by the statistic that it predicts.
         reasoning: the kind of reasoning requested, by name (`app.scoring.ask.Ask.how_it_reasons`).

@@ -16,7 +16,7 @@ The arrow of each shows the call that failed.
     gateway ──→ itself      Overloaded, NotReady, DeadlineExceeded, FeedbackDisabled, InternalError
     gateway ──→ labels      FeedbackUnavailable      the file or the Redis that keeps them
     gateway ──→ generator   EngineError, InvalidLogits, GenerationUnavailable
-    gateway ──→ comparer    SimilarityUnavailable
+    gateway ──→ similarity scorer    SimilarityUnavailable
     worker ──→ device       ModelLost                never answered: it ends the worker's loop
 
 Whatever else is raised is a defect of ours, and answered as `InternalError`.

@@ -14,7 +14,7 @@ from models.ranges import COUNTS, ENTROPIES, LOGPROBS, PROBABILITIES, Range
 
 # answer, samples: the generator, token by token. reasoning: what the generator wrote before the
 # answer, which comes unrequested. probe: the generator's probes. question: the generator, in a
-# question about its own answer. texts: nobody, equal texts show it. similarity, nli: the comparers.
+# question about its own answer. texts: nobody, equal texts show it. similarity, nli: those models.
 Source = Literal[
     "answer", "samples", "reasoning", "probe", "question", "texts", "similarity", "nli"
 ]

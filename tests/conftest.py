@@ -25,7 +25,7 @@ from models.similarity.protocol import NliConfig
 from tests import fakes
 from tests.worker_servers import listening, make_app
 from workers.build import build_workers
-from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.protocol import Served, Workers
 from workers.remote.wire import GenerationInfo
 from workers.supervision import running_workers
@@ -110,7 +110,7 @@ class Service:
 
     @property
     def pair_model(self):
-        return self.workers.comparers["fake"]._model
+        return self.workers.similarity_scorers["fake"]._model
 
     @property
     def nli_model(self):
@@ -165,7 +165,7 @@ class Service:
 
 
 FAKE_SIMILARITY = {
-    "similarity": ComparerConfig(name="fake"),
+    "similarity": SimilaritySettings(name="fake"),
     "nli": NliConfig(name="fake_nli", model="fake"),
 }
 
@@ -175,7 +175,7 @@ async def workers_elsewhere(config):
     """Workers behind HTTP: they themselves, and the settings of a gateway that asks them."""
     async with AsyncExitStack() as stack:
         workers = await stack.enter_async_context(running_workers(build_workers(config)))
-        pair_models = Served(comparers=workers.comparers, nli=workers.nli)
+        pair_models = Served(similarity_scorers=workers.similarity_scorers, nli=workers.nli)
         urls = []
         for one in (Served(generator=workers.generator), pair_models):
             port = await stack.enter_async_context(listening(make_app(lambda one=one: one)))
@@ -185,7 +185,7 @@ async def workers_elsewhere(config):
             workers,
             {
                 "generation": GeneratorConfig(url=urls[0], admission_limit=limit),
-                "similarity": ComparerConfig(url=urls[1], name=config.similarity.name),
+                "similarity": SimilaritySettings(url=urls[1], name=config.similarity.name),
             },
         )
 

@@ -7,11 +7,11 @@ from cocoa_lab.examples import Example
 from cocoa_lab.probes.collecting import CollectionSpec, collect
 from cocoa_lab.probes.collection import read
 from models.similarity.protocol import NliConfig
-from workers.config import ComparerConfig, GeneratorConfig
+from workers.config import GeneratorConfig, SimilaritySettings
 
 SETTINGS = Settings(
     generation=GeneratorConfig(engine="fake"),
-    similarity=ComparerConfig(name="fake"),
+    similarity=SimilaritySettings(name="fake"),
     nli=NliConfig(name="fake_nli", model="fake"),
 )
 

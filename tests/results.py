@@ -12,7 +12,7 @@ from app.scoring.questions import Subject
 from app.scoring.result import Result
 from models.records import Generation, Sequence
 from models.similarity.pairs import PairRules
-from workers.protocol import ComparerInfo, GeneratorInfo, ProbeInfo
+from workers.protocol import GeneratorInfo, ProbeInfo, SimilarityInfo
 
 PROBES = {
     "predicted_dissimilarity": ProbeInfo("abc", "prompts.jsonl", 2, "abcdef"),
@@ -37,8 +37,8 @@ def generation(answer=" Paris", samples=(" Paris", " Rome"), **fields):
     return Generation(made[0], tuple(made[1:]), **values | fields)
 
 
-def comparer_info(**fields):
-    """The fake comparer, with changes."""
+def similarity_info(**fields):
+    """The fake similarity scorer, with changes."""
     values = {
         "identity": "fake pairs",
         "model_id": "fake",
@@ -47,7 +47,7 @@ def comparer_info(**fields):
         "max_pair_tokens": 512,
         "rules": PairRules(),
     }
-    return ComparerInfo(**values | fields)
+    return SimilarityInfo(**values | fields)
 
 
 def a_plan(statistics=(), **fields):
@@ -65,9 +65,9 @@ def a_plan(statistics=(), **fields):
 
 
 def a_deployment(
-    statistics=(), *, nli=None, comparers=None, limits=UNBOUNDED, calibrator=None, **info
+    statistics=(), *, nli=None, similarity_scorers=None, limits=UNBOUNDED, calibrator=None, **info
 ):
-    """A generator that supplies these statistics beside the fake comparer, with changes."""
+    """A generator that supplies these statistics beside the fake similarity scorer."""
     values = {
         "identity": "fake",
         "model_id": "fake",
@@ -76,9 +76,9 @@ def a_deployment(
         "statistics": frozenset(statistics),
         "max_context_tokens": 512,
     }
-    named = {"fake": comparer_info(identity="fake pairs")}
-    comparers = named | (comparers or {})
-    models = Models(GeneratorInfo(**values | info), comparers, "fake", nli)
+    named = {"fake": similarity_info(identity="fake pairs")}
+    similarity_scorers = named | (similarity_scorers or {})
+    models = Models(GeneratorInfo(**values | info), similarity_scorers, "fake", nli)
     return Deployment(models, limits, calibrator)
 
 
@@ -96,7 +96,7 @@ def a_result(written=None, *, statistics=None, answer_sample=None, truncated=Fal
         "scores": {"sp": 1.0},
         "reasons": {},
         "source": "computed",
-        "comparer": comparer_info(),
+        "similarity_scorer": similarity_info(),
         "nli": None,
         "probes": PROBES,
         "stage_s": {

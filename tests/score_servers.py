@@ -179,9 +179,9 @@ async def score_server(api, port=0, **traits):
         yield state
 
 
-async def reason_logged(comparer, caplog, reason):
-    """Connect a comparer whose servers are refused, until the log has the reason."""
-    connecting = asyncio.create_task(comparer.upstream.connect())
+async def reason_logged(similarity_scorer, caplog, reason):
+    """Connect a similarity scorer whose servers are refused, until the log has the reason."""
+    connecting = asyncio.create_task(similarity_scorer.upstream.connect())
     try:
         async with asyncio.timeout(20.0):
             while reason not in caplog.text:  # noqa: ASYNC110 - the log tells nobody
@@ -189,4 +189,4 @@ async def reason_logged(comparer, caplog, reason):
     finally:
         connecting.cancel()
         await asyncio.gather(connecting, return_exceptions=True)
-        await comparer.close()
+        await similarity_scorer.close()

@@ -7,11 +7,11 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from workers.config import ComparerConfig, GeneratorConfig, LanguageModel
+from workers.config import GeneratorConfig, LanguageModel, SimilaritySettings
 from workers.hooks import Hooks
 from workers.protocol import Served
 from workers.remote.server import HeadCheck, routes
-from workers.remote.worker import connect_comparers, connect_generator
+from workers.remote.worker import connect_generator, connect_similarity_scorers
 
 ANYWHERE = LanguageModel.of_id("embedded")
 
@@ -80,11 +80,11 @@ async def remote_generator(local, **settings):
 
 
 @asynccontextmanager
-async def remote_comparers(comparers, nli=None, language_model=ANYWHERE):
-    """Comparers and the NLI model behind HTTP, over local ones that run."""
-    served = Served(comparers=comparers, nli=nli)
+async def remote_similarity_scorers(similarity_scorers, nli=None, language_model=ANYWHERE):
+    """Similarity scorers and the NLI model behind HTTP, over local ones that run."""
+    served = Served(similarity_scorers=similarity_scorers, nli=nli)
     async with listening(make_app(lambda: served)) as port:
-        servers = ComparerConfig(url=f"http://127.0.0.1:{port}").checked()
-        found, found_nli = await connect_comparers(servers, Hooks(), language_model)
+        servers = SimilaritySettings(url=f"http://127.0.0.1:{port}").checked()
+        found, found_nli = await connect_similarity_scorers(servers, Hooks(), language_model)
         async with running(next(iter(found.values()))):
             yield found, found_nli

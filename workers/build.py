@@ -12,11 +12,11 @@ from workers.loading import (
     check_name,
     check_settings,
     default_similarity,
-    load_comparers,
     load_generator,
+    load_similarity_scorers,
     resolve,
 )
-from workers.protocol import Comparer, Generator, NliComparer, Served, Workers
+from workers.protocol import Generator, NliScorer, Served, SimilarityScorer, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -42,16 +42,16 @@ async def build_workers(
         generator = await connect_generator(config, hooks)
     if generator is not None:
         language_model = LanguageModel.of_id(generator.info.model_id)
-    comparers, nli = await connect_comparers(config, hooks, language_model)
+    similarity_scorers, nli = await connect_similarity_scorers(config, hooks, language_model)
     await asyncio.to_thread(check_settings, config, language_model, loaded_here)
     if generator is None:
         generator = await asyncio.to_thread(load_generator, config, hooks)
     if "similarity" in loaded_here:
-        comparers, nli = await asyncio.to_thread(
-            load_comparers, config, hooks, language_model, comparers
+        similarity_scorers, nli = await asyncio.to_thread(
+            load_similarity_scorers, config, hooks, language_model, similarity_scorers
         )
-    default = default_similarity(config.similarity, language_model, comparers)
-    check_name("similarity.name", default, sorted(comparers))
+    default = default_similarity(config.similarity, language_model, similarity_scorers)
+    check_name("similarity.name", default, sorted(similarity_scorers))
     if default != config.similarity.name and default == "added":
         logger.info(
             "answers are compared by the words that they add to their question, since the embedded"
@@ -61,11 +61,11 @@ async def build_workers(
             variable("similarity.model"),
         )
     given = default
-    if config.similarity.name == "auto" and comparers[default].info.model_id == EMBEDDED:
+    if config.similarity.name == "auto" and similarity_scorers[default].info.model_id == EMBEDDED:
         given = "added"  # what came with a request no embedded language model has said
     return Workers(
         generator=generator,
-        comparers=comparers,
+        similarity_scorers=similarity_scorers,
         nli=nli,
         default_similarity=default,
         similarity_of_given=given,
@@ -81,8 +81,8 @@ def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
     check_settings(config, language_model, {role})
     if role == "generation":
         return Served(generator=load_generator(config, hooks))
-    comparers, nli = load_comparers(config, hooks, language_model)
-    return Served(comparers=comparers, nli=nli)
+    similarity_scorers, nli = load_similarity_scorers(config, hooks, language_model)
+    return Served(similarity_scorers=similarity_scorers, nli=nli)
 
 
 async def connect_generator(config: WorkerConfig, hooks: Hooks) -> Generator | None:
@@ -101,17 +101,17 @@ async def connect_generator(config: WorkerConfig, hooks: Hooks) -> Generator | N
     return ours
 
 
-async def connect_comparers(
+async def connect_similarity_scorers(
     config: WorkerConfig, hooks: Hooks, language_model: LanguageModel
-) -> tuple[Mapping[str, Comparer], NliComparer | None]:
-    """The comparers that another process holds, with its NLI model; none where there is no url."""
+) -> tuple[Mapping[str, SimilarityScorer], NliScorer | None]:
+    """The similarity scorers of another process, with its NLI model; none where no url is set."""
     similarity = config.similarity.checked()
     if not similarity.url:
         return {}, None
-    connect = resolve("workers.remote.pair_servers:connect_comparers")
+    connect = resolve("workers.remote.pair_servers:connect_similarity_scorers")
     if similarity.api == "cocoa":
         refuse_changes("nli", config.nli, "similarity")
-        connect = resolve("workers.remote.worker:connect_comparers")
-    connected: tuple[Mapping[str, Comparer], NliComparer | None]
+        connect = resolve("workers.remote.worker:connect_similarity_scorers")
+    connected: tuple[Mapping[str, SimilarityScorer], NliScorer | None]
     connected = await connect(similarity, hooks, language_model)
     return connected

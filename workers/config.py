@@ -115,7 +115,7 @@ class GeneratorConfig(EngineConfig, ServerAddress):
 
 
 @dataclass(frozen=True)
-class ComparerConfig(SimilarityConfig, ServerAddress):
+class SimilaritySettings(SimilarityConfig, ServerAddress):
     """The similarity model, in this process or at a `url`.
 
     Attributes:
@@ -140,7 +140,7 @@ class WorkerConfig:
     """
 
     generation: GeneratorConfig = field(default_factory=GeneratorConfig)
-    similarity: ComparerConfig = field(default_factory=ComparerConfig)
+    similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
     nli: NliConfig = field(default_factory=NliConfig)
     probes: ProbeConfig = field(default_factory=ProbeConfig)
     calibrator: str = ""
@@ -253,7 +253,7 @@ def refuse_changes(group: str, config: ProbeConfig | NliConfig, role: Role) -> N
 
 def _check_heeded(
     role: Role,
-    config: GeneratorConfig | ComparerConfig,
+    config: GeneratorConfig | SimilaritySettings,
     loaded: type[EngineConfig | SimilarityConfig],
 ) -> None:
     """Refuse settings that nobody heeds; `here` has those of a model that this process loads."""

@@ -37,16 +37,16 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, NliPairModel
 from models.threads import ModelThread
 from workers.config import (
-    ComparerConfig,
     LanguageModel,
     Role,
+    SimilaritySettings,
     WorkerConfig,
     probe_folders,
     variable,
 )
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
-from workers.protocol import Comparer, Generator, NliComparer
+from workers.protocol import Generator, NliScorer, SimilarityScorer
 from workers.similarity import NliWorker, SimilarityWorker
 
 logger = logging.getLogger(__name__)
@@ -77,15 +77,15 @@ def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
     )
 
 
-def load_comparers(
+def load_similarity_scorers(
     config: WorkerConfig,
     hooks: Hooks,
     language_model: LanguageModel,
-    given: Mapping[str, Comparer] | None = None,
-) -> tuple[dict[str, Comparer], NliComparer | None]:
+    given: Mapping[str, SimilarityScorer] | None = None,
+) -> tuple[dict[str, SimilarityScorer], NliScorer | None]:
     """The similarity functions of this process by name, and its NLI model; blocks."""
     similarity = config.similarity
-    comparers: dict[str, Comparer] = dict(given or {})
+    similarity_scorers: dict[str, SimilarityScorer] = dict(given or {})
     nli_model = _load_nli(config.nli, language_model)
     rules = PairRules(similarity.strip, similarity.exact_match)
     given_to_all: dict[str, Any] = {
@@ -94,17 +94,17 @@ def load_comparers(
         "max_batch_pairs": similarity.max_batch_pairs,
         "on_batch": hooks.on_batch,
     }
-    nli: NliComparer | None = None
+    nli: NliScorer | None = None
     if nli_model is not None:
         is_foreign = _is_out_of_domain("nli", config.nli.model, language_model)
         nli = NliWorker(nli_model, is_out_of_domain=is_foreign, **given_to_all)
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
         options = {**given_to_all, "is_out_of_domain": is_foreign}
-        comparers[OVER_NLI] = SimilarityWorker(entailment, **options)
+        similarity_scorers[OVER_NLI] = SimilarityWorker(entailment, **options)
     pair_models = {**PAIR_MODELS, **registered_models()}
-    default = default_similarity(similarity, language_model, comparers)
+    default = default_similarity(similarity, language_model, similarity_scorers)
     for name in ("added", *registered_models(), default):
-        if name in comparers:
+        if name in similarity_scorers:
             continue
         setting, model = "similarity.model", similarity.model
         if name not in PAIR_MODELS:
@@ -117,22 +117,24 @@ def load_comparers(
         cuts = reads_added(name, similarity.compare)
         own_rules = replace(rules, cuts=cuts, by_words=name == "added")
         options = {**given_to_all, "rules": own_rules}
-        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **options)
-    return comparers, nli
+        similarity_scorers[name] = SimilarityWorker(
+            pair_model, is_out_of_domain=is_foreign, **options
+        )
+    return similarity_scorers, nli
 
 
 def default_similarity(
-    similarity: ComparerConfig,
+    similarity: SimilaritySettings,
     language_model: LanguageModel,
-    comparers: Mapping[str, Comparer] | None = None,
+    similarity_scorers: Mapping[str, SimilarityScorer] | None = None,
 ) -> str:
     """The name of the similarity function of requests that name none."""
     if similarity.name != "auto":
         return similarity.name
-    loaded = comparers or {}
+    loaded = similarity_scorers or {}
     if "embedding" in loaded:
         return "embedding"
-    is_foreign = is_shipped = similarity.model == ComparerConfig().model
+    is_foreign = is_shipped = similarity.model == SimilaritySettings().model
     if "cross_encoder" in loaded:
         is_foreign = loaded["cross_encoder"].info.is_out_of_domain
     if is_foreign and not language_model.is_embedded:

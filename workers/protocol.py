@@ -1,9 +1,9 @@
 """The seam: all that the rest of the service knows of workers.
 
-A `Generator` answers prompts, a `Comparer` scores pairs of texts. Both are asynchronous, in this
-process or another one, ours or an existing engine behind an adapter. Each says what it is in a
-frozen `info`, and every reply names the identity of the weights that spoke, so that nobody takes
-the numbers of one model for those of another.
+A `Generator` answers prompts, a `SimilarityScorer` scores pairs of texts. Both are asynchronous,
+in this process or another one, ours or an existing engine behind an adapter. Each says what it is
+in a frozen `info`, and every reply names the identity of the weights that spoke, so that nobody
+takes the numbers of one model for those of another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,8 +83,8 @@ class GeneratorInfo(EngineInfo):
 
 
 @dataclass(frozen=True, slots=True)
-class ComparerInfo:
-    """Facts about a comparer.
+class SimilarityInfo:
+    """Facts about a similarity scorer.
 
     Attributes:
         identity: digest of everything that decides its scores; equal on replicas.
@@ -187,7 +187,7 @@ class PairScorer(Protocol):
     """Scores ordered pairs of texts."""
 
     @property
-    def info(self) -> ComparerInfo: ...
+    def info(self) -> SimilarityInfo: ...
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
         """Scores of the distinct pairs.
@@ -204,12 +204,12 @@ class PairScorer(Protocol):
         """
 
 
-class Comparer(Worker, PairScorer, Protocol):
+class SimilarityScorer(Worker, PairScorer, Protocol):
     """A `PairScorer` with a model of its own, or with a function."""
 
 
-class NliComparer(Comparer, Protocol):
-    """A `Comparer` of natural language inference, of whose tokens something is to be known."""
+class NliScorer(SimilarityScorer, Protocol):
+    """The `SimilarityScorer` of natural language inference, which tells of its tokens."""
 
     async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         """For each text the character behind each of its tokens. Raises as `compare` does."""
@@ -217,23 +217,23 @@ class NliComparer(Comparer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The workers of one process: a generator, or comparers with or without an NLI model, or all.
+    """The workers of one process: a generator, similarity scorers, an NLI model, or some of them.
 
     Attributes:
-        comparers: similarity functions by name.
+        similarity_scorers: similarity functions by name.
     """
 
     generator: Generator | None = None
-    comparers: Mapping[str, Comparer] = field(default_factory=dict)
-    nli: NliComparer | None = None
+    similarity_scorers: Mapping[str, SimilarityScorer] = field(default_factory=dict)
+    nli: NliScorer | None = None
 
-    def by_name(self) -> dict[str, Generator | Comparer]:
+    def by_name(self) -> dict[str, Generator | SimilarityScorer]:
         """All of them, as the supervisor, the log and metrics call them."""
-        named: dict[str, Generator | Comparer] = {}
+        named: dict[str, Generator | SimilarityScorer] = {}
         if self.generator is not None:
             named["generation"] = self.generator
-        for name, comparer in self.comparers.items():
-            named[f"similarity-{name}"] = comparer
+        for name, similarity_scorer in self.similarity_scorers.items():
+            named[f"similarity-{name}"] = similarity_scorer
         if self.nli is not None:
             named["nli"] = self.nli
         return named

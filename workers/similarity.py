@@ -1,4 +1,4 @@
-"""Comparers over pair models in this process."""
+"""Similarity scorers over pair models in this process."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
 from workers.calling import check_finite, failing_as, gather
-from workers.protocol import Comparer, ComparerInfo, NliComparer, PairReply, PairScore
+from workers.protocol import NliScorer, PairReply, PairScore, SimilarityInfo, SimilarityScorer
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class SimilarityWorker:
-    """A `Comparer` around one `PairModel` in this process."""
+    """A `SimilarityScorer` around one `PairModel` in this process."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class SimilarityWorker:
         )
         self._loops: list[MicroBatcher[Any, Any]] = [self._pairs, self._contexts]
         parts = (model.model_id, model.revision, model.labels, model.max_length, model.flags)
-        self.info = ComparerInfo(
+        self.info = SimilarityInfo(
             identity=digest_of(*parts, *rules.identity),
             model_id=model.model_id,
             revision=model.revision,
@@ -99,7 +99,7 @@ class SimilarityWorker:
 
 
 class NliWorker(SimilarityWorker):
-    """A `NliComparer` around one model of natural language inference in this process."""
+    """A `NliScorer` around one model of natural language inference in this process."""
 
     def __init__(self, model: NliPairModel, **options: Any) -> None:
         super().__init__(model, **options)
@@ -114,5 +114,5 @@ class NliWorker(SimilarityWorker):
 
 
 # mypy holds the classes to their protocols
-_comparer: type[Comparer] = SimilarityWorker
-_nli: type[NliComparer] = NliWorker
+_similarity_scorer: type[SimilarityScorer] = SimilarityWorker
+_nli: type[NliScorer] = NliWorker

@@ -21,7 +21,7 @@ from app.cli.environment import ApiKey, as_url, settings_or_exit
 from app.http.responses import weights_of
 from app.settings import Settings
 from models.errors import ModelNotLoaded
-from workers.build import connect_comparers, connect_generator
+from workers.build import connect_generator, connect_similarity_scorers
 from workers.config import LanguageModel, Role, WorkerConfig, variable
 from workers.hooks import Hooks
 
@@ -167,8 +167,10 @@ async def _tried(role: Role, config: WorkerConfig, patience_s: float) -> tuple[s
 async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
     if role == "generation":
         return [await connect_generator(config, hooks)]
-    comparers, _ = await connect_comparers(config, hooks, LanguageModel.of(config.generation))
-    return list(comparers.values())
+    similarity_scorers, _ = await connect_similarity_scorers(
+        config, hooks, LanguageModel.of(config.generation)
+    )
+    return list(similarity_scorers.values())
 
 
 def _identities(role: Role, workers: Sequence[Any], served: dict[str, Any]) -> list[Finding]:

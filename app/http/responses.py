@@ -13,7 +13,7 @@ from models.records import Generation, ProbeReading, Token
 from models.units.tool_calls import Call, names_of, read
 from models.units.unit import contradiction, denied_by, support
 from workers import protocol
-from workers.protocol import ComparerInfo, GeneratorInfo
+from workers.protocol import GeneratorInfo, SimilarityInfo
 
 HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
 PART_HELD_BACK = "the answer is held back: a part of it does not pass"
@@ -169,7 +169,7 @@ def provenance_of(result: Result) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def weights_of(info: Generation | GeneratorInfo | ComparerInfo) -> dict[str, str | None]:
+def weights_of(info: Generation | GeneratorInfo | SimilarityInfo) -> dict[str, str | None]:
     """A `ModelInfo`."""
     return {"id": info.model_id, "revision": info.revision}
 
@@ -189,7 +189,7 @@ def _models(result: Result) -> dict[str, Any]:
             known["answer_form"] = result.generation.answer_form
     if result.plan.asks("similarity"):
         known["similarity"] = result.plan.similarity
-        known["similarity_model"] = weights_of(result.comparer)
+        known["similarity_model"] = weights_of(result.similarity_scorer)
     if result.units is not None and result.units.parts.num_pairs is not None:
         known["unit_pairs"] = result.units.parts.num_pairs
     if result.plan.asks("nli") and result.nli is not None:

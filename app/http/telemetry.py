@@ -37,7 +37,7 @@ from app.scoring.observer import Observer
 from app.scoring.result import Result
 from workers.config import Role
 from workers.hooks import Outcome
-from workers.protocol import Comparer, Generator
+from workers.protocol import Generator, SimilarityScorer
 
 logger = logging.getLogger(__name__)
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
@@ -90,7 +90,7 @@ class Telemetry(Observer):
 
     # the process
 
-    def set_models(self, served: Mapping[str, Generator | Comparer]) -> None:
+    def set_models(self, served: Mapping[str, Generator | SimilarityScorer]) -> None:
         self.gauges["model_info"].clear()
         for name, worker in served.items():
             info = worker.info

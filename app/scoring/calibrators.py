@@ -63,7 +63,7 @@ def _without_gone(calibrator: Calibrator, models: Models) -> Calibrator:
         binding = part.binding
         way = f"{binding.unit} of {binding.input}, {binding.strategy}"
         why = binding.gone
-        if binding.similarity not in models.comparers:
+        if binding.similarity not in models.similarity_scorers:
             why = why or in_lab(binding.similarity)
         if why:
             gone[why].append(way)
@@ -109,14 +109,14 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
     generator, nli = models.generator, models.nli
     for part in calibrator.parts:
         binding = part.binding
-        comparer = models.comparers.get(binding.similarity)
+        similarity_scorer = models.similarity_scorers.get(binding.similarity)
         identities: dict[str, tuple[Any, Any]] = {
             "the language model": (binding.model_id, generator.model_id),
             "its revision": (binding.revision, generator.revision),
             "its tokenizer, template or precision": (binding.generator, generator.identity),
             f"the similarity function {binding.similarity}": (
                 binding.comparer,
-                comparer and comparer.identity,
+                similarity_scorer and similarity_scorer.identity,
             ),
         }
         if nli is not None:  # without one, nothing that reads it is scored

@@ -33,7 +33,7 @@ from models.units.json_schemas import BadSchema
 from models.units.json_values import leaves, parsed
 from models.units.schemas import check_schema
 from models.units.sentences import sentence_spans
-from workers.protocol import ComparerInfo, GeneratorInfo
+from workers.protocol import GeneratorInfo, SimilarityInfo
 
 # Below these the sampling law is the greedy one, and consistency 0 by construction.
 MIN_SAMPLING_TEMPERATURE = 0.05
@@ -62,8 +62,8 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     ask, models, limits = plan.ask, deployment.models, deployment.limits
     if ask.mode not in ask.caller.modes or "light" not in ask.caller.modes:
         yield from _of_caller(plan)
-    if plan.similarity not in models.comparers:
-        yield "similarity", not_known(plan.similarity, sorted(models.comparers))
+    if plan.similarity not in models.similarity_scorers:
+        yield "similarity", not_known(plan.similarity, sorted(models.similarity_scorers))
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:
@@ -81,7 +81,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if is_streamed:
         yield from _of_streams(plan)
     if ask.answer is not None and ask.samples is not None:
-        _check_given(plan, models.comparers[plan.similarity], limits)
+        _check_given(plan, models.similarity_scorers[plan.similarity], limits)
 
 
 def _of_caller(plan: Plan) -> Faults:
@@ -303,13 +303,16 @@ def _of_streams(plan: Plan) -> Faults:
         yield "on_unit_reject", f"must be keep {read_before}"
 
 
-def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
+def _check_given(plan: Plan, similarity_scorer: SimilarityInfo, limits: AskLimits) -> None:
     """Refuse given texts that make too many pairs."""
     ask, subject = plan.ask, subject_of(plan.ask, None)
     contexts = [""] * len(read_by_token(plan, subject))
     rules = TextRules(PairRules(), reads=False)  # more pairs, but no text is read
-    similarity, nli = PairTable.noting(comparer.labels, rules), PairTable.noting(NLI_LABELS, rules)
-    if not comparer.rules.by_words:  # which asks no model
+    similarity, nli = (
+        PairTable.noting(similarity_scorer.labels, rules),
+        PairTable.noting(NLI_LABELS, rules),
+    )
+    if not similarity_scorer.rules.by_words:  # which asks no model
         of_similarity(plan, subject, contexts, similarity)
     of_nli(plan, subject, nli)
     check_pairs(ask, len(similarity.scores), limits)

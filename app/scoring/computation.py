@@ -73,7 +73,7 @@ class Computation:
         self._steps = WorkBudget()
         if self.memory is not None:
             self.name = statistics_name(plan, self.deployment.models)
-        self._comparer = workers.comparers[plan.similarity]
+        self._similarity_scorer = workers.similarity_scorers[plan.similarity]
         scores_of = partial(
             PairScores,
             ask=plan.ask,
@@ -82,7 +82,7 @@ class Computation:
             limits=limits,
             steps=self._steps,
         )
-        self._similarity = scores_of(self._comparer)
+        self._similarity = scores_of(self._similarity_scorer)
         self._nli: PairScores | None = None
         if workers.nli is not None and plan.asks("nli"):
             self._nli = scores_of(workers.nli, token_ends=workers.nli.token_ends)
@@ -167,7 +167,7 @@ class Computation:
             by_token = [sequence.token_texts or () for sequence in sequences]
             before = questions_of(plan.ask)[-1]
             followed = [(before, "".join(texts)) for texts in by_token]
-            contexts = await self._comparer.fit_contexts(followed)
+            contexts = await self._similarity_scorer.fit_contexts(followed)
             check_relevance(contexts, by_token, self.deployment.limits)
         in_thread = partial(self._in_thread, subject)
         by_similarity = partial(of_similarity, plan, subject, contexts)

@@ -8,7 +8,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from models.calibration import Calibrator
-from workers.protocol import ComparerInfo, GeneratorInfo, Workers
+from workers.protocol import GeneratorInfo, SimilarityInfo, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class Models:
     """The models of a deployment as they serve now.
 
     Attributes:
-        comparers: similarity functions by name.
+        similarity_scorers: similarity functions by name.
         default_similarity: the one that serves where an ask names none.
         similarity_of_given: the one of an ask that names none and brings its samples; "" for the
             default.
     """
 
     generator: GeneratorInfo
-    comparers: Mapping[str, ComparerInfo]
+    similarity_scorers: Mapping[str, SimilarityInfo]
     default_similarity: str
-    nli: ComparerInfo | None = None
+    nli: SimilarityInfo | None = None
     similarity_of_given: str = ""
 
 
@@ -74,7 +74,10 @@ class Deployment:
 
 def models_of(workers: Workers) -> Models:
     generator = workers.generator.info
-    comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
+    similarity_scorers = {
+        name: similarity_scorer.info
+        for name, similarity_scorer in workers.similarity_scorers.items()
+    }
     nli = None if workers.nli is None else workers.nli.info
     default, of_given = workers.default_similarity, workers.similarity_of_given
-    return Models(generator, comparers, default, nli, of_given)
+    return Models(generator, similarity_scorers, default, nli, of_given)

@@ -38,7 +38,11 @@ def statistics_name(plan: Plan, models: Models) -> str:
     has the same name. How many samples are drawn is part of it only where one of them becomes the
     answer: elsewhere a longer draw serves a shorter one (`decode`).
     """
-    ask, generator, comparer = plan.ask, models.generator, models.comparers[plan.similarity]
+    ask, generator, similarity_scorer = (
+        plan.ask,
+        models.generator,
+        models.similarity_scorers[plan.similarity],
+    )
     needed = plan.statistics & plan.read
     parts: dict[str, Any] = {
         "format": _FORMAT,
@@ -73,9 +77,9 @@ def statistics_name(plan: Plan, models: Models) -> str:
             names += ("num_samples",)
         parts["sampling"] = dict(zip(names, attrgetter(*names)(ask.sampling), strict=True))
     if plan.reads("similarity"):
-        parts["similarity"] = comparer.identity
+        parts["similarity"] = similarity_scorer.identity
     if "exact_match" in needed:
-        parts["rules"] = [comparer.rules.strip, comparer.rules.exact_match]
+        parts["rules"] = [similarity_scorer.rules.strip, similarity_scorer.rules.exact_match]
     if plan.reads("nli") and models.nli is not None:
         parts["nli"] = models.nli.identity
     for name in sorted(needed & PROBE_STATISTICS):
@@ -86,12 +90,12 @@ def statistics_name(plan: Plan, models: Models) -> str:
 
 
 def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
-    """Name of the scores of one ordered pair, whose texts have these digests, by one comparer."""
+    """Name of the scores of one ordered pair, whose texts have these digests."""
     return f"{_prefix(namespace)}pair:{digest([_FORMAT, identity, a, b])}"
 
 
 def decode_pair(entry: bytes, num_labels: int) -> PairScore:
-    """A probability for each of a comparer's labels, and whether the pair was cut.
+    """A probability for each of a similarity scorer's labels, and whether the pair was cut.
 
     Raises:
         ValueError: it is no such entry.

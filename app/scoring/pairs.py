@@ -23,20 +23,20 @@ from workers.protocol import PairScore, PairScorer
 
 @dataclass(eq=False)
 class PairScores:
-    """Scores of pairs by one comparer, for one ask.
+    """Scores of pairs by one similarity scorer, for one ask.
 
     Attributes:
-        info: of the comparer at the start of the ask.
-        rules: that score some pairs without the comparer.
+        info: of the similarity scorer at the start of the ask.
+        rules: that score some pairs without the similarity scorer.
         is_current: every reply came from these weights, so that it may be stored.
         num_tokens: of texts, as far as they are known without counting.
         memory: holds scores of earlier asks; None where none may serve.
         steps: that comparing texts by rules may take.
-        token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
-            charges nothing.
+        token_ends: of the similarity scorer's tokens, where what it reads is charged to the
+            caller; None charges nothing.
     """
 
-    comparer: PairScorer
+    similarity_scorer: PairScorer
     ask: Ask
     memory: Memory | None
     observer: Observer
@@ -45,7 +45,7 @@ class PairScores:
     token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None
 
     def __post_init__(self) -> None:
-        self.info = self.comparer.info
+        self.info = self.similarity_scorer.info
         self.rules = TextRules(self.info.rules, questions_of(self.ask), steps=self.steps)
         self.is_current = True
         self.num_tokens: dict[str, int] = {}
@@ -91,7 +91,7 @@ class PairScores:
             self.observer.observe_one("pairs", "asked", by=len(names))
             self.observer.observe_one("pairs", "cached", by=len(names) - len(missing))
         if missing:
-            reply = await self.comparer.compare(missing)
+            reply = await self.similarity_scorer.compare(missing)
             await self._charge(missing)
             if reply.identity != self.info.identity:
                 self.is_current = False
@@ -110,7 +110,7 @@ class PairScores:
         self._is_cut |= was_cut
 
     async def _charge(self, pairs: Sequence[Pair]) -> None:
-        """Charge the caller the tokens that the comparer has read, where they are charged."""
+        """Charge the caller the tokens that the similarity scorer has read, if any are charged."""
         if self.token_ends is None:
             return
         texts = dict.fromkeys(chain.from_iterable(pairs))

@@ -17,7 +17,7 @@ from app.scoring.units import Parts, fields_beside
 from models.records import Pair
 from models.similarity.pairs import PairTable
 from models.units.steps import WorkBudget
-from workers.protocol import NliComparer
+from workers.protocol import NliScorer
 
 Value = TypeVar("Value")
 
@@ -30,7 +30,7 @@ class PartsOfAnswer:
     """Makes and compares the parts of the answer to one ask.
 
     Attributes:
-        scores: of pairs, by the comparer of parts.
+        scores: of pairs, by the similarity scorer of parts.
         nli: the model behind them, where statements are compared; None elsewhere.
         thread: where parts are made and compared: those of long answers take a second.
         limits: of parts and pairs.
@@ -38,7 +38,7 @@ class PartsOfAnswer:
 
     plan: Plan
     scores: PairScores
-    nli: NliComparer | None
+    nli: NliScorer | None
     thread: ThreadPoolExecutor
     limits: AskLimits
     steps: WorkBudget = field(default_factory=WorkBudget)

@@ -50,7 +50,7 @@ NO_CALIBRATOR = (
 # Statistics that groups of samples are made of.
 _EXPLAINED = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
 _EXPLAINED |= {"similarity", "similarity_matrix"}
-# The comparer of a part with its counterparts in the samples; "words" needs no model.
+# The similarity scorer of a part with its counterparts in the samples; "words" needs no model.
 Comparing = Literal["similarity", "nli", "words"]
 _COMPARED_BY: dict[Kind, Comparing] = {"field": "similarity", "sentence": "nli", "claim": "nli"}
 # Statistics that a generator supplies in one reply; `p_true_logprob` needs one of its own.
@@ -82,7 +82,7 @@ class Plan:
         unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
             none are wanted.
         unit_primary: the one whose value is the uncertainty of a part.
-        parts_compared_by: the comparer of parts with their counterparts in the samples; None where
+        parts_compared_by: what scores parts beside their counterparts in the samples; None where
             they are not compared.
     """
 
@@ -181,7 +181,7 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
     if ask.units not in (None, "answer"):
-        compared_by = _comparer_of_parts(ask, read, has_nli=models.nli is not None)
+        compared_by = _similarity_scorer_of_parts(ask, read, has_nli=models.nli is not None)
         unit_estimators, unit_primary = _of_parts(ask, estimators, of_parts, of_anything)
         shown |= {"answer_token_texts"}
     if compared_by is not None:
@@ -319,8 +319,10 @@ def _of_parts(
     return tuple(defined), next(iter(defined), None)
 
 
-def _comparer_of_parts(ask: Ask, read: frozenset[str], *, has_nli: bool) -> Comparing | None:
-    """The comparer of the parts of an answer with its samples; None where there is none."""
+def _similarity_scorer_of_parts(
+    ask: Ask, read: frozenset[str], *, has_nli: bool
+) -> Comparing | None:
+    """What scores the parts of an answer beside its samples; None where nothing does."""
     if ask.light:
         return None
     if ask.of_tokens and ask.samples is None and not reads_samples(read):

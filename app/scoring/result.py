@@ -15,7 +15,7 @@ from models.estimators import needs
 from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
 from models.similarity.protocol import EMBEDDED
 from models.statistics import SENTENCES_READ
-from workers.protocol import ComparerInfo, ProbeInfo
+from workers.protocol import ProbeInfo, SimilarityInfo
 
 # The origin of statistics: the cache, identical work under way, or this caller's own work.
 Source = Literal["cache", "joined", "computed"]
@@ -30,7 +30,7 @@ class Result:
     Attributes:
         generation: the texts of the model; None where it had no request.
         scores: estimator to its value; None where it has none, for which `reasons` says why.
-        comparer: that of the plan's similarity function.
+        similarity_scorer: that of the plan's similarity function.
         probes: of the generator, by the statistic that each predicts.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
@@ -43,8 +43,8 @@ class Result:
     scores: Mapping[str, float | None]
     reasons: Mapping[str, str]
     source: Source
-    comparer: ComparerInfo
-    nli: ComparerInfo | None
+    similarity_scorer: SimilarityInfo
+    nli: SimilarityInfo | None
     probes: Mapping[str, ProbeInfo]
     stage_s: Mapping[str, float]
     total_s: float
@@ -131,7 +131,7 @@ class Result:
 
     @property
     def num_distinct_samples(self) -> int:
-        return len(set(map(self.comparer.rules.normalise, self.evidence.subject.texts)))
+        return len(set(map(self.similarity_scorer.rules.normalise, self.evidence.subject.texts)))
 
     @property
     def sample_similarities(self) -> list[float | None]:
@@ -178,7 +178,7 @@ class Result:
         """
         used, are_given = [], self.ask.samples is not None
         if self.plan.asks("similarity"):
-            used.append(self.comparer)
+            used.append(self.similarity_scorer)
         if self.plan.asks("nli") and self.nli is not None:
             used.append(self.nli)
         return any(

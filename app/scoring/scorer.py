@@ -146,7 +146,7 @@ class Scorer:
             units=scoring.units,
             source=source,
             judgement=judgement,
-            comparer=deployment.models.comparers[plan.similarity],
+            similarity_scorer=deployment.models.similarity_scorers[plan.similarity],
             nli=deployment.models.nli,
             probes=deployment.models.generator.probes,
             stage_s=_stages(evidence, parts_s, score_s),

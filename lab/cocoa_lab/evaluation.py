@@ -31,7 +31,7 @@ from models.estimators import known_estimators, needs
 from models.records import Array, SamplingParams
 from models.selection import Strategy
 from models.statistics import supplied_by
-from workers.protocol import ComparerInfo, GeneratorInfo, Workers
+from workers.protocol import GeneratorInfo, SimilarityInfo, Workers
 
 # What a generator tells of its own texts.
 _RECORDED = supplied_by("answer", "samples", "reasoning")
@@ -294,7 +294,9 @@ def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     """Similarity functions, and NLI where it is read, by role."""
     models = {}
     for plan in plans:
-        models[f"similarity {plan.similarity}"] = _named(workers.comparers[plan.similarity].info)
+        models[f"similarity {plan.similarity}"] = _named(
+            workers.similarity_scorers[plan.similarity].info
+        )
     if workers.nli is not None and any(plan.reads("nli") for plan in plans):
         models["NLI"] = _named(workers.nli.info)
     return models
@@ -304,7 +306,7 @@ def _foreign(plans: Sequence[Plan], workers: Workers) -> list[str]:
     """Roles of pair models that were made for the answers of another language model."""
     found = []
     for plan in plans:
-        if workers.comparers[plan.similarity].info.is_out_of_domain:
+        if workers.similarity_scorers[plan.similarity].info.is_out_of_domain:
             found.append(f"similarity {plan.similarity}")
         if workers.nli is not None and plan.reads("nli") and workers.nli.info.is_out_of_domain:
             found.append("NLI")
@@ -327,7 +329,7 @@ def origin_of(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:
         nli = workers.nli.info.identity
     return Origin(
         generator=identity,
-        comparers={name: one.info.identity for name, one in workers.comparers.items()},
+        comparers={name: one.info.identity for name, one in workers.similarity_scorers.items()},
         nli=nli,
         max_new_tokens=max(prompt.example.max_new_tokens for prompt in prompts),
         share_cut=reasons.count("length") / len(reasons),
@@ -343,7 +345,7 @@ def _schema_use(prompts: Sequence[ScoredPrompt]) -> str | None:
     return "followed" if schemas == {True} else "none"
 
 
-def _named(info: ComparerInfo) -> str:
+def _named(info: SimilarityInfo) -> str:
     return with_revision(info.model_id, info.revision)
 
 

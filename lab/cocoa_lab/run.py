@@ -96,7 +96,7 @@ class Origin:
 
     Attributes:
         generator: identity of the language model.
-        comparers: identity by similarity function.
+        comparers: identity by similarity function (the name of stored files).
         nli: identity of the NLI model; None where there is none.
         max_new_tokens: the largest limit of a prompt.
         share_cut: of all answers and samples, those that ended at their prompt's limit.

@@ -83,7 +83,7 @@ class TextRules:
     """The rules for the texts of one ask, each of which is read once, when it is first compared.
 
     Attributes:
-        rules: of the comparer.
+        rules: of the similarity scorer.
         questions: of a chat, whose last one the texts answer.
         reads: whether texts are read at all, beyond what is equal or empty.
         are_values: the texts are values of fields: numerals among them are equal letter by letter.

@@ -23,7 +23,7 @@ from models.similarity.vocabulary import (
 
 Relation = Literal["same", "different"]
 
-# Version of these rules, which the identity of every comparer holds.
+# Version of these rules, which the identity of every similarity scorer holds.
 VERSION = 9
 OTHER_RULES = "were made by other rules of what two answers say"
 SCORE_AGAIN = (

@@ -13,7 +13,7 @@ from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
 from tests.contract.profiles import SERVERS
 from tests.openai_server import openai_server
-from workers.config import ComparerConfig, GeneratorConfig
+from workers.config import GeneratorConfig, SimilaritySettings
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def serving_over(settings=None, others=None, **traits):
         app = create_app(
             Settings(
                 generation=generation,
-                similarity=ComparerConfig(name="fake"),
+                similarity=SimilaritySettings(name="fake"),
                 nli=NliConfig(name="fake_nli", model="fake"),
                 **({"calibrator": ""} | (others or {})),
             ),

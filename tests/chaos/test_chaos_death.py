@@ -13,7 +13,7 @@ from models.engines import ENGINES
 from models.errors import ModelLost
 from tests.conftest import Service, serving, until
 from tests.fakes.engine import FakeEngine
-from workers.config import ComparerConfig, GeneratorConfig
+from workers.config import GeneratorConfig, SimilaritySettings
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +74,9 @@ async def test_an_engine_that_dies_while_pairs_are_scored_leaves_a_result_or_a_t
 async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_health_red():
     go_on, deaths = threading.Event(), []
     settings = Settings(
-        generation=GeneratorConfig(engine="fake"), similarity=ComparerConfig(name="fake"), stall_s=2
+        generation=GeneratorConfig(engine="fake"),
+        similarity=SimilaritySettings(name="fake"),
+        stall_s=2,
     )
     app = create_app(settings, on_death=lambda: deaths.append("died"))
     async with (
@@ -99,7 +101,9 @@ async def test_an_added_estimator_that_hangs_leaves_each_its_deadline_and_then_t
 ):
     go_on, deaths = threading.Event(), []
     settings = Settings(
-        generation=GeneratorConfig(engine="fake"), similarity=ComparerConfig(name="fake"), stall_s=1
+        generation=GeneratorConfig(engine="fake"),
+        similarity=SimilaritySettings(name="fake"),
+        stall_s=1,
     )
     monkeypatch.setattr(scorer, "scored", lambda *_: go_on.wait(60))
     app = create_app(settings, on_death=lambda: deaths.append("died"))
@@ -143,7 +147,9 @@ async def test_a_start_that_fails_is_told_once_and_never_ready(monkeypatch, engi
     monkeypatch.setitem(ENGINES, "bad", f"{__name__}:{engine.__name__}")
     deaths = asyncio.Queue()
     app = create_app(
-        Settings(generation=GeneratorConfig(engine="bad"), similarity=ComparerConfig(name="fake")),
+        Settings(
+            generation=GeneratorConfig(engine="bad"), similarity=SimilaritySettings(name="fake")
+        ),
         on_death=lambda: deaths.put_nowait("died"),
     )
     async with app.router.lifespan_context(app), asyncio.timeout(30):
@@ -156,7 +162,7 @@ async def test_a_start_that_fails_is_told_once_and_never_ready(monkeypatch, engi
 async def test_an_unknown_engine_is_a_start_that_fails():
     died = asyncio.Event()
     settings = Settings(
-        generation=GeneratorConfig(engine="nosuch"), similarity=ComparerConfig(name="fake")
+        generation=GeneratorConfig(engine="nosuch"), similarity=SimilaritySettings(name="fake")
     )
     app = create_app(settings, on_death=died.set)
     async with app.router.lifespan_context(app):

@@ -10,11 +10,11 @@ from cocoa_lab.examples import objects_of
 from models.embedded import LONG_TESTBED_DIR
 from tests.conftest import GENERATE
 from tests.e2e.embedded_service import embedded_service
-from workers.config import ComparerConfig, GeneratorConfig
+from workers.config import GeneratorConfig, SimilaritySettings
 
 SETTINGS = Settings(
     generation=GeneratorConfig(model="embedded-long", threads=1),
-    similarity=ComparerConfig(threads=1),
+    similarity=SimilaritySettings(threads=1),
 )
 NUM_PROMPTS = 4
 pytestmark = pytest.mark.anyio

@@ -27,7 +27,7 @@ from models.embedded import (
 )
 from tests.conftest import GENERATE
 from tests.e2e.embedded_service import embedded_service
-from workers.config import ComparerConfig, GeneratorConfig
+from workers.config import GeneratorConfig, SimilaritySettings
 
 SHIPPED = [*LANGUAGE_MODELS.values(), CROSS_ENCODER_DIR, NLI_DIR]
 # The last one that has the code.
@@ -56,7 +56,7 @@ def anyio_backend():
 async def served(request, anyio_backend):
     """A client of the service with one of the models, and the name of its testbed."""
     generation = GeneratorConfig(model=request.param, threads=1)
-    settings = Settings(generation=generation, similarity=ComparerConfig(threads=1))
+    settings = Settings(generation=generation, similarity=SimilaritySettings(threads=1))
     async with embedded_service(settings) as client:
         yield client, TESTBEDS[request.param]
 

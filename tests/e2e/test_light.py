@@ -26,11 +26,11 @@ from models.probes.probe import TrainedProbe
 from models.records import GenerationRequest, SamplingParams
 from tests.conftest import GENERATE
 from tests.e2e.embedded_service import embedded_service
-from workers.config import ComparerConfig, GeneratorConfig
+from workers.config import GeneratorConfig, SimilaritySettings
 
 COCOA = str(Path(sys.executable).with_name("cocoa"))
 COCOA_WITH_FAKES = [sys.executable, "-m", "tests.fakes.cocoa"]
-SETTINGS = Settings(generation=GeneratorConfig(threads=1), similarity=ComparerConfig(threads=1))
+SETTINGS = Settings(generation=GeneratorConfig(threads=1), similarity=SimilaritySettings(threads=1))
 pytestmark = pytest.mark.anyio
 
 

@@ -11,9 +11,9 @@ from models.similarity.cross_encoder import CrossEncoderModel
 from models.similarity.protocol import SimilarityConfig
 from tests.vllm.server import serving
 from tests.worker_servers import ANYWHERE, running
-from workers.config import ComparerConfig
+from workers.config import SimilaritySettings
 from workers.hooks import Hooks
-from workers.remote.pair_servers import connect_comparers
+from workers.remote.pair_servers import connect_similarity_scorers
 
 pytestmark = pytest.mark.anyio
 
@@ -30,10 +30,10 @@ async def server(tmp_path_factory, anyio_backend):
 
 @asynccontextmanager
 async def comparing(server):
-    config = ComparerConfig(url=str(server.client.base_url), api="vllm")
-    comparers, _ = await connect_comparers(config.checked(), Hooks(), ANYWHERE)
-    async with running(comparers["cross_encoder"]) as comparer:
-        yield comparer
+    config = SimilaritySettings(url=str(server.client.base_url), api="vllm")
+    similarity_scorers, _ = await connect_similarity_scorers(config.checked(), Hooks(), ANYWHERE)
+    async with running(similarity_scorers["cross_encoder"]) as similarity_scorer:
+        yield similarity_scorer
 
 
 def pairs():
@@ -54,8 +54,8 @@ def pairs():
 async def test_scores_are_those_of_the_pair_model_in_process(server):
     asked = pairs()
     local = CrossEncoderModel.load(SimilarityConfig()).score(asked)
-    async with comparing(server) as comparer:
-        reply = await comparer.compare(asked)
+    async with comparing(server) as similarity_scorer:
+        reply = await similarity_scorer.compare(asked)
 
     found = np.array([reply.scores[pair][0] for pair in asked])
     assert np.ptp(local.values) > 0.5
@@ -67,9 +67,9 @@ async def test_scores_are_those_of_the_pair_model_in_process(server):
 
 async def test_pairs_that_are_too_long_are_said_to_be_cut(server):
     long = ("word " * 700, "Paris")
-    async with comparing(server) as comparer:
-        reply = await comparer.compare([long, ("Paris", "Rome")])
-        [context] = await comparer.fit_contexts([("one two " * 400, "three")])
+    async with comparing(server) as similarity_scorer:
+        reply = await similarity_scorer.compare([long, ("Paris", "Rome")])
+        [context] = await similarity_scorer.fit_contexts([("one two " * 400, "three")])
 
     assert reply.scores[long][1]
     assert not reply.scores["Paris", "Rome"][1]

@@ -27,7 +27,7 @@ from tests.vllm.reasoner import FOLDER, held_out_sums, model_of_efforts, padded_
 from tests.vllm.server import serving
 from tests.worker_servers import listening, running
 from workers.build import build_workers
-from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.hooks import Hooks
 from workers.openai.generator import connect_generator
 from workers.supervision import running_workers
@@ -56,7 +56,7 @@ async def service(generation):
     """A client of the service over that language model."""
     settings = Settings(
         generation=generation,
-        similarity=ComparerConfig(threads=1, model="embedded"),
+        similarity=SimilaritySettings(threads=1, model="embedded"),
         probes=ProbeConfig("", ""),
         calibrator="",
         cache=CacheConfig(enabled=False),

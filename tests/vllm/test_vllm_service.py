@@ -22,7 +22,7 @@ from tests.reasons import score_reasons
 from tests.vllm.agreement import TOLERANCE, at_once
 from tests.vllm.reference import MAX_NEW_TOKENS, STATISTICS
 from tests.vllm.server import PROBES, serving
-from workers.config import ComparerConfig, GeneratorConfig
+from workers.config import GeneratorConfig, SimilaritySettings
 
 pytestmark = pytest.mark.anyio
 SAMPLES = {"n": 10, "temperature": 1, "top_k": 50, "top_p": 1, "logprobs": 0}
@@ -42,7 +42,7 @@ def settings(server):
     """A gateway before the server, which knows its probes."""
     return Settings(
         generation=GeneratorConfig(url=str(server.client.base_url), api="openai"),
-        similarity=ComparerConfig(threads=1, model="embedded"),
+        similarity=SimilaritySettings(threads=1, model="embedded"),
         probes=ProbeConfig(*map(str, PROBES)),
         cache=CacheConfig(enabled=False),
     )

@@ -1,4 +1,4 @@
-"""A `Comparer` over a server that scores pairs of texts (`workers.remote.pair_apis`)."""
+"""A `SimilarityScorer` over a server that scores pairs of texts (`workers.remote.pair_apis`)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
@@ -13,9 +13,9 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import check_finite, gather
-from workers.config import ComparerConfig, LanguageModel
+from workers.config import LanguageModel, SimilaritySettings
 from workers.hooks import Hooks
-from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
+from workers.protocol import PairReply, PairScore, SimilarityInfo, SimilarityScorer
 from workers.remote.calls import Calls
 from workers.remote.pair_apis import APIS, PairApi, PairServer
 from workers.remote.refusals import Failed, Rejected
@@ -25,10 +25,12 @@ from workers.remote.upstream import RemoteWorker, Upstream
 Reply = TypeVar("Reply")
 
 
-class PairServerComparer(RemoteWorker[PairServer]):
-    """A `Comparer` over a server that holds the cross-encoder; to be connected first."""
+class PairServerScorer(RemoteWorker[PairServer]):
+    """A `SimilarityScorer` over a server that holds the cross-encoder; to be connected first."""
 
-    def __init__(self, config: ComparerConfig, hooks: Hooks, language_model: LanguageModel) -> None:
+    def __init__(
+        self, config: SimilaritySettings, hooks: Hooks, language_model: LanguageModel
+    ) -> None:
         is_default = config.model == SimilarityConfig().model
         self._api: PairApi = APIS[config.api]("" if is_default else config.model)
         super().__init__(Upstream("similarity", config, self._api, hooks, whose="others"))
@@ -41,11 +43,11 @@ class PairServerComparer(RemoteWorker[PairServer]):
         )
 
     @property
-    def info(self) -> ComparerInfo:
+    def info(self) -> SimilarityInfo:
         """Of the server as it was last tried out."""
         server = self.upstream.known
         model_id = public_name(server.model_id)
-        return ComparerInfo(
+        return SimilarityInfo(
             identity=self._identity(server),
             model_id=model_id,
             revision=server.revision or server.identity[:12],
@@ -166,18 +168,18 @@ class PairServerComparer(RemoteWorker[PairServer]):
         return digest_of(server.identity, *self._rules.identity)
 
 
-async def connect_comparers(
-    config: ComparerConfig, hooks: Hooks, language_model: LanguageModel
-) -> tuple[Mapping[str, Comparer], None]:
-    """The comparer at its url, once the server has been tried out; no NLI model."""
-    comparer = PairServerComparer(config, hooks, language_model)
-    await comparer.upstream.connect()
-    return {name_of(config): comparer}, None
+async def connect_similarity_scorers(
+    config: SimilaritySettings, hooks: Hooks, language_model: LanguageModel
+) -> tuple[Mapping[str, SimilarityScorer], None]:
+    """The similarity scorer at its url, once the server has been tried out; no NLI model."""
+    similarity_scorer = PairServerScorer(config, hooks, language_model)
+    await similarity_scorer.upstream.connect()
+    return {name_of(config): similarity_scorer}, None
 
 
-def name_of(config: ComparerConfig) -> str:
+def name_of(config: SimilaritySettings) -> str:
     """The name of the similarity function that the server computes."""
     return "embedding" if config.api == "embeddings" else "cross_encoder"
 
 
-_: type[Comparer] = PairServerComparer  # mypy holds the class to its protocol
+_: type[SimilarityScorer] = PairServerScorer  # mypy holds the class to its protocol

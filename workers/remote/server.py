@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from models.codec import to_json
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
-from workers.protocol import Comparer, Generator, Served
+from workers.protocol import Generator, Served, SimilarityScorer
 from workers.remote import wire
 
 # The longest deadline that a gateway may pass on, in seconds.
@@ -72,9 +72,12 @@ async def _info(get_served: GetServed, request: Request) -> Response:
     if served.generator is not None:
         body = to_json(wire.GenerationInfo(served.generator.info))
     else:
-        comparers = {name: comparer.info for name, comparer in served.comparers.items()}
+        similarity_scorers = {
+            name: similarity_scorer.info
+            for name, similarity_scorer in served.similarity_scorers.items()
+        }
         nli = None if served.nli is None else served.nli.info
-        body = to_json(wire.SimilarityInfo(comparers, nli))
+        body = to_json(wire.SimilarityWorkerInfo(similarity_scorers, nli))
     return Response(body, media_type="application/json")
 
 
@@ -119,10 +122,10 @@ def _first_token_logprobs(served: Served, body: bytes, timeout_s: float | None) 
 
 def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
     name, pairs = wire.decode_compare(body)
-    comparer = _comparer_of(served, name)
+    similarity_scorer = _similarity_scorer_of(served, name)
 
     async def work(on_token: OnToken) -> Any:
-        reply = await comparer.compare(pairs)
+        reply = await similarity_scorer.compare(pairs)
         scores = list(map(reply.scores.__getitem__, pairs))
         return {"scores": scores, "identity": reply.identity}
 
@@ -131,14 +134,14 @@ def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
 
 def _fit_contexts(served: Served, body: bytes, timeout_s: float | None) -> Work:
     call = wire.decode_fit(body)
-    comparer = _comparer_of(served, call.comparer)
-    return lambda _: comparer.fit_contexts(call.texts)
+    similarity_scorer = _similarity_scorer_of(served, call.similarity_scorer)
+    return lambda _: similarity_scorer.fit_contexts(call.texts)
 
 
 def _token_ends(served: Served, body: bytes, timeout_s: float | None) -> Work:
     texts = wire.decode_texts(body)
     if (nli := served.nli) is None:
-        raise InvalidRequest("this worker has no such comparer")
+        raise InvalidRequest("this worker has no such similarity scorer")
     return lambda _: nli.token_ends(texts)
 
 
@@ -209,10 +212,10 @@ def _generator_of(served: Served) -> Generator:
     return served.generator
 
 
-def _comparer_of(served: Served, name: str | None) -> Comparer:
-    comparer: Comparer | None = served.nli
+def _similarity_scorer_of(served: Served, name: str | None) -> SimilarityScorer:
+    similarity_scorer: SimilarityScorer | None = served.nli
     if name is not None:
-        comparer = served.comparers.get(name)
-    if comparer is None:
-        raise InvalidRequest("this worker has no such comparer")
-    return comparer
+        similarity_scorer = served.similarity_scorers.get(name)
+    if similarity_scorer is None:
+        raise InvalidRequest("this worker has no such similarity scorer")
+    return similarity_scorer

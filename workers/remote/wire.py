@@ -8,8 +8,8 @@ says that the work goes on. Everything that is read is checked, so that half an 
     GET  /v1/info                  the wire's version, what the worker is
     POST /v1/generate              request, streams → token …, generation
     POST /v1/first-token-logprobs  request, groups → log-probs, identity
-    POST /v1/compare               comparer, texts, pairs of their positions → scores, identity
-    POST /v1/fit-contexts          comparer, pairs of texts → contexts
+    POST /v1/compare               scorer, texts, pairs of their positions → scores, identity
+    POST /v1/fit-contexts          scorer, pairs of texts → contexts
     POST /v1/token-ends            texts → the NLI model's tokens, by the character behind each
 """
 
@@ -33,7 +33,7 @@ from models.statistics import (
     SENTENCES_READ,
     STATISTICS,
 )
-from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
+from workers.protocol import FirstTokenReply, GeneratorInfo, PairReply, PairScore, SimilarityInfo
 
 VERSION = 7
 # Headers of every call.
@@ -82,11 +82,11 @@ class GenerationInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class SimilarityInfo:
+class SimilarityWorkerInfo:
     """The reply of `/v1/info` of a similarity worker: its models, the NLI model apart."""
 
-    comparers: Mapping[str, ComparerInfo]
-    nli: ComparerInfo | None = None
+    similarity_scorers: Mapping[str, SimilarityInfo]
+    nli: SimilarityInfo | None = None
     wire: int = VERSION
 
 
@@ -104,7 +104,7 @@ class _FirstToken(Exact):
 
 @dataclass(frozen=True, slots=True)
 class _Compare(Exact):
-    comparer: str | None
+    similarity_scorer: str | None
     texts: list[str]
     pairs: list[tuple[int, int]]
 
@@ -117,13 +117,13 @@ class _PairReply(Exact):
 
 @dataclass(frozen=True, slots=True)
 class _Fit(Exact):
-    comparer: str | None
+    similarity_scorer: str | None
     texts: list[ContextAndText]
 
 
 _INFOS: dict[str, Callable[[bytes], Any]] = {
     "generation": reader(GenerationInfo),
-    "similarity": reader(SimilarityInfo),
+    "similarity": reader(SimilarityWorkerInfo),
 }
 _compare, _texts, _token_ends = reader(_Compare), reader(list[str]), reader(list[list[int]])
 _first_token_reply, _pair_reply = reader(FirstTokenReply), reader(_PairReply)
@@ -204,19 +204,21 @@ def most_tokens(request: GenerationRequest) -> int:
     return (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
 
 
-def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
-    """The body of `/v1/compare`, each text once; without a comparer for the NLI model."""
+def encode_compare(similarity_scorer: str | None, pairs: Sequence[Pair]) -> bytes:
+    """The body of `/v1/compare`, each text once; without a similarity scorer for the NLI model."""
     positions: dict[str, int] = {}
     rows = []
     for pair in pairs:
         rows.append([positions.setdefault(text, len(positions)) for text in pair])
-    return to_json({"comparer": comparer, "texts": list(positions), "pairs": rows})
+    return to_json(
+        {"similarity_scorer": similarity_scorer, "texts": list(positions), "pairs": rows}
+    )
 
 
 @garbled("no pairs")
 def decode_compare(body: bytes) -> tuple[str | None, list[Pair]]:
     call = _compare(body)
-    return call.comparer, [(call.texts[a], call.texts[b]) for a, b in call.pairs]
+    return call.similarity_scorer, [(call.texts[a], call.texts[b]) for a, b in call.pairs]
 
 
 @garbled("no scores of these pairs")

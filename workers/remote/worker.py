@@ -1,4 +1,4 @@
-"""`Generator` and `Comparer` in another process of ours: `cocoa worker generation|similarity`.
+"""`Generator`, `SimilarityScorer` in another process of ours: `cocoa worker generation|similarity`.
 
 Every reply names the weights that spoke. Where they are no longer those of `info`, the worker is
 described anew, so that nothing of other weights is served under their name.
@@ -20,17 +20,17 @@ from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity import OVER_NLI
 from models.similarity.protocol import ContextAndText
 from workers.calling import Listener, deadline_of, in_time
-from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, Role
+from workers.config import GeneratorConfig, LanguageModel, Role, SimilaritySettings
 from workers.hooks import Hooks
 from workers.protocol import (
-    Comparer,
-    ComparerInfo,
     FirstTokenReply,
     Generator,
     GeneratorInfo,
-    NliComparer,
+    NliScorer,
     PairReply,
     PairScore,
+    SimilarityInfo,
+    SimilarityScorer,
 )
 from workers.remote import wire
 from workers.remote.client import NO_ANSWER, Client, Refused, Unreachable, body_of
@@ -191,38 +191,38 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
             )
 
 
-class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
-    """A `Comparer` of a similarity worker.
+class RemoteSimilarityScorer(_OurWorker[wire.SimilarityWorkerInfo]):
+    """A `SimilarityScorer` of a similarity worker.
 
     Its name is that of the similarity function; None for the NLI model.
     """
 
     def __init__(
         self,
-        upstream: Upstream[wire.SimilarityInfo],
+        upstream: Upstream[wire.SimilarityWorkerInfo],
         hooks: Hooks,
         language_model: LanguageModel,
         name: str | None,
-        info: ComparerInfo,
+        info: SimilarityInfo,
     ) -> None:
         super().__init__(upstream, hooks)
         self._name = name
         is_nli = name in (None, OVER_NLI)
         self._is_out_of_domain = language_model.is_unknown_to(info.model_id, is_nli=is_nli)
-        self._known: wire.SimilarityInfo | None = None
+        self._known: wire.SimilarityWorkerInfo | None = None
         self._info = info
 
     @property
-    def info(self) -> ComparerInfo:
+    def info(self) -> SimilarityInfo:
         if (known := self.upstream.known) is not self._known:
             self._known = known
-            info = known.nli if self._name is None else known.comparers.get(self._name)
+            info = known.nli if self._name is None else known.similarity_scorers.get(self._name)
             if info is not None:  # else its calls say that the worker no longer has it
                 self._info = replace(info, is_out_of_domain=self._is_out_of_domain)
         return self._info
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
-        """As `Comparer.compare`.
+        """As `SimilarityScorer.compare`.
 
         Raises:
             SimilarityUnavailable: no answer came, or the weights changed between two calls.
@@ -247,7 +247,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         """Raises as `compare` does."""
 
         def encode(part: Sequence[ContextAndText]) -> bytes:
-            return to_json({"comparer": self._name, "texts": part})
+            return to_json({"similarity_scorer": self._name, "texts": part})
 
         return await self._of_each("/v1/fit-contexts", texts, encode, wire.decode_contexts)
 
@@ -283,8 +283,8 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         return replies
 
 
-class RemoteNli(RemoteComparer):
-    """A `NliComparer` of a similarity worker."""
+class RemoteNli(RemoteSimilarityScorer):
+    """A `NliScorer` of a similarity worker."""
 
     async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         """Raises as `compare` does."""
@@ -299,20 +299,25 @@ async def connect_generator(config: GeneratorConfig, hooks: Hooks) -> RemoteGene
     return RemoteGenerator(upstream, hooks)
 
 
-async def connect_comparers(
-    config: ComparerConfig, hooks: Hooks, language_model: LanguageModel
-) -> tuple[Mapping[str, RemoteComparer], RemoteNli | None]:
-    """The comparers at their url and the NLI model among them, once the worker answers."""
-    kind: _Kind[wire.SimilarityInfo] = _Kind("similarity")
+async def connect_similarity_scorers(
+    config: SimilaritySettings, hooks: Hooks, language_model: LanguageModel
+) -> tuple[Mapping[str, RemoteSimilarityScorer], RemoteNli | None]:
+    """The similarity scorers at their url and the NLI model among them, once the worker answers."""
+    kind: _Kind[wire.SimilarityWorkerInfo] = _Kind("similarity")
     upstream = Upstream("similarity", config, kind, hooks)
     await upstream.connect()
-    known, comparer_of = upstream.known, partial(RemoteComparer, upstream, hooks, language_model)
-    comparers = {name: comparer_of(name, info) for name, info in known.comparers.items()}
+    known, similarity_scorer_of = (
+        upstream.known,
+        partial(RemoteSimilarityScorer, upstream, hooks, language_model),
+    )
+    similarity_scorers = {
+        name: similarity_scorer_of(name, info) for name, info in known.similarity_scorers.items()
+    }
     if known.nli is None:
-        return comparers, None
-    return comparers, RemoteNli(upstream, hooks, language_model, None, known.nli)
+        return similarity_scorers, None
+    return similarity_scorers, RemoteNli(upstream, hooks, language_model, None, known.nli)
 
 
 _generator: type[Generator] = RemoteGenerator  # mypy holds the classes to their protocols
-_comparer: type[Comparer] = RemoteComparer
-_nli: type[NliComparer] = RemoteNli
+_similarity_scorer: type[SimilarityScorer] = RemoteSimilarityScorer
+_nli: type[NliScorer] = RemoteNli

@@ -62,15 +62,15 @@ async def get_version(request: Request) -> dict[str, Any]:
     workers = service.scorer.workers
     generator, default = workers.generator.info, workers.default_similarity
     limits["max_context_tokens"] = generator.max_context_tokens
-    comparers = models_of(workers).comparers
-    limits["max_pair_tokens"] = comparers[default].max_pair_tokens
+    similarity_scorers = models_of(workers).similarity_scorers
+    limits["max_pair_tokens"] = similarity_scorers[default].max_pair_tokens
     return {
         **ours,
         "model": weights_of(generator),
         "model_capabilities": dict(generator.capabilities),
         "model_takes_turns": generator.takes_turns,
         "model_self_test_tokens": generator.self_test_tokens,
-        "similarity_models": {name: weights_of(info) for name, info in comparers.items()},
+        "similarity_models": {name: weights_of(info) for name, info in similarity_scorers.items()},
         "default_similarity": default,
         "nli_model": None if workers.nli is None else weights_of(workers.nli.info),
         "probes": {name: asdict(probe) for name, probe in generator.probes.items()},

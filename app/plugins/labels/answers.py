@@ -85,7 +85,7 @@ def _binding(result: Result) -> Binding | None:
         max_new_tokens=sampling.max_new_tokens or DEFAULT_NEW_TOKENS,
         share_cut=reasons.count("length") / len(reasons),
         similarity=plan.similarity,
-        comparer=result.comparer.identity,
+        comparer=result.similarity_scorer.identity,
         nli=None if result.nli is None else result.nli.identity,
         probes=_probes(result, PROBE_STATISTICS - {SENTENCES_READ}),
         reasoning=ask.how_it_reasons,

@@ -270,7 +270,7 @@ def _check_probe(card: Card, workers: Workers) -> None:
 
 def _compared_by(workers: Workers) -> dict[str, str | bool | None]:
     """The models behind the targets, with the rules that change them."""
-    similarity = workers.comparers[workers.default_similarity].info
+    similarity = workers.similarity_scorers[workers.default_similarity].info
     compared_by: dict[str, str | bool | None] = {
         "similarity": workers.default_similarity,
         "similarity_model": similarity.model_id,

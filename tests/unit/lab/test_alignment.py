@@ -1,4 +1,4 @@
-"""AlignScore's scheme over the comparer of an NLI model."""
+"""AlignScore's scheme over the similarity scorer of an NLI model."""
 
 import pytest
 

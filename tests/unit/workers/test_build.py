@@ -25,12 +25,12 @@ from tests.tiny_probes import saved
 from tests.worker_servers import listening, make_app
 from workers import loading
 from workers.build import build_workers, load_served
-from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
+from workers.config import GeneratorConfig, LanguageModel, SimilaritySettings, WorkerConfig
 from workers.hooks import Hooks
 from workers.loading import nli_checkpoint
 from workers.supervision import Supervisor, running_workers
 
-FAKE = GeneratorConfig(engine="fake"), ComparerConfig(name="fake")
+FAKE = GeneratorConfig(engine="fake"), SimilaritySettings(name="fake")
 FAKE_NLI, NO_NLI = NliConfig(name="fake_nli", model="fake"), NliConfig(model="")
 
 
@@ -51,11 +51,11 @@ def warmed_up(generation, similarity, nli=NO_NLI):
 
 
 def test_names_become_models_and_rules():
-    workers = load(FAKE[0], ComparerConfig(name="fake", strip=False, exact_match=False))
+    workers = load(FAKE[0], SimilaritySettings(name="fake", strip=False, exact_match=False))
     assert workers.generator.info.model_id == "fake"
-    comparer = workers.comparers[workers.default_similarity]
-    assert comparer.info.model_id == "fake"
-    assert comparer.info.rules == PairRules(strip=False, exact_match=False)
+    similarity_scorer = workers.similarity_scorers[workers.default_similarity]
+    assert similarity_scorer.info.model_id == "fake"
+    assert similarity_scorer.info.rules == PairRules(strip=False, exact_match=False)
 
 
 def test_functions_without_weights_are_always_there_and_those_over_nli_share_its_model(
@@ -64,34 +64,36 @@ def test_functions_without_weights_are_always_there_and_those_over_nli_share_its
     loaded = Mock(side_effect=FakeNliModel.load)
     monkeypatch.setattr(FakeNliModel, "load", loaded)
     without = load(*FAKE)
-    assert (sorted(without.comparers), without.nli) == (
+    assert (sorted(without.similarity_scorers), without.nli) == (
         ["added", "fake", "jaccard", "rouge_l"],
         None,
     )
 
     workers = load(*FAKE, FAKE_NLI)
-    assert sorted(workers.comparers) == ["added", "fake", "jaccard", "nli", "rouge_l"]
+    assert sorted(workers.similarity_scorers) == ["added", "fake", "jaccard", "nli", "rouge_l"]
     loaded.assert_called_once()
-    named = {f"similarity-{name}" for name in workers.comparers}
+    named = {f"similarity-{name}" for name in workers.similarity_scorers}
     assert workers.by_name().keys() == {"generation", "nli", *named}
 
 
 def test_the_default_similarity_may_be_one_over_nli():
-    workers = load(FAKE[0], ComparerConfig(name="nli"), FAKE_NLI)
+    workers = load(FAKE[0], SimilaritySettings(name="nli"), FAKE_NLI)
     assert workers.default_similarity == "nli"
 
 
 def test_every_function_has_an_identity_of_its_own():
     workers = load(*FAKE, FAKE_NLI)
-    comparers = [*workers.comparers.values(), workers.nli]
-    assert len({comparer.info.identity for comparer in comparers}) == len(comparers)
+    similarity_scorers = [*workers.similarity_scorers.values(), workers.nli]
+    assert len(
+        {similarity_scorer.info.identity for similarity_scorer in similarity_scorers}
+    ) == len(similarity_scorers)
 
 
 def test_what_an_nli_models_similarity_is_belongs_to_its_identity():
     identities = set()
     for kind in ("entailment", "contradiction"):
         workers = load(*FAKE, NliConfig(name="fake_nli", model="fake", similarity=kind))
-        identities.add(workers.comparers["nli"].info.identity)
+        identities.add(workers.similarity_scorers["nli"].info.identity)
     assert len(identities) == 2
 
 
@@ -131,7 +133,7 @@ def test_the_embedded_nli_model_serves_beside_the_embedded_language_models_only(
         ),
         (
             FAKE[0],
-            ComparerConfig(name="bert"),
+            SimilaritySettings(name="bert"),
             NO_NLI,
             "COCOA_SIMILARITY__NAME is 'bert', .* rouge_l",
         ),
@@ -165,18 +167,18 @@ def test_the_second_embedded_language_model_is_loaded_by_its_name_and_has_no_pro
 def test_the_embedded_cross_encoder_warns_of_answers_that_it_does_not_know(
     generation, is_foreign, caplog
 ):
-    load(generation, ComparerConfig(name="cross_encoder"))
+    load(generation, SimilaritySettings(name="cross_encoder"))
     assert ("COCOA_SIMILARITY__MODEL: the embedded pair model" in caplog.text) is is_foreign
 
 
 @pytest.mark.parametrize(
     ("generation", "similarity", "expected"),
     [
-        (GeneratorConfig(), ComparerConfig(), "cross_encoder"),
-        (GeneratorConfig(engine="fake", model="org/model"), ComparerConfig(), "added"),
+        (GeneratorConfig(), SimilaritySettings(), "cross_encoder"),
+        (GeneratorConfig(engine="fake", model="org/model"), SimilaritySettings(), "added"),
         (
             GeneratorConfig(engine="fake", model="org/model"),
-            ComparerConfig(name="rouge_l"),
+            SimilaritySettings(name="rouge_l"),
             "rouge_l",
         ),
         (FAKE[0], FAKE[1], "fake"),
@@ -189,16 +191,16 @@ def test_beside_a_foreign_model_answers_are_compared_by_what_they_add(
     workers = load(generation, similarity)
     assert workers.default_similarity == expected
     assert ("by the words that they add to their question" in caplog.text) == (expected == "added")
-    assert ("cross_encoder" in workers.comparers) is (expected == "cross_encoder")
-    cutting = [name for name, one in workers.comparers.items() if one.info.rules.cuts]
+    assert ("cross_encoder" in workers.similarity_scorers) is (expected == "cross_encoder")
+    cutting = [name for name, one in workers.similarity_scorers.items() if one.info.rules.cuts]
     assert cutting == ["added"]
 
 
 @pytest.mark.parametrize(
     ("similarity", "expected"),
     [
-        (ComparerConfig(), "added"),
-        (ComparerConfig(name="cross_encoder"), "cross_encoder"),
+        (SimilaritySettings(), "added"),
+        (SimilaritySettings(name="cross_encoder"), "cross_encoder"),
         (FAKE[1], "fake"),
     ],
     ids=["by default", "named", "another"],
@@ -217,16 +219,18 @@ def test_a_checkpoint_of_vectors_is_the_default_and_reads_what_answers_add(
     tmp_path, options, is_cut
 ):
     tiny_encoder(tmp_path)
-    workers = load(FAKE[0], ComparerConfig(model=str(tmp_path), **options))
+    workers = load(FAKE[0], SimilaritySettings(model=str(tmp_path), **options))
     assert workers.default_similarity == "embedding"
-    assert "cross_encoder" not in workers.comparers
-    assert workers.comparers["embedding"].info.rules.cuts is is_cut
+    assert "cross_encoder" not in workers.similarity_scorers
+    assert workers.similarity_scorers["embedding"].info.rules.cuts is is_cut
 
 
 def test_a_cross_encoder_reads_what_answers_add_where_it_is_told_to():
-    workers = load(GeneratorConfig(), ComparerConfig(compare="added"))
-    by_default = load(GeneratorConfig(), ComparerConfig()).comparers["cross_encoder"].info
-    cutting = workers.comparers["cross_encoder"].info
+    workers = load(GeneratorConfig(), SimilaritySettings(compare="added"))
+    by_default = (
+        load(GeneratorConfig(), SimilaritySettings()).similarity_scorers["cross_encoder"].info
+    )
+    cutting = workers.similarity_scorers["cross_encoder"].info
     assert (cutting.rules.cuts, by_default.rules.cuts) == (True, False)
     assert cutting.identity != by_default.identity
 
@@ -238,12 +242,12 @@ def test_a_cross_encoder_reads_what_answers_add_where_it_is_told_to():
 )
 def test_what_a_function_without_weights_reads_cannot_be_set(generation, name):
     with pytest.raises(ModelNotLoaded, match=r"COCOA_SIMILARITY__COMPARE is heeded by"):
-        load(generation, ComparerConfig(name=name, compare="whole"))
+        load(generation, SimilaritySettings(name=name, compare="whole"))
 
 
 def test_an_embedding_model_is_to_be_named():
     with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__MODEL must name an embedding"):
-        load(FAKE[0], ComparerConfig(name="embedding"))
+        load(FAKE[0], SimilaritySettings(name="embedding"))
 
 
 @pytest.mark.parametrize("name", ["rouge_l", "jaccard"])
@@ -251,19 +255,19 @@ def test_an_embedding_model_is_to_be_named():
 def test_a_default_similarity_of_the_lab_is_refused_without_it_with_what_to_install(name):
     message = f"COCOA_SIMILARITY__NAME is '{name}', and {name} is the lab's: install the lab"
     with pytest.raises(ModelNotLoaded, match=message):
-        load(FAKE[0], ComparerConfig(name=name))
+        load(FAKE[0], SimilaritySettings(name=name))
 
 
 @pytest.mark.parametrize("name", ["llm", "align"])
 def test_a_default_similarity_of_an_older_release_is_refused_with_what_to_set(name):
     message = f"COCOA_SIMILARITY__NAME is '{name}', and {name} is gone: use"
     with pytest.raises(ModelNotLoaded, match=message):
-        load(FAKE[0], ComparerConfig(name=name), FAKE_NLI)
+        load(FAKE[0], SimilaritySettings(name=name), FAKE_NLI)
 
 
 def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused():
     with pytest.raises(ValueError, match="COCOA_SIMILARITY__NAME is 'nli', and must be one of"):
-        load(FAKE[0], ComparerConfig(name="nli"))
+        load(FAKE[0], SimilaritySettings(name="nli"))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +296,7 @@ def test_a_model_computes_on_half_of_the_cores_unless_threads_are_set(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)))
     monkeypatch.setattr(torch, "set_num_threads", limit)
     generation = GeneratorConfig(engine="fake", threads=threads)
-    warmed_up(generation, ComparerConfig(name="fake", threads=threads))
+    warmed_up(generation, SimilaritySettings(name="fake", threads=threads))
     assert limits == {"generation_0": expected, "similarity_0": expected, "texts_0": 1}
 
 
@@ -330,7 +334,7 @@ async def test_the_sizes_of_steps_and_batches_are_told():
             "COCOA_GENERATION__MODEL=where: no such",
         ),
         (
-            {"similarity": ComparerConfig(model="/no/where")},
+            {"similarity": SimilaritySettings(model="/no/where")},
             "COCOA_SIMILARITY__MODEL=where: no such",
         ),
         ({"nli": NliConfig(model="/no/where")}, "COCOA_NLI__MODEL=where: no such"),
@@ -392,15 +396,15 @@ def test_an_embedded_pair_model_beside_a_language_model_that_it_does_not_know_sa
     # Weightless stand-ins under the names of models that have weights.
     monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
     monkeypatch.setattr("workers.loading._check_checkpoint", lambda *args: None)
-    similarity = ComparerConfig(name="cross_encoder", model=model)
+    similarity = SimilaritySettings(name="cross_encoder", model=model)
     asked = GeneratorConfig(engine="fake", model=generation)
     workers = load(asked, similarity, NliConfig(name="fake_nli", model=model))
 
-    comparers = workers.comparers
-    assert comparers["cross_encoder"].info.is_out_of_domain is ("SIMILARITY" in foreign_to)
-    for one in (comparers["nli"], workers.nli):
+    similarity_scorers = workers.similarity_scorers
+    assert similarity_scorers["cross_encoder"].info.is_out_of_domain is ("SIMILARITY" in foreign_to)
+    for one in (similarity_scorers["nli"], workers.nli):
         assert one.info.is_out_of_domain is ("NLI" in foreign_to)
-    assert not comparers["rouge_l"].info.is_out_of_domain
+    assert not similarity_scorers["rouge_l"].info.is_out_of_domain
     for group in ("SIMILARITY", "NLI"):
         told = f"COCOA_{group}__MODEL: the embedded pair model" in caplog.text
         assert told is (group in foreign_to)
@@ -451,7 +455,7 @@ def test_prompts_that_are_not_the_calibrators_or_of_another_model_are_refused(tm
 
 
 def test_a_worker_of_generation_looks_at_no_similarity_model(tmp_path):
-    nowhere = ComparerConfig(model=str(tmp_path / "nowhere"))
+    nowhere = SimilaritySettings(model=str(tmp_path / "nowhere"))
     config = WorkerConfig(FAKE[0], nowhere, NO_NLI, ProbeConfig("", ""))
     served = load_served("generation", config, Hooks())
     assert served.generator is not None
@@ -468,12 +472,12 @@ def test_a_gateway_with_a_foreign_model_compares_by_added_behind_a_similarity_wo
     def config(generation, similarity):
         return WorkerConfig(generation, similarity, NliConfig(), ProbeConfig("", ""))
 
-    served = load_served("similarity", config(known, ComparerConfig()), Hooks())
-    assert ("cross_encoder" in served.comparers) is (known is not FOREIGN)
+    served = load_served("similarity", config(known, SimilaritySettings()), Hooks())
+    assert ("cross_encoder" in served.similarity_scorers) is (known is not FOREIGN)
 
     async def connected():
         async with listening(make_app(lambda: served)) as port:
-            behind = ComparerConfig(url=f"http://127.0.0.1:{port}")
+            behind = SimilaritySettings(url=f"http://127.0.0.1:{port}")
             async with running_workers(build_workers(config(FOREIGN, behind))) as workers:
                 return workers.default_similarity, workers.similarity_of_given
 

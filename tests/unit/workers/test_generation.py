@@ -30,7 +30,7 @@ from tests.conftest import until
 from tests.fakes.engine import FakeEngine
 from tests.tiny_probes import random_probe, saved
 from workers.build import build_workers
-from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.generation import GenerationWorker
 
 pytestmark = pytest.mark.anyio
@@ -479,7 +479,7 @@ async def test_hidden_states_that_are_no_numbers_are_an_error_of_the_request():
 def load(probes):
     config = WorkerConfig(
         generation=GeneratorConfig(engine="fake"),
-        similarity=ComparerConfig(name="fake"),
+        similarity=SimilaritySettings(name="fake"),
         nli=NliConfig(model=""),
         probes=probes,
     )

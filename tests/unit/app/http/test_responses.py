@@ -12,7 +12,7 @@ from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask
 from app.scoring.judging import DecisionInfo, Judgement
 from models.records import Reasoning
-from tests.results import a_plan, a_result, comparer_info, generation, sequence
+from tests.results import a_plan, a_result, generation, sequence, similarity_info
 
 
 def body_of(result, request_id):
@@ -93,38 +93,40 @@ def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
     assert body_of(a_result(written), "id").warnings == ["reasoning_excluded"]
 
 
-FOREIGN = comparer_info(is_out_of_domain=True)
+FOREIGN = similarity_info(is_out_of_domain=True)
 
 
-EMBEDDED = comparer_info(model_id="embedded")
+EMBEDDED = similarity_info(model_id="embedded")
 
 
 @pytest.mark.parametrize(
-    ("comparers", "statistics"),
-    [({"comparer": EMBEDDED}, {"similarity"}), ({"nli": EMBEDDED}, {"entailment"})],
+    ("similarity_scorers", "statistics"),
+    [({"similarity_scorer": EMBEDDED}, {"similarity"}), ({"nli": EMBEDDED}, {"entailment"})],
     ids=["similarity", "NLI"],
 )
 @pytest.mark.parametrize("samples", [None, ()], ids=["drawn", "given"])
 def test_an_embedded_pair_model_knows_no_samples_that_were_brought_along(
-    comparers, statistics, samples
+    similarity_scorers, statistics, samples
 ):
     planned = a_plan(statistics)
     planned = replace(planned, ask=replace(planned.ask, samples=samples))
     codes = [] if samples is None else ["similarity_out_of_domain"]
-    assert body_of(a_result(plan=planned, **comparers), "id").warnings == codes
+    assert body_of(a_result(plan=planned, **similarity_scorers), "id").warnings == codes
 
 
 @pytest.mark.parametrize(
-    ("comparers", "statistics", "codes"),
+    ("similarity_scorers", "statistics", "codes"),
     [
-        ({"comparer": FOREIGN}, {"similarity"}, ["similarity_out_of_domain"]),
+        ({"similarity_scorer": FOREIGN}, {"similarity"}, ["similarity_out_of_domain"]),
         ({"nli": FOREIGN}, {"entailment"}, ["similarity_out_of_domain"]),
-        ({"comparer": FOREIGN, "nli": FOREIGN}, {"sample_texts"}, []),
-        ({"comparer": FOREIGN}, {"entailment"}, []),
+        ({"similarity_scorer": FOREIGN, "nli": FOREIGN}, {"sample_texts"}, []),
+        ({"similarity_scorer": FOREIGN}, {"entailment"}, []),
         ({"nli": FOREIGN}, {"similarity"}, []),
     ],
     ids=["similarity", "NLI", "neither read", "the other one read", "NLI not read"],
 )
-def test_a_pair_model_of_other_answers_is_warned_of_where_it_was_read(comparers, statistics, codes):
-    body = body_of(a_result(plan=a_plan(statistics), **comparers), "id")
+def test_a_pair_model_of_other_answers_is_warned_of_where_it_was_read(
+    similarity_scorers, statistics, codes
+):
+    body = body_of(a_result(plan=a_plan(statistics), **similarity_scorers), "id")
     assert body.warnings == codes

@@ -11,9 +11,9 @@ from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 from models.estimators import ESTIMATORS
 from models.similarity.rules import VERSION
 from tests.made_calibrators import BINDING, calibration, calibrator
-from tests.results import PROBES, a_deployment, comparer_info
+from tests.results import PROBES, a_deployment, similarity_info
 
-NLI = comparer_info(identity="fake nli")
+NLI = similarity_info(identity="fake nli")
 
 
 def deployment(nli=NLI, **generator):
@@ -112,7 +112,13 @@ def test_beside_the_lab_its_estimator_and_its_similarity_are_calibrated(tmp_path
     groups = {ALL: {"lexical_similarity": calibration()}}
     path.write_text(to_json(calibrator(groups, nli="fake nli", similarity="rouge_l")))
     models = deployment()
-    models = replace(models, comparers={**models.comparers, "rouge_l": models.comparers["fake"]})
+    models = replace(
+        models,
+        similarity_scorers={
+            **models.similarity_scorers,
+            "rouge_l": models.similarity_scorers["fake"],
+        },
+    )
     [part] = load_calibrator(str(path), models).parts
     assert list(part.groups[ALL]) == ["lexical_similarity"]
 

@@ -10,7 +10,7 @@ from app.scoring.entries import digest, pair_name, statistics_name
 from app.scoring.plan import make_plan
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
-from tests.results import PROBES, comparer_info
+from tests.results import PROBES, similarity_info
 from workers.protocol import GeneratorInfo
 
 BASE = {
@@ -29,15 +29,15 @@ GENERATOR = GeneratorInfo(
     max_context_tokens=512,
     probes=PROBES,
 )
-COMPARERS = {name: comparer_info(identity=name) for name in ("fake", "added")}
-NLI = comparer_info(identity="nli")
+SIMILARITY_SCORERS = {name: similarity_info(identity=name) for name in ("fake", "added")}
+NLI = similarity_info(identity="nli")
 
 
-def key(body, *, generator=GENERATOR, comparers=COMPARERS, nli=NLI):
+def key(body, *, generator=GENERATOR, similarity_scorers=SIMILARITY_SCORERS, nli=NLI):
     """The name of the statistics of a request's body."""
     is_scoring = "answer" in body and "mode" not in body
     ask = ask_of((ScoreRequest if is_scoring else GenerateRequest)(**body))
-    models = Models(generator, comparers, "fake", nli)
+    models = Models(generator, similarity_scorers, "fake", nli)
     return statistics_name(make_plan(ask, Deployment(models)), models)
 
 
@@ -141,20 +141,20 @@ def test_the_weights_that_speak_count_and_only_those():
     assert key(alone, generator=other) == key(alone), "no model is asked"
 
 
-def test_the_comparer_and_the_nli_model_count_where_they_are_asked():
-    other = {"fake": comparer_info(identity="other")}
-    assert key(BASE, comparers=other) != key(BASE)
+def test_the_similarity_scorer_and_the_nli_model_count_where_they_are_asked():
+    other = {"fake": similarity_info(identity="other")}
+    assert key(BASE, similarity_scorers=other) != key(BASE)
     answer_only = BASE | {"estimators": ["sp"]}
-    assert key(answer_only, comparers=other) == key(answer_only)
+    assert key(answer_only, similarity_scorers=other) == key(answer_only)
     entropy = BASE | {"estimators": ["semantic_entropy"]}
-    assert key(entropy, nli=comparer_info(identity="other")) != key(entropy)
+    assert key(entropy, nli=similarity_info(identity="other")) != key(entropy)
     assert key(BASE, nli=None) == key(BASE)
 
 
-def test_the_rules_count_where_texts_are_matched_without_a_comparer():
-    other = {"fake": comparer_info(identity="fake", rules=PairRules(strip=False))}
+def test_the_rules_count_where_texts_are_matched_without_a_similarity_scorer():
+    other = {"fake": similarity_info(identity="fake", rules=PairRules(strip=False))}
     matched = BASE | {"estimators": ["bsdetector"]}
-    assert key(matched, comparers=other) != key(matched)
+    assert key(matched, similarity_scorers=other) != key(matched)
 
 
 def test_another_probe_has_other_entries_and_full_mode_does_not_care():

@@ -14,7 +14,7 @@ from models.errors import NotCalibrated
 from models.records import GivenAnswer, Grammar, ProbeReading, Reasoning, SamplingParams
 from models.statistics import STATISTICS
 from tests.made_calibrators import calibration, calibrator
-from tests.results import ABLE, a_deployment, a_plan, comparer_info, sequence
+from tests.results import ABLE, a_deployment, a_plan, sequence, similarity_info
 
 ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
 PLAN = a_plan(estimators=("rb_cocoa_root_sp",), primary="rb_cocoa_root_sp")
@@ -32,7 +32,12 @@ def judge(ask, plan, calibrator, uncertainty, answer=ANSWER, **told):
 def check_asked(ask, plan, calibrator):
     known = frozenset(STATISTICS)
     plan = replace(plan, ask=ask, available=known, calibrator=calibrator)
-    check(plan, a_deployment(calibrator=calibrator, comparers={"added": comparer_info()}, **ABLE))
+    check(
+        plan,
+        a_deployment(
+            calibrator=calibrator, similarity_scorers={"added": similarity_info()}, **ABLE
+        ),
+    )
 
 
 def sampled(**changes):

@@ -14,7 +14,7 @@ from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
 from models.errors import SimilarityUnavailable
 from tests.observers import Told
-from tests.results import comparer_info
+from tests.results import similarity_info
 from workers.protocol import PairReply
 
 pytestmark = pytest.mark.anyio
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.anyio
 PAIRS = [("a", "b"), ("b", "a")]
 
 
-class Comparer:
+class SimilarityScorer:
     """Scores every pair 0.5, or what `weights` says, under its identity of the moment."""
 
     def __init__(self, **info):
-        self.info = comparer_info(**info)
+        self.info = similarity_info(**info)
         self.asked = []
         self.speaks_as = None
         self.value = 0.5
@@ -48,11 +48,11 @@ class Kept:
 ASK = Ask(prompt="Where?")
 
 
-def scores_of(comparer, kept=None):
+def scores_of(similarity_scorer, kept=None):
     """The pairs of one more ask."""
     if kept is None:
-        return PairScores(comparer, ASK, None, Observer())
-    return PairScores(comparer, ASK, kept.memory, kept.told)
+        return PairScores(similarity_scorer, ASK, None, Observer())
+    return PairScores(similarity_scorer, ASK, kept.memory, kept.told)
 
 
 async def test_what_is_read_is_charged_by_its_tokens_as_far_as_they_are_read():
@@ -62,9 +62,9 @@ async def test_what_is_read_is_charged_by_its_tokens_as_far_as_they_are_read():
         counted.append(list(texts))
         return [list(range(len(text))) for text in texts]
 
-    comparer, kept = Comparer(max_pair_tokens=9), Kept()
+    similarity_scorer, kept = SimilarityScorer(max_pair_tokens=9), Kept()
     ask = replace(ASK, caller=Caller(charge=charged.append))
-    pairs = PairScores(comparer, ask, kept.memory, kept.told, token_ends=token_ends)
+    pairs = PairScores(similarity_scorer, ask, kept.memory, kept.told, token_ends=token_ends)
     pairs.num_tokens["known"] = 2
     await pairs.table([("abc", "known"), ("abc", "abcdefghij")])
     await pairs.table([("abc", "known"), ("known", "abc")])
@@ -74,27 +74,27 @@ async def test_what_is_read_is_charged_by_its_tokens_as_far_as_they_are_read():
 
 
 async def test_no_pairs_ask_nobody():
-    comparer, kept = Comparer(), Kept()
-    pairs = scores_of(comparer, kept)
+    similarity_scorer, kept = SimilarityScorer(), Kept()
+    pairs = scores_of(similarity_scorer, kept)
     assert (await pairs.table([])).scores == {}
-    assert comparer.asked == kept.told.pairs == []
+    assert similarity_scorer.asked == kept.told.pairs == []
 
 
 async def test_what_an_earlier_request_asked_for_is_looked_up():
-    comparer, kept = Comparer(), Kept()
-    await scores_of(comparer, kept).table(PAIRS)
-    await scores_of(comparer, kept).table([*PAIRS, ("c", "d")])
+    similarity_scorer, kept = SimilarityScorer(), Kept()
+    await scores_of(similarity_scorer, kept).table(PAIRS)
+    await scores_of(similarity_scorer, kept).table([*PAIRS, ("c", "d")])
 
-    assert comparer.asked == [PAIRS, [("c", "d")]]
+    assert similarity_scorer.asked == [PAIRS, [("c", "d")]]
     assert kept.told.pairs == [(2, 0), (3, 2)]
 
 
 async def test_a_function_without_weights_is_asked_and_not_looked_up():
-    comparer, kept = Comparer(revision=None), Kept()
-    await scores_of(comparer, kept).table(PAIRS)
-    await scores_of(comparer, kept).table(PAIRS)
+    similarity_scorer, kept = SimilarityScorer(revision=None), Kept()
+    await scores_of(similarity_scorer, kept).table(PAIRS)
+    await scores_of(similarity_scorer, kept).table(PAIRS)
 
-    assert comparer.asked == [PAIRS, PAIRS]
+    assert similarity_scorer.asked == [PAIRS, PAIRS]
     assert kept.told.pairs == []
     assert kept.cache.num_bytes == 0
 
@@ -123,20 +123,20 @@ BAD = {
 
 @pytest.mark.parametrize("entry", BAD.values(), ids=list(BAD))
 async def test_an_entry_that_is_none_is_a_miss_and_overwritten(entry):
-    comparer, kept = Comparer(), Kept()
-    kept.memory.put({pair_name("", comparer.info.identity, *map(digest, PAIRS[0])): entry})
-    tables = [await scores_of(comparer, kept).table(PAIRS[:1]) for _ in range(2)]
+    similarity_scorer, kept = SimilarityScorer(), Kept()
+    kept.memory.put({pair_name("", similarity_scorer.info.identity, *map(digest, PAIRS[0])): entry})
+    tables = [await scores_of(similarity_scorer, kept).table(PAIRS[:1]) for _ in range(2)]
 
-    assert comparer.asked == [PAIRS[:1]]
+    assert similarity_scorer.asked == [PAIRS[:1]]
     assert kept.told.pairs == [(1, 0), (1, 1)]
     assert kept.told.num_corrupt == 1
     assert [table.scores for table in tables] == 2 * [{PAIRS[0]: (0.5,)}]
 
 
 async def test_scores_of_other_weights_serve_and_are_not_remembered():
-    comparer, kept = Comparer(), Kept()
-    comparer.speaks_as = "other weights"
-    pairs = scores_of(comparer, kept)
+    similarity_scorer, kept = SimilarityScorer(), Kept()
+    similarity_scorer.speaks_as = "other weights"
+    pairs = scores_of(similarity_scorer, kept)
     table = await pairs.table(PAIRS)
 
     assert table.scores == dict.fromkeys(PAIRS, (0.5,))
@@ -146,25 +146,27 @@ async def test_scores_of_other_weights_serve_and_are_not_remembered():
 
 @pytest.mark.parametrize("known_by", ["an earlier call", "the cache"])
 async def test_scores_of_two_models_are_never_mixed(known_by):
-    comparer, kept = Comparer(), Kept()
-    pairs = scores_of(comparer, kept)
-    await (pairs if known_by == "an earlier call" else scores_of(comparer, kept)).table(PAIRS)
-    comparer.speaks_as = "other weights"
+    similarity_scorer, kept = SimilarityScorer(), Kept()
+    pairs = scores_of(similarity_scorer, kept)
+    await (pairs if known_by == "an earlier call" else scores_of(similarity_scorer, kept)).table(
+        PAIRS
+    )
+    similarity_scorer.speaks_as = "other weights"
     with pytest.raises(SimilarityUnavailable, match="replaced"):
         await pairs.table([*PAIRS, ("c", "d")])
 
 
 async def test_a_request_that_is_cancelled_leaves_the_memory_as_it_was():
-    comparer = Comparer()
+    similarity_scorer = SimilarityScorer()
     gate = asyncio.Event()
-    compare = comparer.compare
+    compare = similarity_scorer.compare
 
     async def held(pairs):
         await gate.wait()
         return await compare(pairs)
 
-    comparer.compare = held
-    pairs = scores_of(comparer)
+    similarity_scorer.compare = held
+    pairs = scores_of(similarity_scorer)
     task = asyncio.create_task(pairs.table(PAIRS))
     await asyncio.sleep(0)
     task.cancel()
@@ -182,7 +184,7 @@ async def test_a_text_in_many_pairs_is_hashed_once(monkeypatch):
 
     monkeypatch.setattr("app.scoring.pairs.digest", counted)
     texts = ["Paris", "Rome", "Lyon"]
-    pairs = scores_of(Comparer(), Kept())
+    pairs = scores_of(SimilarityScorer(), Kept())
     await pairs.table([(a, b) for a in texts for b in texts])
 
     assert sorted(hashed) == sorted(texts)

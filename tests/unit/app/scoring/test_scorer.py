@@ -213,7 +213,7 @@ async def test_an_estimator_that_fails_is_null_with_its_reason_and_costs_no_othe
 def _bound_to(workers):
     return calibrator(
         generator=workers.generator.info.identity,
-        comparer=workers.comparers["fake"].info.identity,
+        comparer=workers.similarity_scorers["fake"].info.identity,
         nli=workers.nli.info.identity,
     )
 

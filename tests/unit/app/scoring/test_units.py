@@ -139,7 +139,7 @@ def test_each_text_of_a_token_stands_where_its_span_says(texts, leftover):
 @pytest.mark.anyio
 async def test_units_are_scored_and_asked_in_one_batch_with_the_rest():
     async with scoring() as scorer:
-        batches = scorer.workers.comparers["fake"]._model.batches
+        batches = scorer.workers.similarity_scorers["fake"]._model.batches
         batches.clear()  # of the warm-up
         result = await scorer.run(FIELDS)
 

@@ -12,13 +12,13 @@ from cocoa_lab.probes.showing import showing
 from models.records import SamplingParams
 from workers.admission import Admission
 from workers.build import build_workers
-from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 
 CONFIG = WorkerConfig(
-    generation=GeneratorConfig(engine="fake"), similarity=ComparerConfig(name="fake")
+    generation=GeneratorConfig(engine="fake"), similarity=SimilaritySettings(name="fake")
 )
 ASK = Ask(prompt="Where?", sampling=SamplingParams(4, 16, seed=1), estimators=("sp",))
 

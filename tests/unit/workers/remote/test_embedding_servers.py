@@ -1,4 +1,4 @@
-"""Comparers over `/v1/embeddings`: what is sent, what becomes of the vectors, failures."""
+"""Similarity scorers over `/v1/embeddings`: what is sent, what becomes of the vectors, failures."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -15,9 +15,9 @@ from tests import score_servers
 from tests.score_servers import reason_logged, score_server, vector
 from tests.worker_servers import ANYWHERE, running
 from workers.build import build_workers
-from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.hooks import Hooks
-from workers.remote.pair_servers import PairServerComparer, connect_comparers
+from workers.remote.pair_servers import PairServerScorer, connect_similarity_scorers
 from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
@@ -27,11 +27,11 @@ PAIRS = [(f"answer number {i}", "number 3") for i in range(40)]
 
 @asynccontextmanager
 async def over(server, **settings):
-    servers = ComparerConfig(url=server.url, api="embeddings", **settings).checked()
-    comparers, nli = await connect_comparers(servers, Hooks(), ANYWHERE)
+    servers = SimilaritySettings(url=server.url, api="embeddings", **settings).checked()
+    similarity_scorers, nli = await connect_similarity_scorers(servers, Hooks(), ANYWHERE)
     assert nli is None
-    async with running(comparers["embedding"]) as comparer:
-        yield comparer
+    async with running(similarity_scorers["embedding"]) as similarity_scorer:
+        yield similarity_scorer
 
 
 def expected(pairs, traits):
@@ -41,9 +41,9 @@ def expected(pairs, traits):
 
 
 async def test_scores_are_stretched_cosines_of_texts_that_are_each_sent_once():
-    async with score_server("embeddings") as server, over(server) as comparer:
+    async with score_server("embeddings") as server, over(server) as similarity_scorer:
         server.calls.clear()
-        reply = await comparer.compare(PAIRS)
+        reply = await similarity_scorer.compare(PAIRS)
         sent = [text for call in server.calls for text in call if "number" in text]
 
         found = [score for (score,), _ in map(reply.scores.get, PAIRS)]
@@ -57,8 +57,8 @@ async def test_a_vector_of_zeros_has_no_similarity_and_fails_its_own_request_alo
         return [0.0] * 62 if text == "?" else vector(text, traits)
 
     monkeypatch.setattr(score_servers, "vector", vector_of)
-    async with score_server("embeddings") as server, over(server) as comparer:
-        asked = [comparer.compare([("?", "number 3")]), comparer.compare(PAIRS)]
+    async with score_server("embeddings") as server, over(server) as similarity_scorer:
+        asked = [similarity_scorer.compare([("?", "number 3")]), similarity_scorer.compare(PAIRS)]
         failed, compared = await asyncio.gather(*asked, return_exceptions=True)
 
     assert isinstance(failed, SimilarityUnavailable)
@@ -69,10 +69,10 @@ async def test_a_vector_of_zeros_has_no_similarity_and_fails_its_own_request_alo
 @pytest.mark.parametrize("most", [1, 10])
 async def test_a_server_that_takes_fewer_texts_is_asked_by_more_calls(most):
     few = score_server("embeddings", max_call_texts=most, tells_index=False)
-    async with few as server, over(server) as comparer:
-        reply = await comparer.compare(PAIRS)
+    async with few as server, over(server) as similarity_scorer:
+        reply = await similarity_scorer.compare(PAIRS)
         num_refused = server.num_refused
-        await comparer.compare([(f"{a}!", b) for a, b in PAIRS])
+        await similarity_scorer.compare([(f"{a}!", b) for a, b in PAIRS])
         assert server.num_refused == num_refused > 0  # refused once, and remembered
         found = [score for (score,), _ in map(reply.scores.get, PAIRS)]
         np.testing.assert_allclose(found, expected(PAIRS, server))
@@ -80,10 +80,10 @@ async def test_a_server_that_takes_fewer_texts_is_asked_by_more_calls(most):
 
 async def test_its_texts_are_cut_to_what_they_add_but_where_they_are_to_be_whole():
     async with score_server("embeddings") as server:
-        async with over(server) as comparer:
-            added = comparer.info
-        async with over(server, compare="whole") as comparer:
-            whole = comparer.info
+        async with over(server) as similarity_scorer:
+            added = similarity_scorer.info
+        async with over(server, compare="whole") as similarity_scorer:
+            whole = similarity_scorer.info
 
     assert (added.rules.cuts, whole.rules.cuts) == (True, False)
     assert added.identity != whole.identity
@@ -92,16 +92,16 @@ async def test_its_texts_are_cut_to_what_they_add_but_where_they_are_to_be_whole
 
 async def test_a_model_that_it_does_not_list_is_refused_by_name(caplog):
     async with score_server("embeddings") as server:
-        place = ComparerConfig(url=server.url, api="embeddings", model="mine").checked()
-        comparer = PairServerComparer(place, Hooks(), ANYWHERE)
-        await reason_logged(comparer, caplog, "it lists encoder")
+        place = SimilaritySettings(url=server.url, api="embeddings", model="mine").checked()
+        similarity_scorer = PairServerScorer(place, Hooks(), ANYWHERE)
+        await reason_logged(similarity_scorer, caplog, "it lists encoder")
 
 
 async def test_vectors_that_are_all_alike_are_waited_for_and_the_reason_is_logged(caplog):
     async with score_server("embeddings", dimension=1) as server:
-        place = ComparerConfig(url=server.url, api="embeddings").checked()
-        comparer = PairServerComparer(place, Hooks(), ANYWHERE)
-        await reason_logged(comparer, caplog, "the same vector")
+        place = SimilaritySettings(url=server.url, api="embeddings").checked()
+        similarity_scorer = PairServerScorer(place, Hooks(), ANYWHERE)
+        await reason_logged(similarity_scorer, caplog, "the same vector")
 
 
 ROW = {"index": 0, "embedding": [0.1, 0.2]}
@@ -122,34 +122,39 @@ ROW = {"index": 0, "embedding": [0.1, 0.2]}
     ids=["500", "413", "none", "one of two", "another length", "empty", "words", "text"],
 )
 async def test_every_failure_is_typed_and_over_with_the_next_call(reply):
-    async with score_server("embeddings") as server, over(server) as comparer:
+    async with score_server("embeddings") as server, over(server) as similarity_scorer:
         server.replies += [reply] * 4
         with pytest.raises(SimilarityUnavailable) as error:
-            await comparer.compare(PAIRS[:1])
+            await similarity_scorer.compare(PAIRS[:1])
         assert "answer number" not in error.value.message
         server.replies.clear()
-        assert (await comparer.compare(PAIRS[:1])).scores
+        assert (await similarity_scorer.compare(PAIRS[:1])).scores
 
 
 async def test_other_weights_are_another_identity():
-    async with score_server("embeddings") as server, over(server) as comparer:
-        first = comparer.info.identity
-    async with score_server("embeddings", weights=0.5) as server, over(server) as comparer:
-        assert comparer.info.identity != first
+    async with score_server("embeddings") as server, over(server) as similarity_scorer:
+        first = similarity_scorer.info.identity
+    async with score_server("embeddings", weights=0.5) as server, over(server) as similarity_scorer:
+        assert similarity_scorer.info.identity != first
 
 
 async def test_a_deployment_over_such_a_server_compares_by_it_and_loads_no_other_model():
     async with score_server("embeddings") as server:
-        similarity = ComparerConfig(url=server.url, api="embeddings", model="encoder")
+        similarity = SimilaritySettings(url=server.url, api="embeddings", model="encoder")
         generation = GeneratorConfig(engine="fake", model="org/model")
         config = WorkerConfig(generation, similarity, NliConfig(model=""), ProbeConfig("", ""))
         async with running_workers(build_workers(config)) as workers:
             assert workers.default_similarity == "embedding"
-            assert sorted(workers.comparers) == ["added", "embedding", "jaccard", "rouge_l"]
-            reply = await workers.comparers["embedding"].compare(PAIRS[:1])
+            assert sorted(workers.similarity_scorers) == [
+                "added",
+                "embedding",
+                "jaccard",
+                "rouge_l",
+            ]
+            reply = await workers.similarity_scorers["embedding"].compare(PAIRS[:1])
             assert reply.scores.keys() == {PAIRS[0]}
 
 
 def test_compare_is_no_setting_of_our_own_workers():
     with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__COMPARE"):
-        ComparerConfig(url="http://worker", compare="added").checked()
+        SimilaritySettings(url="http://worker", compare="added").checked()

@@ -21,7 +21,7 @@ from workers.remote.server import _lines
 
 pytestmark = pytest.mark.anyio
 HEADERS = {wire.WIRE_HEADER: str(wire.VERSION)}
-NONE = to_json({"comparer": None, "texts": []})
+NONE = to_json({"similarity_scorer": None, "texts": []})
 BODY = wire.encode_request(
     GenerationRequest("Hello", sampling=SamplingParams(num_samples=0)), streams=False
 )

@@ -106,8 +106,8 @@ def test_a_score_that_is_no_probability_is_no_reply(score):
 
 def test_contexts_are_right_parts_of_what_was_asked():
     texts = [("one two", "three"), ("four", "five")]
-    asked = wire.decode_fit(to_json({"comparer": None, "texts": texts}))
-    assert (asked.comparer, asked.texts) == (None, texts)
+    asked = wire.decode_fit(to_json({"similarity_scorer": None, "texts": texts}))
+    assert (asked.similarity_scorer, asked.texts) == (None, texts)
     value = result_of(["two", ""])
     assert wire.decode_contexts(texts, value) == ["two", ""]
     for wrong in (["two"], ["one", ""], [3, ""]):
@@ -143,7 +143,7 @@ def test_tokens_and_first_tokens_come_back():
     [
         ("generation", b"<html>", "no generation worker"),
         ("generation", b'{"wire": 1}', "version 1 of the wire, not 7"),
-        ("generation", b'{"wire": 7, "comparers": {}}', "no generation worker"),
+        ("generation", b'{"wire": 7, "similarity scorers": {}}', "no generation worker"),
         ("similarity", b'{"wire": 7, "generator": 3}', "no similarity worker"),
         ("similarity", b"3", "no similarity worker"),
     ],

@@ -13,7 +13,13 @@ from models.similarity.pairs import PairRules
 from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
-from tests.worker_servers import listening, make_app, remote_comparers, remote_generator, running
+from tests.worker_servers import (
+    listening,
+    make_app,
+    remote_generator,
+    remote_similarity_scorers,
+    running,
+)
 from workers.config import GeneratorConfig, LanguageModel
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
@@ -32,9 +38,9 @@ async def test_which_embedded_pair_models_know_the_answers_depends_on_the_model(
     local = SimilarityWorker(model, rules, thread=thread, max_batch_pairs=8)
     of_words = SimilarityWorker(FakePairModel(), rules, thread=thread, max_batch_pairs=8)
     nli = NliWorker(model, rules=rules, thread=thread, max_batch_pairs=8)
-    comparers = {"cross_encoder": local, "nli": local, "rouge_l": of_words}
+    similarity_scorers = {"cross_encoder": local, "nli": local, "rouge_l": of_words}
     long = LanguageModel.of_id("embedded-long")
-    async with remote_comparers(comparers, nli, long) as (found, found_nli):
+    async with remote_similarity_scorers(similarity_scorers, nli, long) as (found, found_nli):
         told = {name: one.info.is_out_of_domain for name, one in found.items()}
         assert told == {"cross_encoder": True, "nli": False, "rouge_l": False}
         assert not found_nli.info.is_out_of_domain

@@ -9,9 +9,9 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import DecisionInfo, Judgement
 from app.scoring.units import Parts, ScoredUnits
 from models.records import GivenAnswer
-from tests.results import PROBES, a_result, comparer_info, generation, sequence
+from tests.results import PROBES, a_result, generation, sequence, similarity_info
 
-NLI = comparer_info(identity="nli pairs")
+NLI = similarity_info(identity="nli pairs")
 
 
 def made(result, **options):

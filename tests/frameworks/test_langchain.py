@@ -1,6 +1,6 @@
 """LangChain's standard tests of a chat model against the service.
 
-Only `make test-doors` runs this: over a model of the repository, and over a real one where
+Only `make test-clients` runs this: over a model of the repository, and over a real one where
 COCOA_TEST_REAL_MODELS=FOLDER holds `qwen`.
 """
 

@@ -1,6 +1,6 @@
 """A real Ray asks the service for the answers to a file of prompts, is killed, and goes on.
 
-Only `make test-doors` runs this.
+Only `make test-clients` runs this.
 """
 
 import os
