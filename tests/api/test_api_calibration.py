@@ -24,7 +24,7 @@ async def bound_to_fakes(groups=None):
         return calibrator(
             groups,
             generator=workers.generator.info.identity,
-            similarity_scorer=workers.similarity_scorers["fake"].info.identity,
+            comparer=workers.similarity_scorers["fake"].info.identity,
             nli=workers.nli.info.identity,
         )
 

@@ -163,7 +163,7 @@ async def test_sentences_that_do_not_pass_are_removed(tmp_path, monkeypatch):
         workers = service.workers
         made = calibrator(
             generator=workers.generator.info.identity,
-            similarity_scorer=workers.similarity_scorers["fake"].info.identity,
+            comparer=workers.similarity_scorers["fake"].info.identity,
             nli=workers.nli.info.identity,
         )
     ordered = sorted(plain["units"][1:], key=lambda one: one["uncertainty"])

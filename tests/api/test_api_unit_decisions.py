@@ -28,7 +28,7 @@ def judging(tmp_path, monkeypatch):
             workers = service.workers
             made = calibrator(
                 generator=workers.generator.info.identity,
-                similarity_scorer=workers.similarity_scorers["fake"].info.identity,
+                comparer=workers.similarity_scorers["fake"].info.identity,
                 nli=workers.nli.info.identity,
             )
         path = tmp_path / "made.json"
