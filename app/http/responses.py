@@ -11,7 +11,6 @@ from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators.cocoa import consistency_std_error
 from models.records import Generation, ProbeReading, Token
 from models.units.tool_calls import Call, names_of, read
-from models.units.unit import contradiction, denied_by, support
 from workers import protocol
 from workers.protocol import GeneratorInfo, SimilarityInfo
 
@@ -283,13 +282,13 @@ def _unit(scored: ScoredUnit, answer_sample: int | None) -> dict[str, Any]:
         fields["spans"] = unit.spans
     if len(unit.tokens):
         fields["tokens"] = [int(unit.tokens[0]), int(unit.tokens[-1]) + 1]
-    if (mean := support(unit)) is not None:
+    if (mean := unit.support) is not None:
         fields["support"] = mean
-    if (denied := contradiction(unit)) is not None:
+    if (denied := unit.contradiction) is not None:
         fields["contradiction"] = denied
         # Among all samples, the answer with them where it is one.
         first = math.inf if answer_sample is None else answer_sample
-        fields["contradicted_by"] = [i + (i >= first) for i in denied_by(unit)]
+        fields["contradicted_by"] = [i + (i >= first) for i in unit.denied_by()]
     if unit.reading is not None:
         fields["out_of_domain"] = unit.reading.out_of_domain
     if alternatives := unit.alternatives.items():

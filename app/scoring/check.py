@@ -10,7 +10,7 @@ from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
 from app.scoring.derive import of_nli, of_similarity
 from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Calibrated, Plan
-from app.scoring.questions import read_by_token, subject_of
+from app.scoring.questions import given_sequence, read_by_token, subject_of
 from models.calibration import Calibrator
 from models.engines.protocol import check_grammar, check_no_images
 from models.errors import (
@@ -30,9 +30,8 @@ from models.similarity.pairs import PairRules, PairTable, TextRules
 from models.similarity.protocol import NLI_LABELS
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_schemas import BadSchema
-from models.units.json_values import leaves, parsed
+from models.units.parts import split
 from models.units.schemas import check_schema
-from models.units.sentences import sentence_spans
 from workers.protocol import GeneratorInfo, SimilarityInfo
 
 # Below these the sampling law is the greedy one, and consistency 0 by construction.
@@ -187,13 +186,9 @@ def _of_texts(ask: Ask, limits: AskLimits) -> Faults:
             yield field, f"must have at most {limits.max_text_characters} characters"
     if len(ask.claims or ()) > limits.max_units:
         yield "claims", f"must be at most {limits.max_units}"
-    num_units = 0
-    if ask.answer is not None and ask.units == "fields":
-        value = parsed(ask.answer.text)
-        num_units = len(list(leaves(value))) if value is not None else 0
-    elif ask.answer is not None and ask.units == "sentences":
-        num_units = len(sentence_spans(ask.answer.text))
-    if num_units > limits.max_units:
+    if ask.answer is None or ask.units not in ("fields", "sentences"):
+        return
+    if not split(given_sequence(ask.answer.text), ask.units, max_units=limits.max_units).is_whole:
         yield "answer", f"must have at most {limits.max_units} {ask.units} where units are told"
 
 

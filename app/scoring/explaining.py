@@ -13,7 +13,6 @@ from models.estimators.semantic import classes_of
 from models.ranges import Described
 from models.records import Array
 from models.records import Sequence as TokenSequence
-from models.units.unit import denied_by, support
 
 # Two texts mean the same where the similarity function is rather for it than against it.
 SAME = 0.5
@@ -156,7 +155,7 @@ def shaky_units(units: ScoredUnits) -> str:
     shaky: list[tuple[float, str]] = []
     num_compared, kind = 0, "sentence"
     for unit in (scored.unit for scored in units.units[1:]):
-        kind, mean = unit.kind, support(unit)
+        kind, mean = unit.kind, unit.support
         if mean is None or unit.supports is None:
             continue
         num_compared += 1
@@ -164,7 +163,7 @@ def shaky_units(units: ScoredUnits) -> str:
             num_samples = len(unit.supports)
             denied = f"support {mean:.2f}"
             if unit.contradictions is not None:
-                denied = f"denied by {len(denied_by(unit))} of {num_samples} samples"
+                denied = f"denied by {len(unit.denied_by())} of {num_samples} samples"
             for instead, share in list(unit.alternatives.items())[:1]:
                 denied += f': "{short(instead or "")}" ({round(share * num_samples)})'
             shaky.append((mean, f'"{short(unit.text)}" ({denied})'))

@@ -14,19 +14,13 @@ from app.scoring.derive import NO_ANSWER
 from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
 from app.scoring.units import Scored, ScoredUnits
 from models.calibration import Binding, Calibration, Threshold
-from models.errors import InvalidRequest
 from models.estimators import needs
 from models.ranges import Described
 from models.records import FINISH_REASONS, PROMPT_OUT_OF_DOMAIN, SAMPLES_LEFT_OUT, ProbeReading
 from models.records import Sequence as TokenSequence
-from models.units.fields import without
-from models.units.json_schemas import BadSchema
-from models.units.json_values import Value, parsed
 from models.units.reasoning import HARMONY, KNOWN_TAGS
-from models.units.schemas import may_be_null
-from models.units.sentences import without_sentences
 from models.units.steps import WorkBudget
-from models.units.unit import PREDICTED
+from models.units.unit import Unit
 
 Action = Literal["accept", "verify", "escalate"]
 
@@ -184,7 +178,7 @@ def _of_parts(
     for part in parts:
         why_not, uncertainty, reading = unlike, part.uncertainty, part.unit.reading
         is_foreign = reading is not None and reading.out_of_domain
-        if is_foreign and PREDICTED in needs(filter(None, [part.estimator])):
+        if is_foreign and Unit.PREDICTED in needs(filter(None, [part.estimator])):
             why_not = unlike or _UNLIKE_TRAINING
         if part.estimator != plan.unit_primary:  # the calibrated one
             uncertainty = None
@@ -318,31 +312,22 @@ def _refined(
         return judgement
     if not units.parts.is_whole:
         return replace(judgement, no_refined_text=_TOO_MANY)
-    value: Value | None = None
     has_parts = bool(judgement.units)
     if ask.units == "fields":
-        value = parsed(answer.text)
-        has_parts = value is not None
+        has_parts = units.parts.value is not None
     if answer.no_answer or not has_parts:
         return replace(judgement, no_refined_text=_NO_PARTS)
-    removable: Collection[str | None] = {None}  # the path of what is no field
-    if value is not None:
-        try:
-            removable = may_be_null(value, ask.json_schema, steps)
-        except BadSchema as error:
-            raise InvalidRequest(str(error), field="json_schema") from None
-    removed, judged = [], []
+    rejected = []
     for one, scored in zip(judgement.units, units.units[1:], strict=True):
-        if one.accept:
-            judged.append(one)
-        elif scored.unit.path in removable:
-            removed.append(scored.unit)
-            judged.append(replace(one, is_removed=True))
-        else:
+        if not one.accept:
+            rejected.append(scored.unit)
+    text, kept = units.parts.without(rejected, steps)
+    stay = set(map(id, kept))
+    judged = []
+    for one, scored in zip(judgement.units, units.units[1:], strict=True):
+        if id(scored.unit) in stay:
             reason = f"{one.reason}; it stays, as the schema does not let it be null"
             judged.append(replace(one, reason=reason))
-    if value is not None:
-        text = without(answer.text, removed)
-    else:
-        text = without_sentences(answer.text, [span for unit in removed for span in unit.spans])
+        else:
+            judged.append(replace(one, is_removed=not one.accept))
     return replace(judgement, units=tuple(judged), refined_text=text)

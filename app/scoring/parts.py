@@ -12,10 +12,10 @@ from app.scoring.deployment import AskLimits
 from app.scoring.pairs import PairScores
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
-from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
-from app.scoring.units import Parts, fields_beside
+from app.scoring.statements import Statements
 from models.records import Pair
 from models.similarity.pairs import PairTable
+from models.units.parts import Parts, split
 from models.units.steps import WorkBudget
 from workers.protocol import NliScorer
 
@@ -89,21 +89,25 @@ class PartsOfAnswer:
 
     async def _make(self, subject: Subject) -> Callable[[PairTable], Parts]:
         """A function from scores of pairs to the parts."""
-        ask, most = self.plan.ask, self.limits.max_units
+        ask, most, samples = self.plan.ask, self.limits.max_units, subject.other_texts
+        claims = [(claim.text, claim.quotes) for claim in ask.claims or ()]
+        stated = await self.in_thread(
+            split,
+            subject.answer,
+            ask.units,
+            max_units=most,
+            tools=ask.tools,
+            schema=ask.json_schema,
+            claims=claims,
+        )
         if ask.units == "fields":
-            told = subject, ask.json_schema, most, ask.tools, self.steps
-            return await self.in_thread(fields_beside, *told)
-        samples = subject.other_texts
-        spans = await self.in_thread(spans_of, [subject.answer.text, *samples], ask.tools)
-        if ask.claims is not None:
-            stated = await self.in_thread(stated_claims, subject, most, ask.claims)
-        else:
-            stated = await self.in_thread(stated_sentences, subject, most, spans)
+            beside = await self.in_thread(stated.fields_beside, samples, most, self.steps)
+            return lambda table: beside(table.similarity_of_values())
         ends: dict[str, list[int]] | None = None
         if self.nli is not None:
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
             ends = dict(zip(read, await self.nli.token_ends(read), strict=True))
-        made = await self.in_thread(Statements, stated, samples, spans, ends, self.scores.rules)
+        made = await self.in_thread(Statements, stated, samples, ends, ask.tools, self.scores.rules)
         check_pairs(ask, made.num_pairs, self.limits)
         self.scores.num_tokens |= made.num_tokens
         return made.parts

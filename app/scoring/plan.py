@@ -30,7 +30,7 @@ from models.statistics import (
     sources_of,
     supplied_by,
 )
-from models.units.unit import PREDICTED, UNIT_STATISTICS, Kind
+from models.units.unit import Kind, Unit
 from workers.protocol import GeneratorInfo
 
 # Statistics by which y* is chosen among the samples.
@@ -166,13 +166,13 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     read = needs(estimators) | STRATEGY_NEEDS[strategy]
     # Sentences have a probe of their own, or at least the probability of their tokens; where there
     # is no probe of answers, the light scores of the whole are null with the reason.
-    of_parts, of_anything = UNIT_STATISTICS, available
-    if ask.units == "sentences" and PREDICTED in read:
+    of_parts, of_anything = Unit.SUPPLIED, available
+    if ask.units == "sentences" and Unit.PREDICTED in read:
         if SENTENCES_READ in available:
             read |= {SENTENCES_READ}
-            of_parts |= {PREDICTED}
+            of_parts |= {Unit.PREDICTED}
         if SENTENCES_READ in available or (ask.estimators is None and ask.primary is None):
-            of_anything |= {PREDICTED}
+            of_anything |= {Unit.PREDICTED}
     models = deployment.models
     of_given = models.similarity_of_given if ask.samples is not None else ""
     similarity = ask.similarity or of_given or models.default_similarity

@@ -20,7 +20,7 @@ from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.result import STAGES, Result, Source
-from app.scoring.units import Parts, Scored, as_read, scored
+from app.scoring.units import Scored, as_read, scored
 from models.calibration import Calibrator
 from models.errors import ChatTemplateError
 from models.estimators import ESTIMATORS
@@ -33,6 +33,7 @@ from models.records import (
     Token,
 )
 from models.threads import ModelThread
+from models.units.parts import Parts
 from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers

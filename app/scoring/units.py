@@ -4,53 +4,22 @@ The definitions are those of `models.units`. Nothing here is stored: the pairs o
 `app.scoring.pairs`, so that the units of an answer that comes again cost no model.
 """
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from app.scoring.defaults import OF_SUPPORT
 from app.scoring.derive import Evidence
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject
-from models.errors import InvalidRequest
 from models.estimators import OnFailure, needs, score
 from models.records import Generation
-from models.similarity.pairs import PairTable
-from models.units.characters import token_spans
-from models.units.fields import compared, fields
-from models.units.json_schemas import BadSchema
-from models.units.json_values import parsed
-from models.units.steps import WorkBudget
-from models.units.tool_calls import as_value, names_of, schema_of
-from models.units.unit import PREDICTED, Unit, cut, summary
+from models.units.parts import Parts
+from models.units.unit import Unit
 
 # The reason why the statistics of tokens cannot be cut to a unit.
 TOKENS_UNKNOWN = "the texts of the answer's tokens are not known"
 _NO_PROBE = "no probe of whole answers is loaded for this model"
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The units of an answer beside the answer itself.
-
-    Attributes:
-        units: in the order of the text.
-        missing: what samples have and the answer lacks, by path, with its share of the samples; of
-            fields only.
-        num_pairs: of a chunk and a statement that the NLI model scores; None of fields.
-        warnings: codes for readers of the units.
-        is_whole: there are no further units.
-    """
-
-    units: tuple[Unit, ...] = ()
-    missing: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    is_whole: bool = True
-    num_pairs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,51 +71,6 @@ class Scored:
     units: ScoredUnits | None = None
 
 
-def fields_beside(
-    subject: Subject,
-    schema: Mapping[str, Any] | bool,
-    max_units: int,
-    tools: Sequence[Mapping[str, Any]],
-    steps: WorkBudget,
-) -> Callable[[PairTable], Parts]:
-    """A function from similarities of strings to the fields of an answer beside its samples.
-
-    The answer is JSON, or calls tools. The function raises `InvalidRequest` where the schema is
-    invalid, or comparing takes too many steps.
-
-    Args:
-        subject: with its y* chosen. Equal samples are parsed and compared once.
-        schema: that the answer follows; true where there is none.
-        max_units: that are scored of one answer, and as many of those that it lacks.
-        tools: that the model may call. An answer without calls may then be text.
-        steps: that comparing may take.
-    """
-    text, read, names = subject.answer.text, parsed, names_of(tools)
-    if tools and as_value(text, names) is not None:
-        read, schema = partial(as_value, names=names), schema_of(tools)
-    if (answer := read(text)) is None:
-        may_be_text = tools and schema is True
-        return lambda table: Parts(warnings=() if may_be_text else ("answer_not_json",))
-    units = fields(answer, text, token_spans(subject.answer))
-    known = {sample: read(sample) for sample in set(subject.other_texts)}
-    samples = [known[sample] for sample in subject.other_texts]
-
-    def parts(table: PairTable) -> Parts:
-        of_values = replace(table, rules=table.rules.of_values())
-        similarity = partial(of_values.both_directions, label="similarity")
-        try:
-            told, extra = compared(units[:max_units], answer, samples, schema, similarity, steps)
-        except BadSchema as error:
-            raise InvalidRequest(str(error), field="json_schema") from None
-        missing = dict(itertools.islice(extra.items(), max_units))
-        is_whole, warnings = len(units) <= max_units, tuple[str, ...]()
-        if not is_whole or len(missing) < len(extra):
-            warnings = ("units_cut",)
-        return Parts(tuple(told), missing, warnings, is_whole=is_whole)
-
-    return parts
-
-
 def as_read(parts: Parts, generation: Generation | None) -> Parts:
     if generation is None or not generation.sentence_readings:
         return parts
@@ -159,7 +83,7 @@ def as_read(parts: Parts, generation: Generation | None) -> Parts:
 
 
 def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) -> Scored:
-    absent = {PREDICTED: _NO_PROBE, **plan.absent, **evidence.absent}
+    absent = {Unit.PREDICTED: _NO_PROBE, **plan.absent, **evidence.absent}
     scores, reasons = score(plan.estimators, evidence.statistics, absent, on_failure)
     if plan.ask.units is None:
         return Scored(scores, reasons)
@@ -178,11 +102,11 @@ def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) 
     # What the whole answer lacks its parts lack, too; the reason is reported once.
     names = []
     for name in plan.unit_estimators:
-        is_read = PREDICTED in needs([name])  # by a probe of its own
+        is_read = Unit.PREDICTED in needs([name])  # by a probe of its own
         if scores[name] is not None or is_read or name == plan.unit_primary:
             names.append(name)
     for unit in parts.units:
-        values, why = score(names, *cut(unit, statistics, absent), on_failure)
+        values, why = score(names, *unit.cut(statistics, absent), on_failure)
         estimator = plan.unit_primary
         if not len(unit.tokens) and values.get(OF_SUPPORT) is not None:
             estimator = OF_SUPPORT  # which reads no tokens
@@ -191,3 +115,15 @@ def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) 
     comparable = [part for part in others if part.estimator == plan.unit_primary] or others
     mean, greatest = summary([part.uncertainty for part in comparable])
     return Scored(scores, reasons, ScoredUnits(tuple(units), parts, mean, greatest))
+
+
+def summary(scores: Iterable[float | None]) -> tuple[float | None, float | None]:
+    """Mean and greatest score of the units that have one: `units_mean`, `units_max`.
+
+    >>> summary([0.5, None, 1.5])
+    (1.0, 1.5)
+    """
+    known = [score for score in scores if score is not None]
+    if not known:
+        return None, None
+    return float(np.mean(known)), max(known)

@@ -2,9 +2,9 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Self
 
@@ -17,17 +17,20 @@ from models.similarity.added import (
     added,
     containment,
     question_words,
+    share_contained,
     words_of,
 )
-from models.similarity.reading import read
+from models.similarity.reading import Number, read
 from models.similarity.rules import (
     VERSION,
     Question,
     Reading,
     Relation,
+    covers,
     question_of,
     reading,
     relation,
+    relation_of_words,
 )
 from models.units.steps import WorkBudget
 
@@ -150,6 +153,50 @@ class TextRules:
         """The words that a text adds to the question."""
         return self._read(text).words
 
+    def share_said(self, statement: str, text: str) -> float:
+        """Share of the words of a statement that a text has, in [0, 1]."""
+        return share_contained(self.words(statement), self.words(text))
+
+    def of_chunks(
+        self,
+        statements: Iterable[str],
+        chunks: Mapping[str, Sequence[str]],
+        sentences: Mapping[str, Sequence[str]],
+    ) -> dict[Pair, dict[str, float]]:
+        """Labels of chunk and statement that rules decide, whatever a model would say.
+
+        A sample supports what it says word for word, and denies it with other numbers or a negation
+        in the same words. A chunk that lacks a number of the statement does not entail it.
+
+        Args:
+            statements: that may be said in them.
+            chunks: of each sample.
+            sentences: of each chunk.
+        """
+        labels = dict[Pair, dict[str, float]]()
+        for of_sample in chunks.values():
+            for statement in dict.fromkeys(statements):
+                read, is_said = self.reading(statement), False
+                numbers = dict[str, list[Number]]()
+                denying = set[str]()
+                for chunk in of_sample:
+                    self.steps.take(STEPS_A_PAIR * len(sentences[chunk]))
+                    numbers[chunk] = list(self.question.known)
+                    for sentence in map(self.reading, sentences[chunk]):
+                        numbers[chunk] += sentence.numbers
+                        related = relation_of_words(sentence, read, self.question)
+                        is_said |= related == "same"
+                        if related == "different":
+                            denying.add(chunk)
+                for chunk in of_sample:
+                    if is_said:
+                        labels[chunk, statement] = {"entailment": 1.0, "contradiction": 0.0}
+                    elif chunk in denying:
+                        labels[chunk, statement] = {"entailment": 0.0, "contradiction": 1.0}
+                    elif not covers(numbers[chunk], read.numbers):
+                        labels[chunk, statement] = {"entailment": 0.0}
+        return labels
+
     def _relation(self, a: str, b: str) -> Relation | None:
         if self.are_values and (_NUMERAL.fullmatch(a) or _NUMERAL.fullmatch(b)):
             return "different"
@@ -200,6 +247,11 @@ class PairTable:
             return known
         pair = self.rules.compared(a), self.rules.compared(b)
         return self.scores[pair][self.labels.index(label)]
+
+    def similarity_of_values(self) -> Callable[[str, str], float]:
+        """The similarity of two values of fields, which are compared whole; in both orders."""
+        table = replace(self, rules=self.rules.of_values())
+        return partial(table.both_directions, label="similarity")
 
     def both_directions(self, a: str, b: str, label: str) -> float:
         """Mean over the two orders of the pair."""

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.scoring.units import summary
 from models.estimators import ESTIMATORS, score
 from models.units.characters import TokenSpans, overlapping, spans_of_texts
 from models.units.fields import compared, fields
 from models.units.json_values import parse
 from models.units.prose import sentences, supported
 from models.units.reasoning import Tags, part
-from models.units.unit import Unit, contradiction, cut, summary, support
+from models.units.unit import Unit
 
 GOLDEN = json.loads((Path(__file__).parent / "units.json").read_text())
 TOLERANCE = GOLDEN["tolerance"]
@@ -46,7 +47,7 @@ def test_a_reasoned_answer_is_scored_by_the_tokens_behind_its_reasoning(case):
     begins = num_tokens if state == "unfinished" else num_thoughts
     answer = Unit("answer", said, np.arange(begins, num_tokens))
 
-    scores, _ = score(["sp", "ppl", "mte"], *cut(answer, statistics(case)))
+    scores, _ = score(["sp", "ppl", "mte"], *answer.cut(statistics(case)))
 
     assert (state, num_thoughts) == (expected["state"], expected["reasoning_tokens"])
     assert (said, said.strip()) == (expected["answer_text"], expected["compared_text"])
@@ -67,12 +68,12 @@ def test_sentences_have_the_golden_tokens_support_and_scores(case):
     scored = []
 
     for unit, expected in zip(units, case["expected"]["units"], strict=True):
-        scores, reasons = score(names, *cut(unit, statistics(case)))
+        scores, reasons = score(names, *unit.cut(statistics(case)))
 
         assert not reasons
         assert list(unit.spans) == [tuple(expected["span"])]
         assert unit.tokens.tolist() == list(range(*expected["tokens"]))
-        measured = {"support": support(unit), "contradiction": contradiction(unit)}
+        measured = {"support": unit.support, "contradiction": unit.contradiction}
         assert scores | measured == near({name: expected[name] for name in {*scores, *measured}})
         scored.append(scores)
     for name, mean in case["expected"]["units_mean"].items():
@@ -95,7 +96,7 @@ def test_fields_have_the_golden_values_and_agreement(case):
 
     expected = case["expected"]
     assert {unit.path: json.loads(unit.text) for unit in units} == expected["values"]
-    assert {unit.path: support(unit) for unit in units} == near(expected["agreement"])
+    assert {unit.path: unit.support for unit in units} == near(expected["agreement"])
 
 
 @cases("values")
@@ -108,7 +109,7 @@ def test_json_values_have_the_golden_spans_tokens_and_probability(case):
         expected = case["expected"][unit.path]
         assert unit.spans == (tuple(expected["span"]),)
         assert unit.tokens.tolist() == list(range(*expected["tokens"]))
-        assert score(["sp"], *cut(unit, statistics(case))) == ({"sp": near(expected["sp"])}, {})
+        assert score(["sp"], *unit.cut(statistics(case))) == ({"sp": near(expected["sp"])}, {})
 
 
 @cases("characters")

@@ -83,11 +83,11 @@ def _known(names: str) -> list[str]:
         BadParameter: one that is not.
     """
     from models.estimators import known_estimators, needs
-    from models.units.unit import UNIT_STATISTICS
+    from models.units.unit import Unit
 
     found = list(dict.fromkeys(map(str.strip, names.split(","))))
     for name in found:
-        if name not in known_estimators() or not needs([name]) <= UNIT_STATISTICS:
+        if name not in known_estimators() or not needs([name]) <= Unit.SUPPLIED:
             message = f"{name!r} is no estimator that is defined for parts of answers"
             raise typer.BadParameter(message, param_hint="--estimators")
     return found

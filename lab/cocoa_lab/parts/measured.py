@@ -14,7 +14,6 @@ from cocoa_lab.parts.labelling import LabelledParts
 from cocoa_lab.parts.measures import Answers, Kept, agreement, clustered, kappa, kept_at
 from cocoa_lab.parts.running import PartsRun
 from models.records import Array
-from models.units.unit import contradiction, support
 
 # What samples say against a sentence, beside the estimators: alone, and as a share of what they say
 # of it at all.
@@ -202,7 +201,7 @@ def _scores(answers: Sequence[LabelledParts]) -> dict[str, Array]:
 
 def _signals(part: ScoredUnit) -> dict[str, float | None]:
     """Scores of a part and, of a sentence, what its samples say against it."""
-    says, denies = support(part.unit), contradiction(part.unit)
+    says, denies = part.unit.support, part.unit.contradiction
     if says is None or denies is None:
         return dict(part.scores)
     share = denies / (says + denies + _LEAST)

@@ -16,7 +16,6 @@ from cocoa_lab.parts.measures import Kept
 from cocoa_lab.parts.running import PartsRun
 from cocoa_lab.plots import INK, MUTED, STYLE, save
 from cocoa_lab.rendering import markdown_table
-from models.units.unit import contradiction, support
 
 UNITS = "units.jsonl"
 _SHOWN = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -74,7 +73,7 @@ def _lines(run: PartsRun) -> Iterator[str]:
             verdict = one.labelled.verdicts[row]
             unit, correct = part.unit, float(verdict.is_right)
             where = {"path": unit.path, "spans": unit.spans, "text": unit.text}
-            says = {"support": support(unit), "contradiction": contradiction(unit)}
+            says = {"support": unit.support, "contradiction": unit.contradiction}
             own = {**where, "correct": correct, "error": verdict.error, **says}
             by_draw = {name: labelled.parts[row].scores for name, labelled in one.by_draw.items()}
             scores = {"scores": part.scores, "reasons": part.reasons, "by_draw": by_draw}

@@ -33,7 +33,7 @@ from models.records import GivenAnswer, Grammar
 from models.statistics import SENTENCES_READ, supplied_by
 from models.units.json_values import parsed
 from models.units.tool_calls import as_value, names_of
-from models.units.unit import PREDICTED, UNIT_STATISTICS
+from models.units.unit import Unit
 from workers.protocol import Workers
 
 JUDGEMENTS = "judgements.jsonl"
@@ -254,9 +254,9 @@ def _texts(parts: Sequence[ScoredUnit]) -> list[str]:
 
 def _defined(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
     """All estimators that are defined for parts, and that such recordings supply."""
-    available = scorer.available_statistics(Ask(prompt="")) & UNIT_STATISTICS
+    available = scorer.available_statistics(Ask(prompt="")) & Unit.SUPPLIED
     if SENTENCES_READ in statistics:
-        available |= {PREDICTED}
+        available |= {Unit.PREDICTED}
     return [name for name in known_estimators() if needs([name]) <= available]
 
 

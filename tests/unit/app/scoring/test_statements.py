@@ -2,7 +2,6 @@
 
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,15 @@ from app.scoring.ask import Ask
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.explaining import shaky_units
 from app.scoring.questions import Subject
-from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
+from app.scoring.statements import Statements
 from app.scoring.units import scored as scored_by
 from models.estimators import ESTIMATORS
 from models.similarity.pairs import PairTable, TextRules
 from models.similarity.protocol import NLI_LABELS
+from models.units.characters import token_spans
 from models.units.chunks import MAX_CHUNK_TOKENS
-from models.units.unit import contradiction, denied_by, support
+from models.units.parts import Parts, split
+from models.units.prose import sentences
 from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, sequence
 
@@ -38,20 +39,15 @@ def ends_of(text):
 
 
 def by_words(answer, samples, question=""):
-    spans = spans_of([answer, *samples])
-    stated = stated_sentences(Subject(sequence(answer), None, ()), 100, spans)
-    return Statements(stated, samples, spans, None, TextRules(questions=(question,)))
+    stated = split(sequence(answer), "sentences")
+    return Statements(stated, samples, None, rules=TextRules(questions=(question,)))
 
 
 def made(answer, samples, max_units=100, tools=(), claims=None):
-    subject = Subject(answer, None, tuple(map(sequence, samples)))
-    spans = spans_of([answer.text, *samples], tools)
-    if claims is None:
-        stated = stated_sentences(subject, max_units, spans)
-    else:
-        stated = stated_claims(subject, max_units, claims)
+    into = "sentences" if claims is None else "claims"
+    stated = split(answer, into, max_units=max_units, tools=tools, claims=claims or ())
     read = [*(unit.text for unit in stated.units), *samples]
-    return Statements(stated, samples, spans, {text: ends_of(text) for text in read})
+    return Statements(stated, samples, {text: ends_of(text) for text in read}, tools)
 
 
 def pairs_of(statements):
@@ -78,8 +74,8 @@ def scored(answer, parts):
 
 @pytest.mark.parametrize("case", GOLDEN["sentences"], ids=lambda case: case["name"])
 def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
-    spans, ends = {case["text"]: list(map(tuple, case["spans"]))}, {}
-    hypotheses = [case["text"][start:end] for start, end in spans[case["text"]]]
+    spans, ends = list(map(tuple, case["spans"])), {}
+    hypotheses = [case["text"][start:end] for start, end in spans]
     if len(set(hypotheses)) < len(hypotheses):
         pytest.skip("equal sentences that score differently")
     samples, scores = [], {}
@@ -90,7 +86,6 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
         text = "".join(chunks)
         starts = np.cumsum([0, *map(len, chunks)]).tolist()
         samples.append(text)
-        spans[text] = list(pairwise(starts))
         ends[text] = np.repeat(starts[1:], MAX_CHUNK_TOKENS).tolist()  # a chunk each
         for chunk, row, other in zip(chunks, says, denies, strict=True):
             for hypothesis, entails, contradicts in zip(hypotheses, row, other, strict=True):
@@ -102,19 +97,18 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
         token_logprobs=np.array(case["token_logprobs"]),
         token_entropies=np.array(case["token_entropies"]),
     )
-    subject = Subject(answer, None, tuple(map(sequence, samples)))
     ends |= {hypothesis: [0] for hypothesis in hypotheses}
-    stated = stated_sentences(subject, 100, spans)
+    stated = Parts(tuple(sentences(case["text"], spans, token_spans(answer))))
     # The chunks have no numbers: those of the sentences are known from the question.
     rules = TextRules(questions=(case["text"],))
-    statements = Statements(stated, samples, spans, ends, rules)
+    statements = Statements(stated, samples, ends, rules=rules)
 
     assert set(pairs_of(statements)) == scores.keys()
     units = scored(answer, statements.parts(table(scores)))
 
     near = {"rel": GOLDEN["tolerance"], "abs": GOLDEN["tolerance"]}
     for one, expected in zip(units.units[1:], case["expected"]["units"], strict=True):
-        measured = {"support": support(one.unit), "contradiction": contradiction(one.unit)}
+        measured = {"support": one.unit.support, "contradiction": one.unit.contradiction}
         names = {name for name in expected if name in ESTIMATORS} | measured.keys()
         found = {**one.scores, **measured}
         assert {name: found[name] for name in names} == pytest.approx(
@@ -134,8 +128,8 @@ def test_equal_samples_are_asked_once_and_equal_texts_not_at_all():
     assert first.supports.tolist() == [1.0, 1.0, 0.0]
     assert first.contradictions.tolist() == [0.0, 0.0, 0.0]
     assert second.supports.tolist() == [0.25, 0.25, 0.0]
-    assert denied_by(second) == [0, 1]
-    assert denied_by(first) == []
+    assert second.denied_by() == [0, 1]
+    assert first.denied_by() == []
 
 
 def test_what_samples_say_instead_is_the_nearest_sentence_of_those_that_deny():

@@ -8,7 +8,7 @@ import pytest
 from app.scoring.ask import Ask
 from app.scoring.check import check
 from app.scoring.judging import judge
-from app.scoring.units import Parts, Scored, ScoredUnit, ScoredUnits
+from app.scoring.units import Scored, ScoredUnit, ScoredUnits
 from models.calibration import ALL, Threshold
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import Grammar, ProbeReading, SamplingParams
@@ -16,6 +16,7 @@ from models.statistics import STATISTICS
 from models.units.characters import spans_of_texts
 from models.units.fields import fields
 from models.units.json_values import parsed
+from models.units.parts import Parts
 from models.units.unit import Unit
 from tests.made_calibrators import calibration, calibrator, with_fields
 from tests.results import ABLE, a_deployment, a_plan, sequence
@@ -35,7 +36,7 @@ def scored(*uncertainties, text=TEXT, **changes):
     parts = fields(value, text, spans_of_texts(())) if value is not None else []
     for part, uncertainty in zip(parts, uncertainties, strict=True):
         units.append(ScoredUnit(part, "cocoa_sp", {"cocoa_sp": uncertainty}, {}))
-    return ScoredUnits(tuple(units), Parts(**changes), None, None)
+    return ScoredUnits(tuple(units), Parts(text=text, value=value, **changes), None, None)
 
 
 def judged(units, ask=ASK, answer=ANSWER, made=MADE, plan=PLAN, **options):
@@ -116,7 +117,7 @@ def test_a_schema_that_only_removal_finds_at_fault_is_refused_by_name():
     ask = replace(ASK, on_unit_reject="remove", json_schema={"properties": {"b": {"type": 7}}})
 
     with pytest.raises(InvalidRequest) as caught:
-        judged(scored(2.0, 2.0), ask, made=made)
+        judged(scored(2.0, 2.0, schema=ask.json_schema), ask, made=made)
     assert caught.value.field == "json_schema"
 
 

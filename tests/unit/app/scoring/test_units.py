@@ -13,12 +13,13 @@ from app.scoring.deployment import UNBOUNDED, AskLimits
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.questions import Subject
 from app.scoring.scorer import Policy, Scorer
-from app.scoring.units import TOKENS_UNKNOWN, fields_beside
+from app.scoring.units import TOKENS_UNKNOWN
 from app.scoring.units import scored as scored_by
 from models.errors import InvalidRequest
 from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairTable, TextRules
 from models.units.characters import token_spans
+from models.units.parts import split
 from models.units.steps import WorkBudget
 from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, generation, sequence
@@ -44,7 +45,12 @@ def subject(answer=ANSWER, samples=SAMPLES, index=None):
 
 
 def parts_of(given_subject, max_units=100, schema=True, score=0.5):
-    parts = fields_beside(given_subject, schema, max_units, (), WorkBudget())
+    stated = split(given_subject.answer, "fields", max_units=max_units, schema=schema)
+    beside = stated.fields_beside(given_subject.other_texts, max_units, WorkBudget())
+
+    def parts(table):
+        return beside(table.similarity_of_values())
+
     pairs = pairs_read(parts, ("similarity",), TextRules())
     return parts(PairTable(("similarity",), dict.fromkeys(pairs, (score,)), TextRules()))
 

@@ -10,7 +10,6 @@ from models.units.characters import spans_of_texts
 from models.units.comparison import MAX_LEAF_PAIRS
 from models.units.fields import compared, fields, without
 from models.units.json_values import MAX_DEPTH, parse, parsed
-from models.units.unit import support
 
 NAMES = st.sampled_from(["a", "b", "/~"])
 SCALARS = st.sampled_from([None, True, False, 0, 1, 1.0, 1.04, 10**400, "", "x", " x", "y", "zz"])
@@ -74,7 +73,7 @@ def test_agreement_is_a_share_and_reads_only_pairs_that_were_read_before_any_was
 def test_a_value_agrees_wholly_with_itself(value):
     units, extra = beside(value, value)
 
-    assert {support(unit) for unit in units.values()} == {1.0}
+    assert {unit.support for unit in units.values()} == {1.0}
     assert extra == {}
 
 
@@ -91,7 +90,7 @@ def test_the_order_of_elements_takes_nothing_from_agreement(elements, data):
 
     units, extra = beside(elements, shuffled)
 
-    assert {support(unit) for unit in units.values()} == {1.0}
+    assert {unit.support for unit in units.values()} == {1.0}
     assert extra == {}
 
 

@@ -1,14 +1,15 @@
 import numpy as np
 import pytest
 
+from app.scoring.units import summary
 from models.estimators import score
-from models.units.unit import Unit, contradiction, cut, summary, support
+from models.units.unit import Unit
 
 
 def test_what_the_answer_lacks_its_units_lack():
     unit = Unit("sentence", "b.", np.array([0]))
 
-    scores, reasons = score(["sp", "mte", "consistency"], *cut(unit, {}, {"similarity": "why"}))
+    scores, reasons = score(["sp", "mte", "consistency"], *unit.cut({}, {"similarity": "why"}))
 
     assert set(scores.values()) == {None}
     assert reasons["consistency"] == "why"
@@ -18,7 +19,7 @@ def test_support_is_unknown_without_samples():
     unit = Unit("sentence", "b.", np.array([0]))
     unsampled = Unit("sentence", "b.", np.array([0]), supports=np.array([]))
 
-    assert (support(unit), contradiction(unit), support(unsampled)) == (None, None, None)
+    assert (unit.support, unit.contradiction, unsampled.support) == (None, None, None)
 
 
 @pytest.mark.parametrize(

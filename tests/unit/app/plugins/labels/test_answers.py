@@ -7,8 +7,9 @@ import pytest
 from app.plugins.labels.answers import to_answer
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import DecisionInfo, Judgement
-from app.scoring.units import Parts, ScoredUnits
+from app.scoring.units import ScoredUnits
 from models.records import GivenAnswer
+from models.units.parts import Parts
 from tests.results import PROBES, a_result, generation, sequence, similarity_info
 
 NLI = similarity_info(identity="nli pairs")
