@@ -1,5 +1,6 @@
 """Settings of a deployment: the only reader of the environment (`COCOA_*`, nested with `__`)."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -29,16 +30,24 @@ from workers.config import (
     WorkerConfig,
 )
 
+logger = logging.getLogger(__name__)
+
 _PREFIX = "COCOA_"
 # Variables of the test suite and of `cocoa ask`, which the service does not read.
 _FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
 # Settings of older releases, by what their names begin with, and what to do instead.
 _GONE = {
-    "COCOA_ESCALATION": "ask another model yourself where decision.action is escalate",
+    "COCOA_ESCALATION": "ask another model yourself where decision.action is hand_over",
     "COCOA_GENERATION__ROUTING": "name one URL, and set COCOA_GENERATION__IS_ROUTED=true where"
     " replicas stand behind it",
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
     "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
+}
+
+# Settings of release 0.2, which are heeded for one release more, and their names of today.
+_RENAMED = {
+    "COCOA_PROBES__CONSISTENCY": "COCOA_PROBES__INCONSISTENCY",
+    "COCOA_PROBES__SENTENCE_CONSISTENCY": "COCOA_PROBES__SENTENCE_INCONSISTENCY",
 }
 
 # What Kubernetes sets in each pod for a Service named SERVICE: SERVICE_PORT=tcp://10.0.0.1:8000,
@@ -152,8 +161,11 @@ class Settings(BaseSettings):
         """Arguments, then the environment without what Kubernetes put there."""
         environment = EnvSettingsSource(settings_cls)
         links = service_links(os.environ)
-        values = environment.env_vars.items()
-        environment.env_vars = {name: text for name, text in values if name.upper() not in links}
+        kept: dict[str, str | None] = {}
+        for name, text in environment.env_vars.items():
+            if name.upper() not in links:
+                kept[_RENAMED.get(name.upper(), name).lower()] = text
+        environment.env_vars = kept
         return init_settings, environment
 
     @property
@@ -197,6 +209,12 @@ def load_settings() -> Settings:
     lines = []
     for name in unknown_variables(os.environ):
         lines.append(_of_unknown(name))
+    given = {name.upper() for name in os.environ}
+    for old in given & _RENAMED.keys():
+        if _RENAMED[old] in given:
+            lines.append(f"{old} is the old name of {_RENAMED[old]}, which is set, too")
+        else:
+            logger.warning("%s is called %s now: rename it", old, _RENAMED[old])
     if lines:
         raise ValueError("\n".join(lines))
     try:
@@ -232,7 +250,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
     A misspelt variable must not be ignored in silence.
     """
-    known = service_links(environment).union(variables())
+    known = service_links(environment).union(variables(), _RENAMED)
     unknown = []
     for name in environment:
         is_ours = name.upper().startswith(_PREFIX) and not name.upper().startswith(_FOREIGN)

@@ -42,7 +42,7 @@ _NUM_REQUESTS = 10  # of each client in a round
 _NUM_ALONE = 20
 _NUM_WARM_UP = 5
 # Nothing that asks the NLI model, whose pairs would be a second matrix.
-_ESTIMATORS = "cocoa_sp,cocoa_ppl,cocoa_mte,rb_cocoa_sp,sp,ppl,mte,consistency"
+_ESTIMATORS = "cocoa_sp,cocoa_ppl,cocoa_mte,rb_cocoa_sp,sp,ppl,mte,inconsistency"
 
 
 def measure_beside(

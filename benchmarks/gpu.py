@@ -144,7 +144,7 @@ def language_model(shape: str, device: str) -> tuple[Any, Any]:
 
 def save_probe(folder: Path, config: Any) -> None:
     """A probe of random weights, as large as the embedded one, that reads the middle layer."""
-    source = PROBES_DIR / "consistency"
+    source = PROBES_DIR / "inconsistency"
     card, weights = json.loads((source / CARD).read_bytes()), load_file(source / WEIGHTS)
     learned, size = card["dimension"], config.hidden_size
     sized = {}

@@ -42,6 +42,8 @@ _GONE: dict[tuple[str, ...], dict[str, Any]] = {
     ("limits", "maxClaimTokens"): {},
     ("limits", "maxTextSentences"): {},
     ("generation", "routing"): {},
+    ("probes", "consistency"): {},
+    ("probes", "sentenceConsistency"): {},
 }
 _EVERYWHERE = {"host", "port", "log_level", "log_format", "drain_s", "stall_s", "limits"}
 

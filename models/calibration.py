@@ -20,6 +20,7 @@ from models.codec import reader
 from models.locations import without_folders
 from models.ranges import PROBABILITIES, Exact, Range, floats
 from models.records import Array
+from models.renamed import ScoreName
 from models.similarity import GONE
 
 FORMAT = 2
@@ -224,7 +225,7 @@ class _FilePart(Exact):
     """Bindings that share their calibrations."""
 
     bindings: tuple[Binding, ...]
-    groups: Mapping[str, Mapping[str, Calibration]]
+    groups: Mapping[str, Mapping[ScoreName, Calibration]]
 
 
 @dataclass(frozen=True, slots=True)

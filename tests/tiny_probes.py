@@ -13,7 +13,7 @@ FAKE = {"model_id": "fake", "revision": "1", "dimension": 8}
 
 
 def random_probe(
-    target="consistency", *, layer=2, shift=0.0, seed=0, token_features=TOKEN_FEATURES, **model
+    target="inconsistency", *, layer=2, shift=0.0, seed=0, token_features=TOKEN_FEATURES, **model
 ):
     """A probe of a model; its training set lies `shift` away from standard normal features."""
     model = FAKE | model
@@ -50,7 +50,7 @@ def random_probe(
     return TrainedProbe(card, network, fit_distance(rows[:200], rows[200:]))
 
 
-def saved(folder, target="consistency", **kwargs):
+def saved(folder, target="inconsistency", **kwargs):
     """Path of a folder with such a probe, as a setting names it."""
     save(random_probe(target, **kwargs), folder / target)
     return str(folder / target)

@@ -234,9 +234,9 @@ def _keys_in(text: str, setting: str) -> tuple[str, ...]:
 def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
     """The target of each kind of probe, the setting of its folder, and the folder."""
     return (
-        ("consistency", "probes.consistency", config.consistency),
+        ("inconsistency", "probes.inconsistency", config.inconsistency),
         ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
-        ("sentence_consistency", "probes.sentence_consistency", config.sentence_consistency),
+        ("sentence_inconsistency", "probes.sentence_inconsistency", config.sentence_inconsistency),
     )
 
 

@@ -22,13 +22,6 @@ from app.cli.environment import ApiKey, Url, fail
 from app.http.described import ABSENT
 from app.http.schemas import ErrorResponse, GenerateResponse
 
-# A high consistency means that the samples disagree, and people read it the other way round.
-_WORDS = {
-    "consistency": "disagreement (consistency)",
-    "consistency_light": "disagreement, predicted (consistency_light)",
-    "rb_consistency": "disagreement by probability (rb_consistency)",
-}
-
 
 def ask(
     prompt: Annotated[
@@ -140,7 +133,7 @@ def _print(response: GenerateResponse, console: Console) -> None:
         line("warning", warning, "yellow")
     scores = Table("score (higher: less sure)", Column("value", justify="right"))
     for name, value in response.scores.items():
-        scores.add_row(_WORDS.get(name, name), response.reasons.get(name) or _number(value))
+        scores.add_row(name, response.reasons.get(name) or _number(value))
     console.print(scores)
     if response.samples is not ABSENT:
         console.print(_samples(response))

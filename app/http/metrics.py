@@ -19,7 +19,7 @@ SCORE_NAMES = (
     "cocoa_sp", "cocoa_ppl", "cocoa_mte", "cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light",
     "cocoa_root_sp", "rb_cocoa_root_sp", "rb_cocoa_sp", "rb_cocoa_ppl", "rb_cocoa_mte",
 )  # fmt: skip
-CONSISTENCY_NAMES = ("consistency", "consistency_light", "rb_consistency")
+INCONSISTENCY_NAMES = ("inconsistency", "inconsistency_light", "rb_inconsistency")
 
 
 class Row(NamedTuple):
@@ -53,7 +53,7 @@ COUNTERS = {
     "pairs": Row("Text pairs by kind.", ["kind"], [("asked", "cached", "computed")]),
     "probe_readings": Row("Answers read by a probe.", ["domain"], [("in", "out")]),
     "missing_scores": Row(
-        "Scores without a value.", ["estimator"], [SCORE_NAMES + CONSISTENCY_NAMES]
+        "Scores without a value.", ["estimator"], [SCORE_NAMES + INCONSISTENCY_NAMES]
     ),
     "decisions": Row(
         "Answers that were asked to keep a target error.", ["outcome"], [get_args(results.Outcome)]
@@ -119,10 +119,10 @@ HISTOGRAMS = {
     # the core
     "stage_seconds": Row("Latency by stage.", ["stage"], [STAGES], _LATENCY_S),
     "score_nats": Row("CoCoA scores; higher is less sure.", ["estimator"], [SCORE_NAMES], _SCORES),
-    "consistency": Row(
+    "inconsistency": Row(
         "Dissimilarity of an answer to its samples, drawn, weighed or predicted.",
         ["estimator"],
-        [CONSISTENCY_NAMES],
+        [INCONSISTENCY_NAMES],
         _CONSISTENCIES,
     ),
     "confidence": Row(

@@ -8,7 +8,7 @@ from typing import Any
 from app.scoring.explaining import groups_of, sentence, shaky_units, support_of
 from app.scoring.result import Result
 from app.scoring.units import ScoredUnit, ScoredUnits
-from models.estimators.cocoa import consistency_std_error
+from models.estimators.cocoa import inconsistency_std_error
 from models.records import Generation, ProbeReading, Token
 from models.units.tool_calls import Call, names_of, read
 from workers import protocol
@@ -210,7 +210,7 @@ def _of_samples(result: Result) -> dict[str, Any]:
     if result.generation is not None and result.samples_source == "model":
         known["seed"] = result.generation.seed
     if (similarity := result.evidence.statistics.get("similarity")) is not None:
-        known["consistency_std_error"] = consistency_std_error(similarity)
+        known["inconsistency_std_error"] = inconsistency_std_error(similarity)
     return known
 
 

@@ -82,10 +82,10 @@ class Provenance(Described):
     unit_pairs: int = ABSENT
     """with `units` sentences or claims: pairs of a part of a sample and one of them that the NLI
     model reads, ≥ 0, be it from the cache"""
-    consistency_std_error: float = ABSENT
-    """how far the samples pin consistency down, 0 to 1, where they were compared"""
+    inconsistency_std_error: float = ABSENT
+    """how far the samples pin inconsistency down, 0 to 1, where they were compared"""
     degraded: bool
-    """whether the uncertainty is `consistency` in place of a better one, as no log-probs are
+    """whether the uncertainty is `inconsistency` in place of a better one, as no log-probs are
     known"""
     probe: ProbeInfo = ABSENT
     """that predicted the light scores, where it could read the answer"""

@@ -24,10 +24,10 @@ from prometheus_client import (
 from app.cache.protocol import State
 from app.http.logs import places_of
 from app.http.metrics import (
-    CONSISTENCY_NAMES,
     COUNTERS,
     GAUGES,
     HISTOGRAMS,
+    INCONSISTENCY_NAMES,
     OF_WORKERS,
     SCORE_NAMES,
     Row,
@@ -128,7 +128,7 @@ class Telemetry(Observer):
                 self.histograms["stage_seconds"].labels(stage).observe(seconds)
         self.counters["samples"].inc(len(result.evidence.subject.samples))
         self.counters["distinct_samples"].inc(result.num_distinct_samples)
-        for metric, names in (("score_nats", SCORE_NAMES), ("consistency", CONSISTENCY_NAMES)):
+        for metric, names in (("score_nats", SCORE_NAMES), ("inconsistency", INCONSISTENCY_NAMES)):
             for name in result.scores.keys() & set(names):
                 if (value := result.scores[name]) is not None:
                     self.histograms[metric].labels(name).observe(value)

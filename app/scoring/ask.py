@@ -14,7 +14,7 @@ OnReject = Literal["answer", "abstain"]
 Units = Literal["answer", "fields", "sentences", "claims"]
 OnUnitReject = Literal["keep", "remove", "abstain"]
 # The confidence below which an answer that does not pass is not worth a second look.
-ESCALATE_BELOW = 0.5
+HAND_OVER_BELOW = 0.5
 # The kind of the parts that an ask wants.
 PARTS: Mapping[Units | None, Kind] = {"fields": "field", "sentences": "sentence", "claims": "claim"}
 
@@ -109,8 +109,8 @@ class Ask:
             decision.
         on_reject: the fate of an answer that does not pass: it is returned all the same, or held
             back.
-        escalate_below: confidence below which an answer that does not pass is to be escalated, and
-            from which on it is to be verified; None for `ESCALATE_BELOW`.
+        hand_over_below: confidence below which an answer that does not pass is to be handed over,
+            and from which on it is to be verified; None for `HAND_OVER_BELOW`.
         on_unit_reject: the fate of parts that do not pass: they are kept, or removed from the
             text, or the whole answer is held back.
         calibration: group of the calibrator; None for that of all labels.
@@ -119,6 +119,7 @@ class Ask:
         in_background: the caller's other asks go first.
         unheeded: codes of what was sent and is shown to no model, or not as it was sent; reported
             as warnings.
+        renamed: codes of old names that were sent; reported as warnings.
     """
 
     prompt: str | None = None
@@ -147,7 +148,7 @@ class Ask:
     explain: bool = False
     target_error: float | None = None
     on_reject: OnReject = "answer"
-    escalate_below: float | None = None
+    hand_over_below: float | None = None
     on_unit_reject: OnUnitReject = "keep"
     calibration: str | None = None
     cache: bool = True
@@ -155,6 +156,7 @@ class Ask:
     caller: Caller = field(default_factory=current_caller.get)
     in_background: bool = False
     unheeded: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
 
     def without_texts(self) -> "Ask":
         """The ask without the words of prompt, messages and template variables, fit to be kept."""

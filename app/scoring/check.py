@@ -34,7 +34,7 @@ from models.units.parts import split
 from models.units.schemas import check_schema
 from workers.protocol import GeneratorInfo, SimilarityInfo
 
-# Below these the sampling law is the greedy one, and consistency 0 by construction.
+# Below these the sampling law is the greedy one, and inconsistency 0 by construction.
 MIN_SAMPLING_TEMPERATURE = 0.05
 MIN_SAMPLING_TOP_P = 0.05
 
@@ -247,8 +247,8 @@ def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
         yield from _of_target(ask, plan.unit_calibrated)
     if ask.on_reject != "answer" and not has_target:
         yield "on_reject", "needs target_error"
-    if ask.escalate_below is not None and not has_target:
-        yield "escalate_below", "needs target_error"
+    if ask.hand_over_below is not None and not has_target:
+        yield "hand_over_below", "needs target_error"
     if ask.calibration is not None:
         yield from _of_group(ask.calibration, deployment.calibrator)
     if has_target and (ask.units not in PARTS or ask.on_reject != "answer"):

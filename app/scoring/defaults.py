@@ -7,11 +7,11 @@ from models.estimators import needs
 
 DEFAULT_ESTIMATORS = (
     "rb_cocoa_root_sp", "cocoa_root_sp", "cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "root_sp",
-    "ppl", "mte", "consistency",
+    "ppl", "mte", "inconsistency",
 )  # fmt: skip
 LIGHT_ESTIMATORS = (
     "cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light", "sp", "ppl", "mte",
-    "consistency_light",
+    "inconsistency_light",
 )  # fmt: skip
 # Without samples, which add little for tool calls, as measured.
 TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
@@ -19,9 +19,9 @@ TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
 PRIMARY = ("rb_cocoa_root_sp", "cocoa_root_sp", "rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 # Behind a reasoning, where the first of them has no meaning and the answer's own log-probs, once
 # its reasoning has said it, hardly any.
-_PRIMARY_OF_REASONED = ("consistency", "cocoa_sp", "cocoa_sp_light", "sp")
+_PRIMARY_OF_REASONED = ("inconsistency", "cocoa_sp", "cocoa_sp_light", "sp")
 # In their place where no log-probs are known: samples have texts nevertheless.
-OF_SUPPORT = "consistency"
+OF_SUPPORT = "inconsistency"
 # In the place of the light one where a probe reads sentences only.
 _LIGHT_FALLBACK = "sp"
 # Reported as the uncertainty of a part of an answer: the first of these that is scored and can be.

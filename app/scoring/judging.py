@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from app.scoring.ask import ESCALATE_BELOW, PARTS, Ask
+from app.scoring.ask import HAND_OVER_BELOW, PARTS, Ask
 from app.scoring.derive import NO_ANSWER
 from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
 from app.scoring.units import Scored, ScoredUnits
@@ -22,7 +22,7 @@ from models.units.reasoning import HARMONY, KNOWN_TAGS
 from models.units.steps import WorkBudget
 from models.units.unit import Unit
 
-Action = Literal["accept", "verify", "escalate"]
+Action = Literal["accept", "verify", "hand_over"]
 
 _OF_ANSWER = "at most {percent} of the accepted answers are wrong"
 _OF_PARTS = "on average over answers at most {percent} of the parts that pass are wrong"
@@ -51,7 +51,7 @@ class DecisionInfo(Described):
     guarantee: str
     """the promise in words"""
     action: Action
-    """let it pass; or have it verified, from a confidence of `escalate_below` on; or ask somebody
+    """let it pass; or have it verified, from a confidence of `hand_over_below` on; or ask somebody
     else"""
     reason: str
     """of the action, in a sentence"""
@@ -250,7 +250,7 @@ def _none_calibrated(ask: Ask, why: str) -> DecisionInfo | None:
     if ask.target_error is None:
         return None
     guarantee, reason = f"{why}; nothing is accepted", "nothing is known of its confidence"
-    return DecisionInfo(False, None, ask.target_error, guarantee, "escalate", reason)
+    return DecisionInfo(False, None, ask.target_error, guarantee, "hand_over", reason)
 
 
 def _decided(
@@ -270,8 +270,8 @@ def _decided(
             guarantee += f"; about {threshold.labels_missing} more labels are needed"
     if why_not is not None:
         accept, guarantee = False, f"{why_not}: not accepted"
-    floor = ESCALATE_BELOW if ask.escalate_below is None else ask.escalate_below
-    action: Action = "escalate"
+    floor = HAND_OVER_BELOW if ask.hand_over_below is None else ask.hand_over_below
+    action: Action = "hand_over"
     reason = "it does not pass, and nothing is known of its confidence"
     if accept:
         action, reason = "accept", f"it passes at a target error of {percent}"

@@ -214,8 +214,8 @@ def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     """The ask as this generator can answer it, and as the result reports it.
 
     Where it answers by draws alone, the answer is one of the samples, and where its draws are none
-    it is the greedy one. Where it parts calls of tools
-    from text itself, their tokens may not be known: samples are drawn, and consistency is reported.
+    it is the greedy one. Where it parts calls of tools from text itself, their tokens may not be
+    known: samples are drawn, and inconsistency is reported.
     """
     is_answered = ask.has_prompt and ask.answer is None
     draws = "sample_texts" in generator.statistics

@@ -202,6 +202,7 @@ class Result:
         if self.generation is not None:
             codes += self.generation.warnings
         codes += self.ask.unheeded
+        codes += self.ask.renamed
         if self.ask.grammar is not None and self.ask.grammar.is_wider:
             codes.append("one_of_as_any_of")
         return codes

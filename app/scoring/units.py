@@ -27,7 +27,7 @@ class ScoredUnit:
     """A unit with its scores.
 
     Attributes:
-        estimator: of the unit's uncertainty: that of its kind, or `consistency` for one without
+        estimator: of the unit's uncertainty: that of its kind, or `inconsistency` for one without
             tokens; None where none is defined for its kind.
     """
 

@@ -24,13 +24,14 @@ from cocoa_lab.recordings import read
 from cocoa_lab.rendering import markdown_table
 from cocoa_lab.report import number, signed, to_json
 from models.records import Array
+from models.renamed import current_name
 
-BASELINES = ("sp", "mte", "consistency")
+BASELINES = ("sp", "mte", "inconsistency")
 # Of a winner, to the best single one of any cell.
 MAX_LOSS = 0.02
 _CAP = 16  # tokens as which an answer counts at most, by the estimators of version 0.2
 _EXPONENTS = {"¼": 0.25, "½": 0.5, "¾": 0.75}
-_SIMPLE = ("consistency", "sp", "ppl", "mte")
+_SIMPLE = ("inconsistency", "sp", "ppl", "mte")
 _SERVED = (
     *_SIMPLE,
     *("cocoa_sp", "cocoa_ppl", "cocoa_mte"),
@@ -94,7 +95,7 @@ def answers_of(folder: Path, similarity: str | None = None) -> Column:
     scores = {}
     for name in next(iter(lines.values()))["scores"]:
         values = [line["scores"][name] for line in lines.values()]
-        scores[name] = np.array(values, dtype=np.float64)  # NaN for None
+        scores[current_name(name)] = np.array(values, dtype=np.float64)  # NaN for None
     counts = np.array(num_tokens, dtype=np.float64)
     is_binary = bool(np.isin(quality[~np.isnan(quality)], (0.0, 1.0)).all())
     kinds = [line["task"] for line in lines.values()]
@@ -125,13 +126,13 @@ def mixed(name: str, columns: Sequence[Column], seed: int = 0) -> Column:
 def candidates(column: Column) -> dict[str, Array]:
     """Scores (n,) of the candidates that a column has, trials among them."""
     scores = {name: column.scores[name] for name in _SERVED if name in column.scores}
-    sp, rb = column.scores["sp"], column.scores["rb_consistency"]
+    sp, rb = column.scores["sp"], column.scores["rb_inconsistency"]
     lengths = np.maximum(_lengths(column), 1.0)
     for told, exponent in _EXPONENTS.items():
-        scores[f"sp / T^{told} * rb_consistency"] = sp / lengths**exponent * rb
-    scores[f"sp * min(1, {_CAP} / T) * rb_consistency"] = sp / np.maximum(1, lengths / _CAP) * rb
-    ranks = [_ranks(column.scores[name]) for name in ("mte", "consistency")]
-    scores["ranks of mte and consistency"] = np.mean(ranks, axis=0)
+        scores[f"sp / T^{told} * rb_inconsistency"] = sp / lengths**exponent * rb
+    scores[f"sp * min(1, {_CAP} / T) * rb_inconsistency"] = sp / np.maximum(1, lengths / _CAP) * rb
+    ranks = [_ranks(column.scores[name]) for name in ("mte", "inconsistency")]
+    scores["ranks of mte and inconsistency"] = np.mean(ranks, axis=0)
     return scores
 
 

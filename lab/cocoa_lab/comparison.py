@@ -77,8 +77,8 @@ def is_rao_blackwell(name: str) -> bool:
 
 
 def is_compared(name: str) -> bool:
-    """CoCoA and consistency, as such and Rao-Blackwellised: what similarity and samples change."""
-    return is_cocoa(name) or is_rao_blackwell(name) or name == "consistency"
+    """CoCoA and inconsistency, as such and Rao-Blackwellised: what similarity changes."""
+    return is_cocoa(name) or is_rao_blackwell(name) or name == "inconsistency"
 
 
 def why_left_out(column: Column) -> str | None:

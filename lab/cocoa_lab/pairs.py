@@ -31,7 +31,7 @@ from workers.protocol import GeneratorInfo
 
 _HALF = 40  # pairs of a kind that mean the same, and as many that do not
 _AT_ONCE = 32
-_ASKED = ("consistency",)
+_ASKED = ("inconsistency",)
 _RECORDED = frozenset({"sample_texts"})
 
 
@@ -220,7 +220,7 @@ async def similarities(
         ask = Ask(prompt=pair.question, sampling=sampling, estimators=_ASKED, similarity=name)
         drawn = Generation(_said(pair.first), (_said(pair.second),), 0, 0, "", "")
         result = await replaying(scorer, _RECORDED, drawn).run(ask)
-        unlike = result.scores["consistency"]
+        unlike = result.scores["inconsistency"]
         if unlike is None:
             raise ValueError(f"{name} compares no {pair.kind}: {result.reasons}")
         return 1.0 - unlike

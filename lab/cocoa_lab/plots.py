@@ -20,12 +20,12 @@ from models.records import Array
 
 INK, MUTED, FAINT = "#1f2933", "#6b7783", "#d5dae0"
 # A base and the CoCoA over it share their colour; the base is dashed.
-_COLOURS = {"sp": "#b8500f", "ppl": "#0f6f8f", "mte": "#6a4c93", "consistency": "#3f7d3a"}
+_COLOURS = {"sp": "#b8500f", "ppl": "#0f6f8f", "mte": "#6a4c93", "inconsistency": "#3f7d3a"}
 # What is drawn against the number of samples.
 _BY_SAMPLES = {
     "cocoa_sp": "#b8500f",
     "rb_cocoa_root_sp": "#6a4c93",
-    "consistency": "#3f7d3a",
+    "inconsistency": "#3f7d3a",
     "semantic_entropy": "#0f6f8f",
 }
 _OTHERS = ("#a3476b", "#8a7a00", "#4a5a6a")

@@ -59,7 +59,7 @@ def summarise(
 
 
 def only_compared(table: Table) -> Table:
-    """CoCoA and consistency, as such and Rao-Blackwellised: what similarity functions change."""
+    """CoCoA and inconsistency, as such and Rao-Blackwellised: what similarity functions change."""
     compared = {}
     for column, values in table.items():
         compared[column] = {name: values[name] for name in filter(is_compared, values)}

@@ -29,9 +29,9 @@ LANGUAGE_MODELS = {
 CALIBRATORS = {"embedded-long": _HERE / "long_calibrator.json"}
 # Which of them each probe in `PROBES_DIR` reads.
 PROBED = {
-    "consistency": "embedded",
+    "inconsistency": "embedded",
     "semantic_entropy": "embedded",
-    "sentence_consistency": "embedded-long",
+    "sentence_inconsistency": "embedded-long",
 }
 # Those whose answers the embedded cross-encoder knows; the NLI model knows those of all.
 SHORT_LANGUAGE_MODELS = ("embedded", "embedded-second")

@@ -18,12 +18,12 @@ from models.estimators import cocoa, information, light, reflection, relevance, 
 from models.estimators.information import Undefined
 from models.registered import registered
 
-# cocoa: the product of a base and of consistency, light or not. alternative: other formulas over
+# cocoa: the product of a base and of inconsistency, light or not. alternative: other formulas over
 # the same. rao_blackwell, unseen: ours over CoCoA. The others are methods of their own.
 Family = Literal[
     "likelihood",
     "reasoning",
-    "consistency",
+    "inconsistency",
     "cocoa",
     "alternative",
     "rao_blackwell",
@@ -93,12 +93,12 @@ _ROWS = (
     row(information.reasoning_length, "reasoning", bounds=_FROM_1),
     row(information.mcse, "likelihood"),
     row(information.mcnse, "likelihood"),
-    row(cocoa.consistency, "consistency", bounds=_SHARE),
+    row(cocoa.inconsistency, "inconsistency", bounds=_SHARE),
     row(cocoa.cocoa_sp, "cocoa", "sp"),
     row(cocoa.cocoa_root_sp, "cocoa", "root_sp"),
     row(cocoa.cocoa_ppl, "cocoa", "ppl"),
     row(cocoa.cocoa_mte, "cocoa", "mte"),
-    row(light.consistency_light, "consistency", bounds=_SHARE),
+    row(light.inconsistency_light, "inconsistency", bounds=_SHARE),
     row(light.cocoa_sp_light, "cocoa", "sp"),
     row(light.cocoa_ppl_light, "cocoa", "ppl"),
     row(light.cocoa_mte_light, "cocoa", "mte"),
@@ -111,12 +111,12 @@ _ROWS = (
     row(cocoa.full_sample_cocoa_sp, "alternative", "sp"),
     row(cocoa.full_sample_cocoa_ppl, "alternative", "ppl"),
     row(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
-    row(cocoa.rb_consistency, "rao_blackwell", bounds=_SHARE),
+    row(cocoa.rb_inconsistency, "rao_blackwell", bounds=_SHARE),
     row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp"),
     row(cocoa.rb_cocoa_root_sp, "rao_blackwell", "root_sp"),
     row(cocoa.rb_cocoa_ppl, "rao_blackwell", "ppl"),
     row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
-    row(unseen.unseen_rb_consistency, "unseen", bounds=_SHARE),
+    row(unseen.unseen_rb_inconsistency, "unseen", bounds=_SHARE),
     row(unseen.unseen_rb_cocoa_sp, "unseen", "sp"),
     row(semantic.degmat, "semantic", bounds=_SHARE),
     row(semantic.ce_degmat, "semantic", bounds=_SHARE),

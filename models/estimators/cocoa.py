@@ -1,12 +1,12 @@
 """CoCoA, the model's lack of confidence u times its samples' lack of consistency c, and variants.
 
-u is `sp`, `ppl` or `mte`, c is `consistency`. Vashurin et al. 2025.
+u is `sp`, `ppl` or `mte`, c is `inconsistency`. Vashurin et al. 2025.
 
-Rao-Blackwellised (ours): texts that were found weigh by probability, the rest by consistency. The
+Rao-Blackwellised (ours): texts that were found weigh by probability, the rest by inconsistency. The
 model knows the probability of each sequence that it drew. A is the answer y* and the distinct rows
 of tokens among the samples, p(y) = exp(sum_t l_t), P = sum_A p: a text weighs as much as all its
 rows together, and equal rows count once. A sample that equals y* adds nothing. Where P is 0, these
-are consistency and CoCoA.
+are inconsistency and CoCoA.
 """
 
 import math
@@ -27,7 +27,7 @@ from models.estimators.information import (
 from models.records import Array
 
 
-def consistency(similarity: Array) -> float:
+def inconsistency(similarity: Array) -> float:
     """Mean dissimilarity of the answer to its M samples: (1/M) sum_i (1 - s_i).
 
     Vashurin et al. 2025, eq. 8.
@@ -41,86 +41,86 @@ def consistency(similarity: Array) -> float:
 
 
 def cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over sequence probability: sp * consistency, in nats.
+    """CoCoA over sequence probability: sp * inconsistency, in nats.
 
     Vashurin et al. 2025.
 
     Use: high only where the model is unsure and its samples disagree. Measured on
     short answers; as sp it grows with length.
     """
-    return sp(answer_token_logprobs) * consistency(similarity)
+    return sp(answer_token_logprobs) * inconsistency(similarity)
 
 
 def cocoa_root_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over the root of the length: root_sp * consistency, in nats.
+    """CoCoA over the root of the length: root_sp * inconsistency, in nats.
 
     Ours, over Vashurin et al. 2025.
 
     Use: as rb_cocoa_root_sp, where the samples' log-probs are not known.
     """
-    return root_sp(answer_token_logprobs) * consistency(similarity)
+    return root_sp(answer_token_logprobs) * inconsistency(similarity)
 
 
 def cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over perplexity: ppl * consistency, in nats. Vashurin et al. 2025.
+    """CoCoA over perplexity: ppl * inconsistency, in nats. Vashurin et al. 2025.
 
     Use: as cocoa_sp, for answers of one form and differing length; a mean over tokens can rank the
     wrong way where a model mixes words and sentences.
     """
-    return ppl(answer_token_logprobs) * consistency(similarity)
+    return ppl(answer_token_logprobs) * inconsistency(similarity)
 
 
 def cocoa_mte(answer_token_entropies: Array, similarity: Array) -> float:
-    """CoCoA over mean token entropy: mte * consistency, in nats. Vashurin et al. 2025.
+    """CoCoA over mean token entropy: mte * inconsistency, in nats. Vashurin et al. 2025.
 
     Use: as cocoa_ppl, where entropies are available and answers are free text.
     """
-    return mte(answer_token_entropies) * consistency(similarity)
+    return mte(answer_token_entropies) * inconsistency(similarity)
 
 
 def prob_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA with a probability as its base: (1 - exp(sum_t l_t)) * consistency, in [0, 1].
+    """CoCoA with a probability as its base: (1 - exp(sum_t l_t)) * inconsistency, in [0, 1].
 
     Vashurin et al. 2025.
 
     Use: as cocoa_sp, bounded; flat for long answers, whose probability is near 0.
     """
-    return -math.expm1(-sp(answer_token_logprobs)) * consistency(similarity)
+    return -math.expm1(-sp(answer_token_logprobs)) * inconsistency(similarity)
 
 
 def prob_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA with a token's probability as its base: (1 - exp(mean_t l_t)) * consistency.
+    """CoCoA with a token's probability as its base: (1 - exp(mean_t l_t)) * inconsistency.
 
     Vashurin et al. 2025.
 
     Use: as cocoa_ppl, bounded.
     """
-    return -math.expm1(-ppl(answer_token_logprobs)) * consistency(similarity)
+    return -math.expm1(-ppl(answer_token_logprobs)) * inconsistency(similarity)
 
 
 def additive_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """Sum in place of the product: sp + consistency. Vashurin et al. 2025.
+    """Sum in place of the product: sp + inconsistency. Vashurin et al. 2025.
 
     Use: the paper's ablation; the part with the larger scale decides.
     """
-    return sp(answer_token_logprobs) + consistency(similarity)
+    return sp(answer_token_logprobs) + inconsistency(similarity)
 
 
 def additive_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """Sum in place of the product: ppl + consistency. Vashurin et al. 2025.
+    """Sum in place of the product: ppl + inconsistency. Vashurin et al. 2025.
 
     Use: the paper's ablation; closer to the product than the other sums, as its parts are of
     similar size.
     """
-    return ppl(answer_token_logprobs) + consistency(similarity)
+    return ppl(answer_token_logprobs) + inconsistency(similarity)
 
 
 def additive_cocoa_mte(answer_token_entropies: Array, similarity: Array) -> float:
-    """Sum in place of the product: mte + consistency. Vashurin et al. 2025.
+    """Sum in place of the product: mte + inconsistency. Vashurin et al. 2025.
 
     Use: the paper's ablation.
     """
-    return mte(answer_token_entropies) + consistency(similarity)
+    return mte(answer_token_entropies) + inconsistency(similarity)
 
 
 def full_sample_cocoa_sp(answer_token_logprobs: Array, similarity_matrix: Array) -> float:
@@ -153,8 +153,8 @@ def full_sample_cocoa_mte(answer_token_entropies: Array, similarity_matrix: Arra
     return mte(answer_token_entropies) * _mean_dissimilarity(similarity_matrix)
 
 
-def consistency_std_error(similarity: Array) -> float | None:
-    """Standard error of `consistency`: sd(1 - s_i, ddof 1) / sqrt(M); None for M < 2.
+def inconsistency_std_error(similarity: Array) -> float | None:
+    """Standard error of `inconsistency`: sd(1 - s_i, ddof 1) / sqrt(M); None for M < 2.
 
     similarity: (M,).
     """
@@ -170,14 +170,14 @@ def _mean_dissimilarity(matrix: Array) -> float:
     return plain((dissimilarity.sum() - dissimilarity.trace()) / (num_samples * (num_samples - 1)))
 
 
-def rb_consistency(
+def rb_inconsistency(
     answer_token_logprobs: Array,
     sample_token_logprobs: Sequence[Array],
     sample_texts: Sequence[str],
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Dissimilarity by probability: sum_A p(y) (1 - s(y, y*)) + (1 - P) * consistency, in [0, 1].
+    """Dissimilarity by probability: sum_A p(y) (1 - s(y, y*)) + (1 - P) * inconsistency, in [0, 1].
 
     Ours: Rao-Blackwell over Vashurin et al. 2025.
 
@@ -189,15 +189,15 @@ def rb_consistency(
     similarity: (M,), or (M - 1,) without y* where that is one of the samples. exact_match: (M,).
 
     A shrinkage, and no unbiased estimator: with 3 to 10 samples it lies .05 to .06 too low on the
-    testbed, at .8 to 1.0 times the root mean squared error of consistency
+    testbed, at .8 to 1.0 times the root mean squared error of inconsistency
     (docs/results-in-detail.md).
 
-    Use: as consistency, where log-probs are known: what was found counts by its probability, and
+    Use: as inconsistency, where log-probs are known: what was found counts by its probability, and
     only what was not found is estimated from the samples.
     """
     distinct = distinct_rows(sample_texts, sample_token_logprobs, exact_match)
     probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, distinct)
-    unseen = consistency(similarity)
+    unseen = inconsistency(similarity)
     of_each = _of_each_sample(similarity, answer_token_logprobs, sample_token_logprobs, exact_match)
     dissimilarity = np.array([0.0, *(1.0 - of_each[distinct])])  # y* is wholly similar to itself
     mass, seen = probabilities.sum(), probabilities @ dissimilarity
@@ -213,14 +213,14 @@ def rb_cocoa_sp(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Rao-Blackwellised CoCoA over sequence probability: sp * rb_consistency, in nats.
+    """Rao-Blackwellised CoCoA over sequence probability: sp * rb_inconsistency, in nats.
 
     Ours: Rao-Blackwell over Vashurin et al. 2025.
 
     Use: as cocoa_sp, where the samples' log-probs are known, for answers of one length; of most use
     for short ones, of whose probability ten samples find a large part.
     """
-    return sp(answer_token_logprobs) * rb_consistency(
+    return sp(answer_token_logprobs) * rb_inconsistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
     )
 
@@ -232,14 +232,14 @@ def rb_cocoa_root_sp(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Rao-Blackwellised CoCoA over the root of the length, the default: root_sp * rb_consistency.
+    """Rao-Blackwellised CoCoA over the root of the length, the default: root_sp * rb_inconsistency.
 
     In nats. Ours: Rao-Blackwell over Vashurin et al. 2025.
 
     Use: answers of any length, words and sentences mixed; chosen on real models (ADR 27). Means
     over tokens rank better where words and paragraphs are mixed and shares count.
     """
-    return root_sp(answer_token_logprobs) * rb_consistency(
+    return root_sp(answer_token_logprobs) * rb_inconsistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
     )
 
@@ -251,13 +251,13 @@ def rb_cocoa_ppl(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Rao-Blackwellised CoCoA over perplexity: ppl * rb_consistency, in nats.
+    """Rao-Blackwellised CoCoA over perplexity: ppl * rb_inconsistency, in nats.
 
     Ours: Rao-Blackwell over Vashurin et al. 2025.
 
     Use: as cocoa_ppl, where the samples' log-probs are known.
     """
-    return ppl(answer_token_logprobs) * rb_consistency(
+    return ppl(answer_token_logprobs) * rb_inconsistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
     )
 
@@ -270,13 +270,13 @@ def rb_cocoa_mte(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Rao-Blackwellised CoCoA over mean token entropy: mte * rb_consistency, in nats.
+    """Rao-Blackwellised CoCoA over mean token entropy: mte * rb_inconsistency, in nats.
 
     Ours: Rao-Blackwell over Vashurin et al. 2025.
 
     Use: as cocoa_mte, where the samples' log-probs are known.
     """
-    return mte(answer_token_entropies) * rb_consistency(
+    return mte(answer_token_entropies) * rb_inconsistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
     )
 
@@ -287,9 +287,9 @@ def found_mass(
     sample_texts: Sequence[str],
     exact_match: Array,
 ) -> float:
-    """Probability of all that was found, min(P, 1) of `rb_consistency`: in [0, 1].
+    """Probability of all that was found, min(P, 1) of `rb_inconsistency`: in [0, 1].
 
-    No estimator of uncertainty: it says how much of `rb_consistency` is weighed exactly.
+    No estimator of uncertainty: it says how much of `rb_inconsistency` is weighed exactly.
 
     answer_token_logprobs: (T,). sample_token_logprobs: M arrays (T_i,). sample_texts: M.
     exact_match: (M,).
@@ -322,7 +322,7 @@ def _probabilities(
     """Probabilities of the answer and of the distinct samples: (1 + len(distinct),).
 
     The exponential is taken of sums only. What underflows was as good as not found: it weighs
-    nothing, and consistency stands for it.
+    nothing, and inconsistency stands for it.
     """
     sums = [nonempty(answer_token_logprobs).sum()]
     samples = with_tokens(sample_token_logprobs)

@@ -10,15 +10,15 @@ from models.estimators.information import mte, ppl, sp
 from models.records import Array
 
 
-def consistency_light(predicted_dissimilarity: float) -> float:
+def inconsistency_light(predicted_dissimilarity: float) -> float:
     """Predicted dissimilarity of the greedy answer to samples that are never drawn: g(e).
 
     Vashurin et al. 2025.
 
-    predicted_dissimilarity: in [0, 1], from a probe trained on `consistency`.
+    predicted_dissimilarity: in [0, 1], from a probe trained on `inconsistency`.
 
-    Use: as consistency, at the price of the answer alone; reliable only for prompts like those its
-    probe was trained on.
+    Use: as inconsistency, at the price of the answer alone; reliable only for prompts like those
+    its probe was trained on.
     """
     return predicted_dissimilarity
 

@@ -1,6 +1,6 @@
-"""Texts that were not found count as agreeing only in part. Ours, over `rb_consistency`.
+"""Texts that were not found count as agreeing only in part. Ours, over `rb_inconsistency`.
 
-`rb_consistency` takes the dissimilarity of what was not found for that of the samples, c. But a
+`rb_inconsistency` takes the dissimilarity of what was not found for that of the samples, c. But a
 sample that equals the answer, or another one that was found, says little of what was not: the more
 was found, the less like the answer is the rest. So it is biased low, by (1 - P)(r - c) with r the
 mean dissimilarity of the rest.
@@ -8,7 +8,7 @@ mean dissimilarity of the rest.
 
 from collections.abc import Sequence
 
-from models.estimators.cocoa import consistency, found_mass, rb_consistency
+from models.estimators.cocoa import found_mass, inconsistency, rb_inconsistency
 from models.estimators.information import sp
 from models.records import Array
 
@@ -17,7 +17,7 @@ from models.records import Array
 SHARE = 0.5
 
 
-def unseen_rb_consistency(
+def unseen_rb_inconsistency(
     answer_token_logprobs: Array,
     sample_token_logprobs: Sequence[Array],
     sample_texts: Sequence[str],
@@ -26,17 +26,17 @@ def unseen_rb_consistency(
 ) -> float:
     """Dissimilarity by probability: sum_A p(y) (1 - s(y, y*)) + (1 - P) [c + P (1 - c) / 2].
 
-    Ours, 2026, over rb_consistency.
+    Ours, 2026, over rb_inconsistency.
 
-    A, p(y) and P: as in rb_consistency; c: consistency. In [0, 1], and nowhere below
-    rb_consistency, which it equals where P is 0 or 1.
+    A, p(y) and P: as in rb_inconsistency; c: inconsistency. In [0, 1], and nowhere below
+    rb_inconsistency, which it equals where P is 0 or 1.
 
-    Use: as rb_consistency, whose bias it takes away; answers that all samples repeat are told
+    Use: as rb_inconsistency, whose bias it takes away; answers that all samples repeat are told
     apart by their probability.
     """
     mass = found_mass(answer_token_logprobs, sample_token_logprobs, sample_texts, exact_match)
-    disagreeing = mass * (1.0 - consistency(similarity)) * SHARE
-    biased = rb_consistency(
+    disagreeing = mass * (1.0 - inconsistency(similarity)) * SHARE
+    biased = rb_inconsistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
     )
     return biased + (1.0 - mass) * disagreeing
@@ -49,13 +49,13 @@ def unseen_rb_cocoa_sp(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """CoCoA over sequence probability: sp * unseen_rb_consistency, in nats.
+    """CoCoA over sequence probability: sp * unseen_rb_inconsistency, in nats.
 
     Ours, 2026, over rb_cocoa_sp.
 
     Use: as rb_cocoa_sp, of most use with fewer samples than ten and below temperature 1, where many
     answers are repeated by all samples.
     """
-    return sp(answer_token_logprobs) * unseen_rb_consistency(
+    return sp(answer_token_logprobs) * unseen_rb_inconsistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
     )

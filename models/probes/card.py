@@ -4,14 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from models.codec import reader
 from models.errors import ModelNotLoaded
 from models.ranges import Exact
 from models.records import Array
+from models.renamed import current_name
 from models.statistics import SENTENCES_READ
 
 TokenFeature = Literal["sp", "mte", "log_length"]
@@ -24,19 +26,19 @@ CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
 SENTENCE_POOLING = "mean over the steps whose input is a token of the sentence"
 
-Target = Literal["consistency", "semantic_entropy", "sentence_consistency"]
+Target = Literal["inconsistency", "semantic_entropy", "sentence_inconsistency"]
 Architecture = Literal["small", "paper"]
 
 STATISTIC: Mapping[Target, str] = {
-    "consistency": "predicted_dissimilarity",
+    "inconsistency": "predicted_dissimilarity",
     "semantic_entropy": "predicted_high_semantic_entropy",
-    "sentence_consistency": SENTENCES_READ,
+    "sentence_inconsistency": SENTENCES_READ,
 }
 
 
 def pooling_of(target: Target) -> str:
     """The name of the states that a probe reads the mean of."""
-    return SENTENCE_POOLING if target == "sentence_consistency" else POOLING
+    return SENTENCE_POOLING if target == "sentence_inconsistency" else POOLING
 
 
 def joined(mean: Array, names: Sequence[str], *, sp: float, mte: float, num_tokens: int) -> Array:
@@ -63,7 +65,7 @@ class Card(Exact):
     """The facts by which a probe may be trusted, and how far.
 
     Attributes:
-        target: its prediction: the consistency itself, of an answer or of one of its sentences,
+        target: its prediction: the inconsistency itself, of an answer or of one of its sentences,
             or whether semantic entropy is above `split`.
         model_id, revision, dtype: of the language model whose states it reads.
         layer: k, under `convention`.
@@ -74,13 +76,13 @@ class Card(Exact):
         tasks: of the prompts.
         sampling: M, temperature, top_k, top_p and max_new_tokens behind the target.
         compared_by: the model behind the target: role, id, revision and flags.
-        split: nats; None for the consistency.
+        split: nats; None for the inconsistency.
         hyperparameters, seed: of the training.
         metrics: of validation and of the third split.
         sha256: of probe.safetensors.
     """
 
-    target: Target
+    target: Annotated[Target, BeforeValidator(current_name)]
     model_id: str
     revision: str | None
     dtype: str

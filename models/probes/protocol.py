@@ -16,16 +16,16 @@ class ProbeConfig:
     """Folders of the probes to load.
 
     Attributes:
-        consistency: predicts `consistency`; "auto" is the one that ships with the embedded model,
-            beside it only; "" is none.
+        inconsistency: predicts `inconsistency`; "auto" is the one that ships with the embedded
+            model, beside it only; "" is none.
         high_semantic_entropy: predicts whether `semantic_entropy` is above its split; likewise.
-        sentence_consistency: predicts `consistency` of each sentence; "auto" is the one that ships
-            with the embedded model of long answers.
+        sentence_inconsistency: predicts `inconsistency` of each sentence; "auto" is the one that
+            ships with the embedded model of long answers.
     """
 
-    consistency: str = "auto"
+    inconsistency: str = "auto"
     high_semantic_entropy: str = "auto"
-    sentence_consistency: str = "auto"
+    sentence_inconsistency: str = "auto"
 
 
 class Probe(Protocol):

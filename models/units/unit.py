@@ -32,7 +32,7 @@ class Unit:
         supports: (M,) in [0, 1], how far each sample says the same; None without samples. For the
             answer it is the similarity.
         contradictions: (M,) in [0, 1], how far each sample denies it; None if not compared.
-        reading: of a sentence, what a probe predicts of its `consistency`; None where none reads
+        reading: of a sentence, what a probe predicts of its `inconsistency`; None where none reads
             it.
         alternatives: texts of samples in its place, with shares of the samples, the most frequent
             first: of a field their values as JSON, None for having none; of a sentence or claim a

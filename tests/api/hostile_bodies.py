@@ -7,7 +7,7 @@ LIMIT = 20_000  # bytes of a body; small, so that bodies around it are cheap
 
 GENERATE = {
     "prompt": f"{MARKER}?",
-    "estimators": ["cocoa_ppl", "consistency"],
+    "estimators": ["cocoa_ppl", "inconsistency"],
     "estimator": "cocoa_ppl",
     "similarity": "fake",
     "num_samples": 3,

@@ -7,7 +7,7 @@ from tests.conftest import GENERATE, serving
 from tests.made_keys import bearer, keys_in
 
 PROMPT = "What is the capital of France?"
-GIVEN = {"answer": "Paris", "samples": [{"text": "Lyon"}], "estimators": ["consistency"]}
+GIVEN = {"answer": "Paris", "samples": [{"text": "Lyon"}], "estimators": ["inconsistency"]}
 
 
 def with_keys(folder, shared_rows=32, **limits):

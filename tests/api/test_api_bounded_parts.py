@@ -57,8 +57,8 @@ QUESTION = {"prompt": f"Which is it? {NUMBERS}", "timeout_s": 30}
 TEXTS = {"answer": f"{NUMBERS}0", "samples": [{"text": f"{NUMBERS}{n}"} for n in range(1, 65)]}
 READ = {
     "a few samples": QUESTION | {"answer": "1 or 2", "samples": [{"text": "2 or 1"}]},
-    "many long samples": QUESTION | TEXTS | {"estimators": ["consistency", "degmat"]},
-    "sentences": TEXTS | {"units": "sentences", "estimators": ["consistency"]},
+    "many long samples": QUESTION | TEXTS | {"estimators": ["inconsistency", "degmat"]},
+    "sentences": TEXTS | {"units": "sentences", "estimators": ["inconsistency"]},
 }
 
 
@@ -89,7 +89,7 @@ async def test_sentences_that_take_too_many_steps_are_refused(service):
 
 async def test_texts_and_steps_are_charged_where_no_model_is_asked(tmp_path):
     async with with_keys(tmp_path, one={"tokens_per_minute": 100}, other={}) as service:
-        body = {"answer": "x" * 3000, "samples": [{"text": "y"}], "estimators": ["consistency"]}
+        body = {"answer": "x" * 3000, "samples": [{"text": "y"}], "estimators": ["inconsistency"]}
         first = await service.client.post("/score", json=body, headers=bearer("one"))
         assert first.status_code == 200
         second = await service.client.post("/score", json=body, headers=bearer("one"))

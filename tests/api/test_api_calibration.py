@@ -102,8 +102,8 @@ async def test_a_score_of_other_sampling_has_none_and_a_decision_on_it_is_refuse
         ({"target_error": 0}, "target_error"),
         ({"on_reject": "abstain"}, "on_reject"),
         ({"on_reject": "shout", "target_error": 0.05}, "on_reject"),
-        ({"escalate_below": 0.5}, "escalate_below"),
-        ({"escalate_below": 1.5, "target_error": 0.05}, "escalate_below"),
+        ({"hand_over_below": 0.5}, "hand_over_below"),
+        ({"hand_over_below": 1.5, "target_error": 0.05}, "hand_over_below"),
         ({"calibration": "poems"}, "calibration"),
     ],
     ids=str,
@@ -132,9 +132,11 @@ async def test_the_confidence_of_one_that_does_not_pass_decides_what_to_do_with_
         confidence = (await service.generate(seed=1)).json()["confidence"]
         verdicts = []
         for floor in (confidence, confidence + 0.001):
-            body = (await service.generate(**TARGET, escalate_below=floor)).json()
+            body = (await service.generate(**TARGET, hand_over_below=floor)).json()
             verdicts.append(body["decision"])
-    assert [verdict["action"] for verdict in verdicts] == ["verify", "escalate"]
+        old = (await service.generate(**TARGET, escalate_below=confidence + 0.001)).json()
+    assert (old["decision"], old["warnings"]) == (verdicts[1], ["renamed_to_hand_over_below"])
+    assert [verdict["action"] for verdict in verdicts] == ["verify", "hand_over"]
     assert [verdict["accept"] for verdict in verdicts] == [False, False]
     assert verdicts[0]["reason"].startswith("it does not pass, but its confidence is ")
 
@@ -179,7 +181,7 @@ async def test_a_second_model_is_gone_and_the_refusal_says_what_to_do(
         response = await service.client.post(path, json=body | wanted)
     error = response.json()["error"]
     assert (response.status_code, error.get("param", error.get("field"))) == (422, field)
-    assert "ask another model yourself where decision.action is escalate" in error["message"]
+    assert "ask another model yourself where decision.action is hand_over" in error["message"]
 
 
 async def test_what_is_served_and_has_drifted_is_warned_of_and_measured(calibrated):

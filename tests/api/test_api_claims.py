@@ -42,8 +42,8 @@ async def test_own_claims_have_support_without_a_prompt(service):
     assert [one["support"] for one in claims] == pytest.approx([15 / 24, 0, 11 / 24])
     assert [one["contradicted_by"] for one in claims] == [[], [1], []]
     for one in claims:
-        assert one["scores"]["consistency"] == pytest.approx(1 - one["support"])
-        assert one["uncertainty"] == one["scores"]["consistency"]
+        assert one["scores"]["inconsistency"] == pytest.approx(1 - one["support"])
+        assert one["uncertainty"] == one["scores"]["inconsistency"]
     assert body["provenance"]["unit_pairs"] == 6
     assert "2 of 3 claims" in body["explanation"]
 
@@ -55,14 +55,14 @@ async def test_own_claims_have_the_probability_of_their_quotes(service):
     _, first, second, third = body["units"]
     assert body["warnings"] == ["quotes_not_found"]
     for one in (first, second, third):
-        assert one["estimator"] == "consistency"
-        assert one["uncertainty"] == one["scores"]["consistency"]
+        assert one["estimator"] == "inconsistency"
+        assert one["uncertainty"] == one["scores"]["inconsistency"]
         assert one["reasons"]["sp"] == "the unit has no tokens"
     assert body["units_max"] == max(one["uncertainty"] for one in (first, second, third))
     quoted = {"text": "He speaks.", "quotes": ["Lima,", "he."]}
     body = await scored(service, return_tokens=True, **asked | {"claims": [quoted, CLAIMS[2]]})
     [_, unit, without] = body["units"]
-    assert (without["estimator"], without["uncertainty"] is None) == ("consistency", False)
+    assert (without["estimator"], without["uncertainty"] is None) == ("inconsistency", False)
     assert body["units_mean"] == body["units_max"] == unit["uncertainty"]
     logprobs = [token["logprob"] for token in body["tokens"]]
     assert unit["scores"]["sp"] == pytest.approx(-logprobs[0] - logprobs[2])
@@ -70,12 +70,12 @@ async def test_own_claims_have_the_probability_of_their_quotes(service):
     assert unit["estimator"] == "cocoa_sp"
 
 
-async def test_the_uncertainty_of_claims_without_any_quotes_is_their_consistency(service):
+async def test_the_uncertainty_of_claims_without_any_quotes_is_their_inconsistency(service):
     claims = [{"text": one["text"]} for one in CLAIMS]
     body = await scored(service, prompt=PROMPT, answer=ANSWER, claims=claims)
 
     for one in body["units"][1:]:
-        assert one["estimator"] == "consistency"
+        assert one["estimator"] == "inconsistency"
         assert one["uncertainty"] is not None
 
 

@@ -185,8 +185,8 @@ async def test_an_engine_that_draws_no_samples_supplies_no_similarity(service):
     result = (await service.generate()).json()
     assert "num_samples" not in result["provenance"]
     assert result["scores"]["sp"] is not None
-    assert result["scores"]["consistency"] is None
-    assert result["reasons"]["consistency"]
+    assert result["scores"]["inconsistency"] is None
+    assert result["reasons"]["inconsistency"]
 
 
 async def test_above_the_admission_limit_the_answer_is_429_with_retry_after():

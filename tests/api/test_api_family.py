@@ -76,7 +76,7 @@ async def test_every_estimator_has_a_value_from_one_generation(service):
 SAMPLED = {
     "mcse",
     "mcnse",
-    "consistency",
+    "inconsistency",
     "semantic_entropy",
     "semantic_density",
     "bsdetector",
@@ -123,9 +123,9 @@ async def test_a_sampled_answer_is_scored_against_the_other_samples(service, str
     assert samples[chosen]["similarity"] is None
     assert result["scores"]["sp"] == pytest.approx(-samples[chosen]["logprob"])
     others = [sample["similarity"] for i, sample in enumerate(samples) if i != chosen]
-    assert result["scores"]["consistency"] == pytest.approx(1 - np.mean(others))
+    assert result["scores"]["inconsistency"] == pytest.approx(1 - np.mean(others))
     assert result["scores"]["cocoa_sp"] == pytest.approx(
-        result["scores"]["sp"] * result["scores"]["consistency"]
+        result["scores"]["sp"] * result["scores"]["inconsistency"]
     )
     assert score_reasons(result) == {}
 
@@ -146,24 +146,24 @@ async def test_a_sampled_answer_brings_its_own_tokens(service):
     )
 
 
-async def test_the_only_sample_as_answer_has_no_consistency(service):
+async def test_the_only_sample_as_answer_has_no_inconsistency(service):
     result = await generated(
-        service, strategy="mbr", num_samples=1, estimators=["consistency", "cocoa_ppl", "ppl"]
+        service, strategy="mbr", num_samples=1, estimators=["inconsistency", "cocoa_ppl", "ppl"]
     )
 
-    assert result["scores"]["consistency"] is result["scores"]["cocoa_ppl"] is None
-    assert score_reasons(result) == {"consistency": "no samples", "cocoa_ppl": "no samples"}
+    assert result["scores"]["inconsistency"] is result["scores"]["cocoa_ppl"] is None
+    assert score_reasons(result) == {"inconsistency": "no samples", "cocoa_ppl": "no samples"}
     assert result["scores"]["ppl"] is not None
 
 
 @pytest.mark.parametrize("similarity", ["fake", "nli", "rouge_l", "jaccard", "added"])
 async def test_the_similarity_function_is_chosen_per_request(service, similarity):
-    names = ["consistency", "ce_degmat", "degmat", "semantic_entropy", "sar"]
+    names = ["inconsistency", "ce_degmat", "degmat", "semantic_entropy", "sar"]
     result = await generated(service, similarity=similarity, estimators=names)
 
     assert result["provenance"]["similarity"] == similarity
     assert result["provenance"]["similarity_model"]["id"] in {"fake", similarity}
-    assert 0 <= result["scores"]["consistency"] <= 1
+    assert 0 <= result["scores"]["inconsistency"] <= 1
     assert None not in result["scores"].values()
 
 

@@ -51,12 +51,12 @@ async def test_what_was_asked_for_is_there(service):
     assert "".join(token["text"] for token in result["tokens"]) == result["text"]
 
 
-async def test_cocoa_is_uncertainty_times_consistency(service):
+async def test_cocoa_is_uncertainty_times_inconsistency(service):
     scores = (await generated(service, **SEEDED))["scores"]
-    assert 0 < scores["consistency"] < 1
+    assert 0 < scores["inconsistency"] < 1
     for name in ("sp", "ppl", "mte"):
         assert scores[f"cocoa_{name}"] == pytest.approx(
-            scores[name] * scores["consistency"], abs=1e-6
+            scores[name] * scores["inconsistency"], abs=1e-6
         )
         assert scores[name] > 0
 
@@ -76,8 +76,8 @@ async def test_scores_follow_from_the_returned_tokens_and_samples(service):
     assert scores["ppl"] == pytest.approx(-sum(logprobs) / len(logprobs))
     assert scores["mte"] == pytest.approx(np.mean([token["entropy"] for token in tokens]))
     assert scores["mcse"] == pytest.approx(-np.mean([sample["logprob"] for sample in samples]))
-    assert scores["consistency"] == pytest.approx(dissimilarities.mean())
-    assert result["provenance"]["consistency_std_error"] == pytest.approx(
+    assert scores["inconsistency"] == pytest.approx(dissimilarities.mean())
+    assert result["provenance"]["inconsistency_std_error"] == pytest.approx(
         dissimilarities.std(ddof=1) / np.sqrt(len(samples))
     )
     distinct = {sample["text"].strip() for sample in samples}
@@ -145,7 +145,7 @@ async def test_only_what_is_named_comes_back_and_the_primary_is_the_uncertainty(
         pytest.param(
             {"estimators": ["sp"], "return_samples": True}, 6, False, id="samples to return"
         ),
-        pytest.param({"estimators": ["consistency"]}, 6, True, id="similarity"),
+        pytest.param({"estimators": ["inconsistency"]}, 6, True, id="similarity"),
         pytest.param({}, 6, True, id="the default"),
     ],
 )
@@ -156,7 +156,7 @@ async def test_nothing_is_computed_that_nothing_reads(service, body, num_sequenc
     assert (len(service.pair_model.batches) > batches_before) == asks_pairs
     provenance = result["provenance"]
     assert ("similarity_model" in provenance) == asks_pairs
-    assert ("consistency_std_error" in provenance) == asks_pairs
+    assert ("inconsistency_std_error" in provenance) == asks_pairs
     assert provenance.get("num_samples", 0) == num_sequences - 1
 
 
@@ -177,10 +177,10 @@ async def test_tokens_hold_logprob_and_entropy_even_where_no_estimator_reads_the
     assert all(token["logprob"] <= 0 < token["entropy"] for token in result["tokens"])
 
 
-async def test_one_sample_has_consistency_and_no_standard_error(service):
+async def test_one_sample_has_inconsistency_and_no_standard_error(service):
     result = await generated(service, num_samples=1)
     assert result["scores"]["cocoa_ppl"] is not None
-    assert "consistency_std_error" not in result["provenance"]
+    assert "inconsistency_std_error" not in result["provenance"]
 
 
 async def test_samples_that_all_equal_the_answer_make_cocoa_zero_and_ask_no_pair(
@@ -190,7 +190,7 @@ async def test_samples_that_all_equal_the_answer_make_cocoa_zero_and_ask_no_pair
     batches_before = len(service.pair_model.batches)
     result = await generated(service)
     assert (
-        result["scores"]["consistency"]
+        result["scores"]["inconsistency"]
         == result["scores"]["cocoa_sp"]
         == result["uncertainty"]
         == 0
@@ -204,7 +204,7 @@ async def test_empty_samples_count_as_wholly_dissimilar(service, monkeypatch):
     result = await generated(service, **SEEDED, return_samples=True)
     num_empty = [sample["text"] for sample in result["samples"]].count("")
     assert 0 < num_empty < 10
-    assert result["scores"]["consistency"] == pytest.approx(num_empty / 10)
+    assert result["scores"]["inconsistency"] == pytest.approx(num_empty / 10)
 
 
 async def test_a_score_that_is_no_finite_number_is_null_with_its_reason(service, monkeypatch):
@@ -215,7 +215,7 @@ async def test_a_score_that_is_no_finite_number_is_null_with_its_reason(service,
     assert result["scores"]["sp"] is None
     assert result["uncertainty"] is None
     assert result["reasons"]["sp"] == "not a finite number"
-    assert result["scores"]["consistency"] is not None
+    assert result["scores"]["inconsistency"] is not None
 
 
 async def test_messages_are_answered_in_the_models_own_template(service):
@@ -236,14 +236,14 @@ async def test_requests_at_once_are_answered_as_each_alone(service):
             assert alone[key] == result[key]
 
 
-async def test_an_engine_with_the_fewest_statistics_still_gives_consistency(service):
+async def test_an_engine_with_the_fewest_statistics_still_gives_inconsistency(service):
     service.without_statistics(*(service.generator.info.statistics - {"sample_texts"}))
     result = await generated(service, return_samples=True, return_tokens=True)
     assert {name for name, value in result["scores"].items() if value is not None} == {
-        "consistency"
+        "inconsistency"
     }
-    assert (result["estimator"], result["provenance"]["degraded"]) == ("consistency", True)
-    assert result["uncertainty"] == result["scores"]["consistency"]
+    assert (result["estimator"], result["provenance"]["degraded"]) == ("inconsistency", True)
+    assert result["uncertainty"] == result["scores"]["inconsistency"]
     assert all(sample["logprob"] is None for sample in result["samples"])
     assert all(token["logprob"] is None and token["entropy"] is None for token in result["tokens"])
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def probes(tmp_path):
     return ProbeConfig(
-        consistency=saved(tmp_path),
+        inconsistency=saved(tmp_path),
         high_semantic_entropy=saved(tmp_path, "semantic_entropy", layer=3, seed=1),
     )
 
@@ -41,10 +41,10 @@ async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes)
     assert (body["estimator"], list(body["scores"])) == ("cocoa_sp_light", list(LIGHT_ESTIMATORS))
     assert score_reasons(body) == {}
     scores = body["scores"]
-    assert 0 <= scores["consistency_light"] <= 1
+    assert 0 <= scores["inconsistency_light"] <= 1
     for base in ("sp", "ppl", "mte"):
         assert scores[f"cocoa_{base}_light"] == pytest.approx(
-            scores[base] * scores["consistency_light"]
+            scores[base] * scores["inconsistency_light"]
         )
     assert body["uncertainty"] == scores["cocoa_sp_light"]
     assert "samples" not in body
@@ -77,7 +77,7 @@ async def test_the_response_names_the_probe_and_how_far_the_answer_lies_from_its
 
 
 async def test_an_answer_far_from_the_training_set_is_flagged(tmp_path):
-    far = ProbeConfig(consistency=saved(tmp_path, shift=50.0), high_semantic_entropy="")
+    far = ProbeConfig(inconsistency=saved(tmp_path, shift=50.0), high_semantic_entropy="")
     async with serving(probes=far) as service:
         body = (await service.generate(mode="light")).json()
 
@@ -92,17 +92,17 @@ async def test_a_one_token_answer_has_its_scores_and_says_so(probes):
 
     assert body["usage"]["completion_tokens"] == 1
     assert "one_token_answer" in body["warnings"]
-    assert body["scores"]["consistency_light"] is not None
+    assert body["scores"]["inconsistency_light"] is not None
 
 
 async def test_light_and_sampled_estimators_come_together_in_full_mode(probes):
     async with serving(probes=probes) as service:
         body = (
-            await service.generate(estimators=["consistency", "consistency_light"], seed=1)
+            await service.generate(estimators=["inconsistency", "inconsistency_light"], seed=1)
         ).json()
 
     assert (body["provenance"]["mode"], body["provenance"]["num_samples"]) == ("full", 10)
-    assert body["scores"].keys() == {"consistency", "consistency_light"}
+    assert body["scores"].keys() == {"inconsistency", "inconsistency_light"}
     assert "probe" in body["provenance"]
     assert score_reasons(body) == {}
 
@@ -128,7 +128,7 @@ async def test_the_light_answer_is_that_of_full_mode(probes):
     [
         ({"mode": "light", "estimators": ["cocoa_ppl_light", "cocoa_ppl"]}, "estimators"),
         ({"mode": "light", "estimators": ["semantic_entropy"]}, "estimators"),
-        ({"mode": "light", "estimator": "consistency"}, "estimator"),
+        ({"mode": "light", "estimator": "inconsistency"}, "estimator"),
         ({"mode": "light", "strategy": "mbr"}, "strategy"),
         ({"mode": "light", "return_samples": True}, "return_samples"),
         ({"mode": "light", "explain": True}, "explain"),
@@ -157,7 +157,7 @@ async def test_what_light_mode_cannot_do_is_refused_before_any_work(probes, body
     [
         ({"mode": "light"}, "mode"),
         ({"mode": "light", "estimators": ["cocoa_ppl_light"]}, "estimators"),
-        ({"estimator": "consistency_light"}, "estimator"),
+        ({"estimator": "inconsistency_light"}, "estimator"),
         ({"estimators": ["high_semantic_entropy_light"]}, "estimators"),
     ],
 )
@@ -170,7 +170,7 @@ async def test_a_model_without_a_probe_says_how_to_train_one(service, body, fiel
 
 
 async def test_light_mode_without_the_entropy_probe_leaves_its_score_out(tmp_path):
-    only = ProbeConfig(consistency=saved(tmp_path), high_semantic_entropy="")
+    only = ProbeConfig(inconsistency=saved(tmp_path), high_semantic_entropy="")
     async with serving(probes=only) as service:
         body = (await service.generate(mode="light")).json()
         response = await service.generate(mode="light", estimators=["high_semantic_entropy_light"])
@@ -194,7 +194,7 @@ async def test_a_given_answer_has_no_light_score_and_says_why(probes):
 
 
 async def test_the_estimators_page_says_which_light_ones_are_available(tmp_path):
-    only = ProbeConfig(consistency=saved(tmp_path), high_semantic_entropy="")
+    only = ProbeConfig(inconsistency=saved(tmp_path), high_semantic_entropy="")
     async with serving(probes=only) as service:
         page = (await service.client.get("/estimators")).json()
 
@@ -230,7 +230,7 @@ async def test_a_reading_that_is_no_probability_is_null_at_once_and_from_the_cac
     assert (first.json()["cached"], again.json()["cached"]) == (False, True)
     for body in (first.json(), again.json()):
         assert body["scores"]["sp"] is not None
-        for name in ("consistency_light", "cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light"):
+        for name in ("inconsistency_light", "cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light"):
             assert body["scores"][name] is None
             assert body["reasons"][name] == "the probe's reading is no number in its range"
 
@@ -239,7 +239,7 @@ async def test_where_high_semantic_entropy_is_named_its_split_and_base_rate_are_
     probe = random_probe("semantic_entropy", layer=3)
     probe.card = replace(probe.card, metrics={"test": {"positive_share": 0.25}})
     save(probe, tmp_path)
-    probes = ProbeConfig(consistency=saved(tmp_path), high_semantic_entropy=str(tmp_path))
+    probes = ProbeConfig(inconsistency=saved(tmp_path), high_semantic_entropy=str(tmp_path))
     async with serving(probes=probes) as service:
         names = ["sp", "high_semantic_entropy_light"]
         body = (await service.generate(mode="light", estimators=names)).json()
@@ -254,7 +254,7 @@ SENTENCES = {"mode": "light", "units": "sentences", "prompt": "Capital of Spain?
 
 
 async def test_each_sentence_of_a_light_answer_has_light_scores_of_its_own(tmp_path):
-    only = ProbeConfig("", "", saved(tmp_path, "sentence_consistency"))
+    only = ProbeConfig("", "", saved(tmp_path, "sentence_inconsistency"))
     async with serving(probes=only) as service:
         calls, sequences = service.engine.num_calls, service.engine.num_sequences
         pairs = sum(service.pair_model.batches)
@@ -269,9 +269,9 @@ async def test_each_sentence_of_a_light_answer_has_light_scores_of_its_own(tmp_p
     for one in sentences:
         scores = one["scores"]
         assert (one["estimator"], list(scores)) == ("cocoa_sp_light", list(LIGHT_ESTIMATORS))
-        assert 0 <= scores["consistency_light"] <= 1
+        assert 0 <= scores["inconsistency_light"] <= 1
         for base in ("sp", "ppl", "mte"):
-            expected = scores[base] * scores["consistency_light"]
+            expected = scores[base] * scores["inconsistency_light"]
             assert scores[f"cocoa_{base}_light"] == pytest.approx(expected)
         assert one["out_of_domain"] in (True, False)
         assert "support" not in one
@@ -285,7 +285,7 @@ async def test_each_sentence_of_a_light_answer_has_light_scores_of_its_own(tmp_p
 
 
 async def test_sentences_and_their_answer_may_each_have_a_probe(probes, tmp_path):
-    both = replace(probes, sentence_consistency=saved(tmp_path, "sentence_consistency", seed=5))
+    both = replace(probes, sentence_inconsistency=saved(tmp_path, "sentence_inconsistency", seed=5))
     async with serving(probes=both) as service:
         body = (await service.generate(**SENTENCES)).json()
         full = {"estimators": ["cocoa_sp", "cocoa_sp_light"], "units": "sentences"}
@@ -294,14 +294,14 @@ async def test_sentences_and_their_answer_may_each_have_a_probe(probes, tmp_path
 
     answer, sentence, *_ = body["units"]
     assert body["estimator"] == sentence["estimator"] == "cocoa_sp_light"
-    assert answer["scores"]["consistency_light"] != sentence["scores"]["consistency_light"]
+    assert answer["scores"]["inconsistency_light"] != sentence["scores"]["inconsistency_light"]
     assert body["provenance"]["probe"]["id"] != body["provenance"]["sentence_probe"]["id"]
     assert beside_samples["units"][1]["scores"].keys() == {"cocoa_sp", "cocoa_sp_light"}
     assert "sentence_probe" not in fields["provenance"]
 
 
 async def test_sentences_far_from_the_training_set_are_flagged_each(tmp_path):
-    far = ProbeConfig("", "", saved(tmp_path, "sentence_consistency", shift=50.0))
+    far = ProbeConfig("", "", saved(tmp_path, "sentence_inconsistency", shift=50.0))
     async with serving(probes=far) as service:
         body = (await service.generate(**SENTENCES)).json()
 
@@ -325,7 +325,7 @@ async def test_without_a_probe_of_sentences_each_has_the_probability_of_its_toke
 
 
 async def test_sentences_are_read_in_a_worker_elsewhere_too(tmp_path):
-    only = ProbeConfig("", "", saved(tmp_path, "sentence_consistency"))
+    only = ProbeConfig("", "", saved(tmp_path, "sentence_inconsistency"))
     async with serving(probes=only) as service:
         here = (await service.generate(**SENTENCES)).json()
     async with serving(placement="remote", probes=only) as service:

@@ -61,7 +61,7 @@ ACCEPTED = {
     "64 samples, every pair of them": {
         "answer": "x",
         "samples": samples(*map(str, range(64))),
-        "estimators": ["degmat", "consistency"],
+        "estimators": ["degmat", "inconsistency"],
     },
 }
 
@@ -74,16 +74,16 @@ async def test_what_keeps_the_limits_is_scored(service, body):
 
 
 async def test_an_item_over_a_limit_fails_alone(service):
-    good = {"answer": "Paris", "samples": samples("Rome"), "estimators": ["consistency"]}
+    good = {"answer": "Paris", "samples": samples("Rome"), "estimators": ["inconsistency"]}
     items = [good, good | {"answer": TOO_LONG}]
     results = (await service.client.post("/score", json={"items": items})).json()["results"]
 
-    assert results[0]["result"]["scores"]["consistency"] is not None
+    assert results[0]["result"]["scores"]["inconsistency"] is not None
     assert results[1]["error"]["field"] == "answer"
 
 
 # id: an estimator, for which three samples make six pairs
-SIX_PAIRS = {"similarity": "consistency", "NLI": "num_sem_sets"}
+SIX_PAIRS = {"similarity": "inconsistency", "NLI": "num_sem_sets"}
 
 
 @pytest.mark.parametrize("estimator", SIX_PAIRS.values(), ids=SIX_PAIRS)

@@ -243,7 +243,7 @@ async def test_models_are_listed_by_the_names_that_requests_may_have(service):
 
 
 async def test_the_mode_can_be_chosen_by_the_models_name(tmp_path):
-    probes = ProbeConfig(consistency=saved(tmp_path))
+    probes = ProbeConfig(inconsistency=saved(tmp_path))
     async with serving(probes=probes) as service:
         names = [model["id"] for model in (await service.client.get("/v1/models")).json()["data"]]
         assert names == ["fake", "cocoa", "fake:light", "cocoa:light"]

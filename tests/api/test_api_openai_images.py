@@ -112,7 +112,7 @@ async def test_a_given_answer_about_images_is_scored_by_samples_alone():
         response = await client.post("/score", json=body)
     scored = response.json()
     assert response.status_code == 200, response.text
-    assert scored["scores"]["consistency"] is not None
+    assert scored["scores"]["inconsistency"] is not None
     assert scored["scores"]["sp"] is None
     assert "behind images" in scored["reasons"]["sp"]
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 MODEL = str(Path(__file__).parents[1] / "data" / "reasoning_model")
 CHAT = {"messages": [{"role": "user", "content": "What is 12 + 5 + 7?"}]}
 BODY = CHAT | {"max_new_tokens": 120, "num_samples": 4, "seed": 1}
-ALL = ["cocoa_sp", "rb_cocoa_sp", "sp", "ppl", "mte", "consistency", "semantic_entropy", "mcse"]
+ALL = ["cocoa_sp", "rb_cocoa_sp", "sp", "ppl", "mte", "inconsistency", "semantic_entropy", "mcse"]
 # What weighs answers by a probability that nobody knows behind a reasoning.
 WITHOUT_MEANING = {"rb_cocoa_sp", "semantic_entropy", "mcse"}
 
@@ -70,8 +70,8 @@ async def test_groups_have_shares_and_no_probability(service):
 
 async def test_the_uncertainty_that_nobody_names_has_a_meaning(service):
     body = await answered(service, **BODY)
-    assert body["estimator"] == "consistency"
-    assert body["uncertainty"] == body["scores"]["consistency"] is not None
+    assert body["estimator"] == "inconsistency"
+    assert body["uncertainty"] == body["scores"]["inconsistency"] is not None
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ async def test_given_answers_are_parted_alike(service):
     given = {
         "answer": "<think>12 + 5 is 17</think>24",
         "samples": [{"text": "<think>hm</think>24"}, {"text": "25"}, {"text": "<think>cut"}],
-        "estimators": ["consistency"],
+        "estimators": ["inconsistency"],
         "return_samples": True,
     }
     body = await answered(service, "/score", **given)
@@ -180,8 +180,8 @@ async def test_given_answers_are_parted_alike(service):
     assert read["scores"]["sp"] > 0
     assert "reasoning" not in read
     drawn = await answered(service, "/score", **CHAT, answer="24", seed=1, max_new_tokens=120)
-    assert drawn["estimator"] == "consistency", "its samples reason"
-    assert drawn["uncertainty"] == drawn["scores"]["consistency"]
+    assert drawn["estimator"] == "inconsistency", "its samples reason"
+    assert drawn["uncertainty"] == drawn["scores"]["inconsistency"]
 
 
 async def test_a_bounded_reasoning_is_shorter_and_answered(service):

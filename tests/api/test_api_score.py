@@ -28,7 +28,7 @@ async def test_a_given_answer_is_scored_against_samples_drawn_here(service):
     assert len(result["samples"]) == 10
     assert result["usage"]["completion_tokens"] == len(result["tokens"]) == 2
     assert result["scores"]["cocoa_ppl"] == pytest.approx(
-        result["scores"]["ppl"] * result["scores"]["consistency"]
+        result["scores"]["ppl"] * result["scores"]["inconsistency"]
     )
 
 
@@ -112,11 +112,11 @@ async def test_given_samples_give_the_same_scores_in_every_order(service):
 
 async def test_an_empty_answer_without_its_end_has_no_likelihood(service):
     result = await scored(
-        service, prompt=PROMPT, answer="", append_eos=False, estimators=["sp", "consistency"]
+        service, prompt=PROMPT, answer="", append_eos=False, estimators=["sp", "inconsistency"]
     )
 
     assert score_reasons(result) == {"sp": "empty answer"}
-    assert result["scores"]["consistency"] is not None
+    assert result["scores"]["inconsistency"] is not None
 
 
 async def test_an_answer_scored_equals_the_same_answer_generated(service):
@@ -125,7 +125,7 @@ async def test_an_answer_scored_equals_the_same_answer_generated(service):
 
     there, here = generated["provenance"], result["provenance"]
     assert here["num_distinct_samples"] == there["num_distinct_samples"]
-    assert result["scores"]["consistency"] == pytest.approx(generated["scores"]["consistency"])
+    assert result["scores"]["inconsistency"] == pytest.approx(generated["scores"]["inconsistency"])
 
 
 async def test_messages_with_a_given_answer_are_scored(service):
@@ -149,7 +149,7 @@ async def test_own_samples_take_the_place_of_drawn_ones(service):
     assert result["scores"]["cocoa_ppl"] is not None
 
 
-async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the_rest(service):
+async def test_texts_alone_get_inconsistency_without_any_model_and_reasons_for_the_rest(service):
     before = service.engine.num_calls
     result = await scored(service, answer="Paris", samples=SAMPLES)
 
@@ -157,11 +157,11 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
     provenance = result["provenance"]
     assert "model" not in provenance
     assert (provenance["retokenized"], provenance["samples_source"]) == (False, "client")
-    assert result["scores"]["consistency"] is not None
+    assert result["scores"]["inconsistency"] is not None
     assert result["scores"]["cocoa_ppl"] is None
     assert result["reasons"]["cocoa_ppl"] == "answer_token_logprobs is not available"
-    assert (result["estimator"], result["provenance"]["degraded"]) == ("consistency", True)
-    assert result["uncertainty"] == result["scores"]["consistency"]
+    assert (result["estimator"], result["provenance"]["degraded"]) == ("inconsistency", True)
+    assert result["uncertainty"] == result["scores"]["inconsistency"]
 
 
 @pytest.mark.parametrize("similarity", ["fake", "added", "jaccard", "nli", "rouge_l"])
@@ -174,7 +174,7 @@ async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(
     asked = {"samples": samples, "estimators": list(ESTIMATORS), "similarity": similarity}
     result = await scored(service, answer="It is Paris.", **asked)
 
-    textual = {"consistency", "degmat", "ce_degmat", "eigv", "num_sem_sets"}
+    textual = {"inconsistency", "degmat", "ce_degmat", "eigv", "num_sem_sets"}
     likelihoods = {"mcse", "mcnse", "semantic_entropy", "sentence_sar"}
     expected = textual | (likelihoods if with_logprobs else set())
     assert {name for name, value in result["scores"].items() if value is not None} == expected
@@ -256,11 +256,11 @@ async def test_an_answer_with_its_own_log_probs_needs_no_model_here(service):
     )
 
     scores = result["scores"]
-    consistency = scores["cocoa_sp"] / scores["sp"]
+    inconsistency = scores["cocoa_sp"] / scores["sp"]
     assert service.engine.num_calls == calls
     assert (scores["sp"], scores["ppl"]) == (pytest.approx(0.6), pytest.approx(0.2))
-    assert scores["cocoa_ppl"] == pytest.approx(0.2 * consistency)
-    assert 0 < consistency < 1
+    assert scores["cocoa_ppl"] == pytest.approx(0.2 * inconsistency)
+    assert 0 < inconsistency < 1
     assert score_reasons(result) == {"mte": "answer_token_entropies is not available"}
     assert [token["logprob"] for token in result["tokens"]] == logprobs
     assert not result["provenance"]["retokenized"]

@@ -31,7 +31,7 @@ async def test_one_bad_item_of_several_harms_none(service):
     ] * 5
     assert results[0]["result"]["id"] == "call-0"
     assert results[1]["error"]["request_id"] == "call-1"
-    assert results[4]["result"]["scores"]["consistency"] is not None
+    assert results[4]["result"]["scores"]["inconsistency"] is not None
 
 
 @pytest.mark.parametrize("num_items", [0, 65])
@@ -44,7 +44,7 @@ async def test_the_number_of_items_is_bounded(service, num_items):
 
 async def test_sixty_four_items_are_scored_under_a_smaller_admission_limit(service):
     service.admission.limit = 8
-    shared = {"samples": SAMPLES, "estimators": ["consistency"]}
+    shared = {"samples": SAMPLES, "estimators": ["inconsistency"]}
     items = [{"answer": f"answer {i}", **shared} for i in range(64)]
     response = await service.client.post("/score", json={"items": items})
 
@@ -184,7 +184,7 @@ async def test_requests_in_the_background_let_others_go_first(service):
 
 async def test_an_item_for_which_there_is_no_room_says_so_alone(service):
     service.admission.limit = 0
-    known = {"answer": "Paris", "samples": SAMPLES, "estimators": ["consistency"]}
+    known = {"answer": "Paris", "samples": SAMPLES, "estimators": ["inconsistency"]}
     results = (await call(service, [known, {"answer": "Paris"}])).json()["results"]
 
     assert [result["error"]["code"] for result in results] == ["overloaded", "invalid_request"]

@@ -43,7 +43,7 @@ async def test_each_sentence_has_its_support_and_who_contradicts(service):
         assert 0 <= one["support"] <= 1
         assert 0 <= one["contradiction"] <= 1
         assert set(one["contradicted_by"]) <= {0, 1, 2}
-        assert one["scores"]["consistency"] == pytest.approx(1 - one["support"])
+        assert one["scores"]["inconsistency"] == pytest.approx(1 - one["support"])
     # Word for word in all but an empty sample; and a number that no sample has.
     assert [one["support"] for one in sentences] == pytest.approx([2 / 3, 0, 2 / 3])
     assert body["provenance"]["unit_pairs"] == 3

@@ -124,7 +124,7 @@ async def test_a_filtered_answer_says_so_at_every_door(path, stream):
         text, refusal, finish_reason, told = await result_at(client, path, stream=stream)
         assert (text.strip(), refusal, finish_reason) == ("It", None, "content_filter")
         assert "answer_filtered" in told["warnings"]
-        assert told["scores"]["consistency"] is not None
+        assert told["scores"]["inconsistency"] is not None
     async with service_that(answer=FILTERED) as client:
         text, refusal, finish_reason, told = await result_at(client, path, stream=stream)
     assert (text or None, refusal, finish_reason) == (None, None, "content_filter")
@@ -174,9 +174,9 @@ async def test_without_any_sample_what_reads_them_is_null_with_that_reason(strat
         told = [(await asked(client, strategy=strategy)).json() for _ in range(2)]
     for one in told:
         assert "samples_left_out" in one["warnings"]
-        assert one["scores"]["consistency"] is None
+        assert one["scores"]["inconsistency"] is None
         reason = "samples_left_out: the model's server refused or filtered every sample"
-        assert one["reasons"]["consistency"] == reason
+        assert one["reasons"]["inconsistency"] == reason
         assert one["provenance"]["samples_left_out"] == 4
         assert "num_samples" not in one["provenance"]
         assert (one["text"].strip() == "It") == (strategy != "greedy")
@@ -244,10 +244,10 @@ async def test_no_such_answer_is_accepted_under_a_promise(answer, samples, code,
         "nli": nli,
         "share_cut": 1.0,
     }
-    made = calibrator({"all": {"consistency": calibration(threshold=4.0)}}, **bound)
+    made = calibrator({"all": {"inconsistency": calibration(threshold=4.0)}}, **bound)
     path = tmp_path / "calibrator.json"
     path.write_text(to_json(made))
-    ask = {"estimators": ["consistency"], "target_error": 0.05}
+    ask = {"estimators": ["inconsistency"], "target_error": 0.05}
     async with service_that(calibrator=str(path)) as client:
         passed = (await asked(client, **ask)).json()
     assert passed["decision"]["accept"], passed

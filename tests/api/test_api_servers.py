@@ -43,7 +43,7 @@ async def serving_over(settings=None, others=None, **traits):
             yield client, server
 
 
-PROBE = {"probes": ProbeConfig(consistency=str(PROBES_DIR / "consistency"))}
+PROBE = {"probes": ProbeConfig(inconsistency=str(PROBES_DIR / "inconsistency"))}
 
 
 @pytest.mark.parametrize(("required", "status"), [(False, 200), (True, 503)])
@@ -57,9 +57,9 @@ async def test_a_probe_that_is_set_and_cannot_be_read_is_told_and_can_cost_readi
         metrics = (await client.get("/metrics")).text
 
     assert response.status_code == status
-    reason = version["unmet"]["COCOA_PROBES__CONSISTENCY"]
+    reason = version["unmet"]["COCOA_PROBES__INCONSISTENCY"]
     assert "needs the plugin" in reason
-    assert f"COCOA_PROBES__CONSISTENCY is set, and cannot be had: {reason}" in caplog.messages
+    assert f"COCOA_PROBES__INCONSISTENCY is set, and cannot be had: {reason}" in caplog.messages
     assert (reason in response.text) == required
     gauge = 'cocoa_capability{configured="true",name="predicted_dissimilarity"} 0.0'
     assert gauge in metrics
@@ -73,12 +73,12 @@ async def generated(client, status=200, **body):
     return response.json()
 
 
-async def test_without_log_probs_consistency_is_the_uncertainty_and_said_to_stand_in():
+async def test_without_log_probs_inconsistency_is_the_uncertainty_and_said_to_stand_in():
     async with serving_over(tokenizes=False, max_logprobs=None) as (client, _):
         result = await generated(client)
 
-    assert (result["estimator"], result["provenance"]["degraded"]) == ("consistency", True)
-    assert result["uncertainty"] == result["scores"]["consistency"] is not None
+    assert (result["estimator"], result["provenance"]["degraded"]) == ("inconsistency", True)
+    assert result["uncertainty"] == result["scores"]["inconsistency"] is not None
     assert result["scores"]["cocoa_sp"] is None
     assert "tells no log-probs" in result["reasons"]["cocoa_sp"]
 
@@ -159,13 +159,13 @@ async def test_a_model_without_temperature_is_served_by_draws_which_is_said():
 
     provenance = found["provenance"]
     assert (provenance["strategy"], provenance["degraded"]) == ("sample", True)
-    assert found["uncertainty"] == found["scores"]["consistency"] is not None
+    assert found["uncertainty"] == found["scores"]["inconsistency"] is not None
     assert {"temperature_not_heeded", "seed_not_heeded"} & set(found["warnings"])
     assert (capabilities["server"], capabilities["temperature"]) == ("openai-reasoning", False)
     assert server.num_refused == 0
 
 
-async def test_an_answer_that_no_server_reads_is_scored_by_consistency():
+async def test_an_answer_that_no_server_reads_is_scored_by_inconsistency():
     traits = SERVERS["llama.cpp"]
     asked = {"answer": "Paris", "messages": CHAT["messages"]}
     async with serving_over(**traits) as (client, _):
@@ -174,12 +174,12 @@ async def test_an_answer_that_no_server_reads_is_scored_by_consistency():
     assert response.status_code == 200, found
     assert found["scores"]["sp"] is None
     assert "cannot read an answer that is given" in found["reasons"]["sp"]
-    assert found["uncertainty"] == found["scores"]["consistency"] is not None
+    assert found["uncertainty"] == found["scores"]["inconsistency"] is not None
     assert found["provenance"]["degraded"]
 
 
 @pytest.mark.parametrize("named", [{}, {"estimators": ["sp"]}])
-async def test_a_schema_whose_log_probs_are_of_no_law_is_scored_by_consistency(named):
+async def test_a_schema_whose_log_probs_are_of_no_law_is_scored_by_inconsistency(named):
     schema = {"enum": ["Rome", "Lyon"]}
     asked = {"messages": CHAT["messages"], "max_new_tokens": 24, **named}
     asked["response_format"] = {
@@ -197,8 +197,8 @@ async def test_a_schema_whose_log_probs_are_of_no_law_is_scored_by_consistency(n
     assert response.status_code == 200, found
     assert found["scores"]["sp"] is None
     assert "under a response_format" in found["reasons"]["sp"]
-    assert found["estimator"] == "consistency"
-    assert found["uncertainty"] == found["scores"]["consistency"] is not None
+    assert found["estimator"] == "inconsistency"
+    assert found["uncertainty"] == found["scores"]["inconsistency"] is not None
 
 
 @pytest.mark.parametrize("form", ["joined", "apart"])
@@ -243,7 +243,7 @@ async def test_tags_that_leak_make_no_samples_alike():
         asked = CHAT | {"num_samples": 4, "return_samples": True}
         found = await generated(client, **asked)
     assert found["text"].strip() == "It is in Bulgaria."
-    assert found["scores"]["consistency"] > 0.0
+    assert found["scores"]["inconsistency"] > 0.0
     assert [one["text"].strip() for one in found["samples"]] == [
         f"It is in {country}." for country in countries
     ]
@@ -266,14 +266,14 @@ async def test_draws_that_are_none_make_no_answer_certain(traits):
         version = (await client.get("/version")).json()
         drawn = {"model": "cocoa", "messages": CHAT["messages"], "temperature": 0.7}
         chat = await client.post("/v1/chat/completions", json=drawn)
-        named = await generated(client, 422, estimators=["consistency"])
+        named = await generated(client, 422, estimators=["inconsistency"])
         others = await generated(client, 422, strategy="mbr")
         assert not any(body.get("n") for _, body in server.bodies)
 
     assert found["text"]
     assert "draws_repeat" in found["warnings"]
-    assert found["scores"]["consistency"] is None
-    assert "repeat what is too unlikely" in found["reasons"]["consistency"]
+    assert found["scores"]["inconsistency"] is None
+    assert "repeat what is too unlikely" in found["reasons"]["inconsistency"]
     assert found.get("support") is None
     assert (found["scores"]["sp"] is not None) == tells
     assert found["uncertainty"] is None

@@ -44,7 +44,7 @@ async def test_each_field_of_a_given_answer_has_its_support_and_what_samples_say
     assert (total["text"], INVOICE[slice(*total["span"])]) == ("118.5", "118.5")
     assert total["alternatives"][0]["share"] == pytest.approx(1 / 3)
     assert {one["value"] for one in total["alternatives"]} == {"118.5", "18.5", None}
-    assert number["scores"]["consistency"] == pytest.approx(1 / 3)
+    assert number["scores"]["inconsistency"] == pytest.approx(1 / 3)
     assert body["units_max"] == max(one["uncertainty"] for one in fields)
     assert body["provenance"]["similarity"] == "fake"
     assert "contradiction" not in paper
@@ -97,7 +97,7 @@ async def test_the_answer_alone_is_a_unit_with_all_its_scores(service):
     [answer] = body["units"]
     assert answer["scores"] == body["scores"]
     assert answer["uncertainty"] == body["uncertainty"]
-    assert answer["support"] == pytest.approx(1 - body["scores"]["consistency"])
+    assert answer["support"] == pytest.approx(1 - body["scores"]["inconsistency"])
     assert answer["span"] == [0, len(body["text"])]
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 BASE = {"prompt": "zanzibar-sentinel", "max_new_tokens": 8}
 CHAT = {"prompt": None, "messages": [{"role": "user", "content": "zanzibar-sentinel"}]}
 ESTIMATED = ["cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte"]
-ESTIMATED += ["consistency", "mcse", "mcnse"]
+ESTIMATED += ["inconsistency", "mcse", "mcnse"]
 NAN = float("nan")
 SURROGATE = "zanzibar-sentinel \ud800"
 

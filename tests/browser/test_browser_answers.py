@@ -141,18 +141,18 @@ async def test_two_settings_stand_side_by_side(browser, url):
         sent = sent_by(visit)
         await visit.is_ready()
         await expect(visit("#against")).to_be_hidden()
-        await visit.choose("two", other_temperature="0.5", other_estimator="consistency")
+        await visit.choose("two", other_temperature="0.5", other_estimator="inconsistency")
         await visit.ask(MADE_UP, "two", seed=7, num_samples=4)
         drawn = [(one["num_samples"], one["temperature"], one.get("estimator")) for one in sent]
         # Some are sent again without what cannot be had: as text, or without a target error.
-        assert list(dict.fromkeys(drawn)) == [(4, 1, None), (3, 0.5, "consistency")]
+        assert list(dict.fromkeys(drawn)) == [(4, 1, None), (3, 0.5, "inconsistency")]
         assert {one["seed"] for one in sent} == {7}
         assert await visit.texts("#comparison thead th") == ["Full", "Other settings"]
         rows = visit("#comparison tbody tr")
         await expect(rows.filter(has_text="Samples drawn")).to_contain_text(
             "4\t3", use_inner_text=True
         )
-        await expect(rows.filter(has_text="Uncertainty")).to_contain_text("(consistency)")
+        await expect(rows.filter(has_text="Uncertainty")).to_contain_text("(inconsistency)")
         link = await visit.page.evaluate("localStorage['cocoa-questions']")
         assert "other_temperature=0.5" in link
 
@@ -206,7 +206,7 @@ async def test_scores_say_from_where_to_where_they_run(browser, url):
     async with visiting(browser, url) as visit:
         await visit.is_ready()
         await visit.ask(MADE_UP, seed=7)
-        for name, extent in {"consistency": "from 0 to 1", "sp": "from 0 without an end"}.items():
+        for name, extent in {"inconsistency": "from 0 to 1", "sp": "from 0 without an end"}.items():
             row = visit(f".part tr:has(th code:text-is('{name}'))")
             await expect(row).to_contain_text(f"It runs {extent}.")
 

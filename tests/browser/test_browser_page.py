@@ -114,7 +114,7 @@ async def test_every_available_score_can_be_had_in_both_modes(browser, url):
         assert await full.locator("table.stacked tbody tr").count() > 30
         names = await light.locator("table.stacked tbody th").all_inner_texts()
         assert "high_semantic_entropy_light" in names
-        assert "consistency" not in names
+        assert "inconsistency" not in names
 
 
 async def test_a_request_that_is_not_calibrated_is_answered_without_a_verdict(browser, url):

@@ -34,16 +34,16 @@ async def test_a_chat_and_other_answers_are_scored(client):
     chat = await client.generate_with_uncertainty(messages=messages, **OPTIONS)
     assert chat.text is not None
 
-    scored = await client.score("Paris", samples=[{"text": "Paris"}], estimators=["consistency"])
+    scored = await client.score("Paris", samples=[{"text": "Paris"}], estimators=["inconsistency"])
     assert scored.provenance.strategy == "given"
 
     several = await client.score_all(
         [
-            {"answer": "Paris", "samples": [{"text": "Paris"}], "estimators": ["consistency"]},
+            {"answer": "Paris", "samples": [{"text": "Paris"}], "estimators": ["inconsistency"]},
             {"answer": "Paris"},
         ]
     )
-    assert several[0].result.scores.keys() == {"consistency"}
+    assert several[0].result.scores.keys() == {"inconsistency"}
     assert (several[1].result, several[1].error.code) == (None, "invalid_request")
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 MESSAGES = [{"role": "user", "content": "What is the capital of France?"}]
 ASKED = {"model": "cocoa", "messages": MESSAGES, "max_completion_tokens": 24, "seed": 1}
-SCORED = {"uncertainty": {"num_samples": 4, "estimators": ["cocoa_sp", "consistency"]}}
+SCORED = {"uncertainty": {"num_samples": 4, "estimators": ["cocoa_sp", "inconsistency"]}}
 
 
 @pytest.fixture

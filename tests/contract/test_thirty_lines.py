@@ -20,7 +20,7 @@ async def test_an_engine_of_thirty_lines_serves_requests(monkeypatch):
 
     assert answered["text"] == " It is Paris"
     assert answered["scores"]["cocoa_sp"] == pytest.approx(
-        answered["scores"]["sp"] * answered["scores"]["consistency"]
+        answered["scores"]["sp"] * answered["scores"]["inconsistency"]
     )
     assert answered["reasons"]["mte"] == "answer_token_entropies is not available"
     assert scored.json()["scores"]["sp"] == pytest.approx(0.5 * 4)

@@ -85,7 +85,7 @@ def test_light_gives_the_plugin_its_probes():
     container = container_of(objects, "vllm")
     (option,) = [one for one in container["args"] if one.startswith("--additional-config=")]
     told = json.loads(option.removeprefix("--additional-config="))
-    assert told["cocoa"] == {"probes": ["/probes/consistency", "/probes/semantic_entropy"]}
+    assert told["cocoa"] == {"probes": ["/probes/inconsistency", "/probes/semantic_entropy"]}
     assert "/probes" in {one["mountPath"] for one in container["volumeMounts"]}
     assert environment(objects, "gateway")["COCOA_CALIBRATOR"] == "/calibrators/qwen3-8b.json"
     assert "--additional-config" not in json.dumps(container_of(render(VLLM), "vllm"))

@@ -99,8 +99,8 @@ def test_invalid_settings_end_with_2_and_their_name(cocoa, command, variable, va
             "COCOA_GENERATION__DTYPE is for the process that loads the model",
         ),
         (
-            {"GENERATION__URL": "http://a", "PROBES__CONSISTENCY": "/x"},
-            "COCOA_PROBES__CONSISTENCY is for",
+            {"GENERATION__URL": "http://a", "PROBES__INCONSISTENCY": "/x"},
+            "COCOA_PROBES__INCONSISTENCY is for",
         ),
         ({"SIMILARITY__URL": "http://a", "NLI__MODEL": "org/nli"}, "COCOA_NLI__MODEL is for"),
         (
@@ -129,8 +129,7 @@ def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa
     assert lines[0] == "answer The capital is Paris."
     assert lines[1].endswith("(rb_cocoa_root_sp)")
     for name in DEFAULT_ESTIMATORS:
-        called = {"consistency": "disagreement (consistency)"}.get(name, name)
-        assert any(f"│ {called} " in line for line in lines), name
+        assert any(f"│ {name} " in line for line in lines), name
     assert "6 distinct texts" in result.stdout
     assert "(empty)" in result.stdout
     assert "seed 6" in result.stdout

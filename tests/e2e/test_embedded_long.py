@@ -67,7 +67,7 @@ async def test_each_sentence_has_light_scores_without_samples(client):
         assert len(sentences) >= 2
         for one in sentences:
             assert one["estimator"] == "cocoa_sp_light"
-            assert 0 < one["scores"]["consistency_light"] < 1
+            assert 0 < one["scores"]["inconsistency_light"] < 1
             assert (one["confidence"] is None) is one["out_of_domain"]
 
 

@@ -59,9 +59,14 @@ async def test_the_shipped_probes_answer_and_tell_what_the_model_knows_from_what
     known = await light(client, "What is the capital of France?")
     unknown = await light(client, "Which country is Pirot in?")
 
-    assert known["scores"]["consistency_light"] < 0.2 < 0.6 < unknown["scores"]["consistency_light"]
+    assert (
+        known["scores"]["inconsistency_light"]
+        < 0.2
+        < 0.6
+        < unknown["scores"]["inconsistency_light"]
+    )
     assert known["uncertainty"] < unknown["uncertainty"]
-    card = read_card(PROBES_DIR / "consistency" / "card.json")
+    card = read_card(PROBES_DIR / "inconsistency" / "card.json")
     probe = known["provenance"]["probe"]
     assert probe["id"] == card.sha256[:12]
     assert probe["training_set"] == card.training_set == "embedded_probe_prompts.jsonl"
@@ -90,14 +95,14 @@ async def test_features_in_serving_are_those_that_a_collection_stored(client, tm
 
 async def test_the_shipped_probe_ranks_answers_as_samples_do_and_knows_its_domain(tmp_path):
     examples = load("testbed", limit=150, seed=5)
-    probe = TrainedProbe.open(PROBES_DIR / "consistency")
+    probe = TrainedProbe.open(PROBES_DIR / "inconsistency")
     await collect(
         CollectionSpec("testbed", examples, tmp_path, 10, 0, (probe.card.layer,)),
         SETTINGS,
         lambda: None,
     )
     stored = read(tmp_path)
-    sampled = np.array([answer.scores["consistency"] for answer in stored.answers])
+    sampled = np.array([answer.scores["inconsistency"] for answer in stored.answers])
 
     readings = probe.read(
         features_of(stored, range(len(stored.answers)), 0, probe.card.token_features)
@@ -151,7 +156,7 @@ def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
     told = cocoa(
         "evaluate", tmp_path / "probe", "--out", tmp_path / "results", "--dataset", dataset
     )
-    assert "Light against full: consistency" in told.stdout
+    assert "Light against full: inconsistency" in told.stdout
     assert (tmp_path / "results" / "results.json").exists()
 
 

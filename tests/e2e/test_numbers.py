@@ -42,9 +42,9 @@ async def test_rules_stand_in_front_of_every_similarity(
 ):
     samples = [{"text": sample}] * 3
     body = await scored(
-        client, answer=answer, samples=samples, similarity=similarity, estimators=["consistency"]
+        client, answer=answer, samples=samples, similarity=similarity, estimators=["inconsistency"]
     )
-    assert body["scores"]["consistency"] == expected
+    assert body["scores"]["inconsistency"] == expected
 
 
 async def test_a_field_of_another_number_in_words_is_not_the_same(client):
@@ -67,7 +67,7 @@ async def test_a_sentence_that_every_sample_has_is_supported_whatever_the_model_
             {"text": f"the capital of France is  Paris!  {start} Rome"},
         ],
         units="sentences",
-        estimators=["consistency"],
+        estimators=["inconsistency"],
     )
     _, first, second = body["units"]
     assert (first["support"], first["contradiction"]) == (1, 0)
@@ -87,10 +87,10 @@ async def test_texts_of_strangers_are_compared_by_what_they_say(client, answer, 
     found = []
     for sample in (same, other):
         body = await scored(
-            client, answer=answer, samples=[{"text": sample}], estimators=["consistency"]
+            client, answer=answer, samples=[{"text": sample}], estimators=["inconsistency"]
         )
         assert body["warnings"] == []
-        found.append(body["scores"]["consistency"])
+        found.append(body["scores"]["inconsistency"])
     assert found[0] == 0
     assert found[1] >= 0.5
 
@@ -101,7 +101,7 @@ async def test_an_embedded_model_that_is_asked_about_them_all_the_same_is_warned
         answer="The meeting is on Tuesday.",
         samples=[{"text": "The meeting takes place on Tuesday."}],
         similarity="cross_encoder",
-        estimators=["consistency"],
+        estimators=["inconsistency"],
         explain=True,
     )
     assert body["warnings"] == ["similarity_out_of_domain"]

@@ -7,7 +7,7 @@ from itertools import chain, product
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.http.metrics import CONSISTENCY_NAMES, SCORE_NAMES
+from app.http.metrics import INCONSISTENCY_NAMES, SCORE_NAMES
 from app.scoring.capabilities import Capability
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from tests.api.keyed import ops_metrics
@@ -153,9 +153,9 @@ async def test_a_misspelt_label_is_found(samples, expression):
 async def test_one_request_is_one_value_of_each_score(samples):
     counts = {}
     for sample in samples:
-        if sample.name in ("cocoa_score_nats_count", "cocoa_consistency_count"):
+        if sample.name in ("cocoa_score_nats_count", "cocoa_inconsistency_count"):
             counts[sample.labels["estimator"]] = sample.value
-    names = (*SCORE_NAMES, *CONSISTENCY_NAMES)
+    names = (*SCORE_NAMES, *INCONSISTENCY_NAMES)
     assert counts == {name: float(name in DEFAULT_ESTIMATORS) for name in names}
 
 

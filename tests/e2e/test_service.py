@@ -35,7 +35,7 @@ async def test_what_the_model_knows_scores_lower_than_what_it_makes_up(client):
 
     assert "Paris" in right["text"]
     assert "Serbia" not in made_up["text"]
-    for name in ("cocoa_sp", "cocoa_ppl", "cocoa_mte", "consistency"):
+    for name in ("cocoa_sp", "cocoa_ppl", "cocoa_mte", "inconsistency"):
         assert right["scores"][name] < made_up["scores"][name]
 
 
@@ -46,7 +46,7 @@ async def test_one_meaning_in_several_wordings_is_consistent(client):
 
     assert result["provenance"]["num_distinct_samples"] > 1
     assert all("Paris" in sample["text"] for sample in result["samples"])
-    assert result["scores"]["consistency"] < 0.1
+    assert result["scores"]["inconsistency"] < 0.1
 
 
 async def test_chats_and_given_answers_have_the_scores_of_the_prompt_and_its_confidence(client):
@@ -82,7 +82,7 @@ async def test_every_estimator_has_a_value(client):
 async def test_every_similarity_function_serves(client, similarity):
     result = await ask(client, "Which country is Pirot in?", similarity=similarity)
 
-    assert 0 < result["scores"]["consistency"] <= 1
+    assert 0 < result["scores"]["inconsistency"] <= 1
 
 
 async def test_a_right_answer_scores_better_than_a_wrong_one(client):
@@ -93,4 +93,4 @@ async def test_a_right_answer_scores_better_than_a_wrong_one(client):
 
     right, wrong = await score(" It is Paris."), await score(" It is Rome.")
     assert right["cocoa_ppl"] < wrong["cocoa_ppl"]
-    assert right["consistency"] < 0.2 < 0.8 < wrong["consistency"]
+    assert right["inconsistency"] < 0.2 < 0.8 < wrong["inconsistency"]

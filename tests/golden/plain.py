@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from models.estimators import ESTIMATORS
+from models.renamed import current_name
 
 FOLDER = Path(__file__).parent
 
@@ -34,7 +35,7 @@ def mte(s):
     return mean(s["answer_token_entropies"])
 
 
-def consistency(s):
+def inconsistency(s):
     return mean([1 - one for one in s["similarity"]])
 
 
@@ -70,15 +71,15 @@ def found_mass(s):
     return min(1.0, sum(p for p, _ in found(s)))
 
 
-def rb_consistency(s):
+def rb_inconsistency(s):
     total = sum(p for p, _ in found(s))
     seen = sum(p * unlike for p, unlike in found(s))
-    return seen / total if total > 1 else seen + (1 - total) * consistency(s)
+    return seen / total if total > 1 else seen + (1 - total) * inconsistency(s)
 
 
-def unseen_rb_consistency(s):
+def unseen_rb_inconsistency(s):
     mass = found_mass(s)
-    return rb_consistency(s) + (1 - mass) * mass * (1 - consistency(s)) / 2
+    return rb_inconsistency(s) + (1 - mass) * mass * (1 - inconsistency(s)) / 2
 
 
 def root_sp(s):
@@ -214,16 +215,16 @@ PLAIN = {
     "mte": mte,
     "mcse": lambda s: of_samples(s, sum),
     "mcnse": lambda s: of_samples(s, mean),
-    "consistency": consistency,
-    "consistency_light": light,
-    "prob_cocoa_sp": lambda s: (1 - math.exp(-sp(s))) * consistency(s),
-    "prob_cocoa_ppl": lambda s: (1 - math.exp(-ppl(s))) * consistency(s),
-    "rb_consistency": rb_consistency,
-    "unseen_rb_consistency": unseen_rb_consistency,
-    "unseen_rb_cocoa_sp": times(sp, unseen_rb_consistency),
+    "inconsistency": inconsistency,
+    "inconsistency_light": light,
+    "prob_cocoa_sp": lambda s: (1 - math.exp(-sp(s))) * inconsistency(s),
+    "prob_cocoa_ppl": lambda s: (1 - math.exp(-ppl(s))) * inconsistency(s),
+    "rb_inconsistency": rb_inconsistency,
+    "unseen_rb_inconsistency": unseen_rb_inconsistency,
+    "unseen_rb_cocoa_sp": times(sp, unseen_rb_inconsistency),
     "root_sp": root_sp,
-    "cocoa_root_sp": times(root_sp, consistency),
-    "rb_cocoa_root_sp": times(root_sp, rb_consistency),
+    "cocoa_root_sp": times(root_sp, inconsistency),
+    "rb_cocoa_root_sp": times(root_sp, rb_inconsistency),
     "degmat": degmat,
     "ce_degmat": ce_degmat,
     "eigv": eigv,
@@ -238,11 +239,11 @@ PLAIN = {
     "found_mass": found_mass,
 }
 for base in (sp, ppl, mte):
-    PLAIN[f"cocoa_{base.__name__}"] = times(base, consistency)
+    PLAIN[f"cocoa_{base.__name__}"] = times(base, inconsistency)
     PLAIN[f"cocoa_{base.__name__}_light"] = times(base, light)
-    PLAIN[f"rb_cocoa_{base.__name__}"] = times(base, rb_consistency)
+    PLAIN[f"rb_cocoa_{base.__name__}"] = times(base, rb_inconsistency)
     PLAIN[f"full_sample_cocoa_{base.__name__}"] = times(base, full_sample)
-    PLAIN[f"additive_cocoa_{base.__name__}"] = lambda s, base=base: base(s) + consistency(s)
+    PLAIN[f"additive_cocoa_{base.__name__}"] = lambda s, base=base: base(s) + inconsistency(s)
 
 
 def in_lines(golden):
@@ -256,13 +257,23 @@ def in_lines(golden):
     return "{\n" + ",\n".join(sections) + "\n}\n"
 
 
+def golden_file(name):
+    """A file of golden cases, whose scores have the names of today in place of the paper's."""
+
+    def renamed(fields):
+        return {current_name(key): value for key, value in fields.items()}
+
+    return json.loads((FOLDER / name).read_text(), object_hook=renamed)
+
+
 def main():
     path = FOLDER / "estimators.json"
     golden = json.loads(path.read_text())
     for case in golden["cases"]:
         for name in sys.argv[1:]:
             if ESTIMATORS[name].needs <= case["statistics"].keys():
-                case["expected"][name] = PLAIN[name](case["statistics"])
+                old = name.replace("inconsistency", "consistency")
+                case["expected"][old] = PLAIN[name](case["statistics"])
     path.write_text(in_lines(golden))
 
 

@@ -8,11 +8,9 @@ import pytest
 
 from models.estimators import ESTIMATORS, score
 from models.estimators.cocoa import found_mass
-from tests.golden.plain import FOLDER, PLAIN, in_lines
+from tests.golden.plain import FOLDER, PLAIN, golden_file, in_lines
 
-FILES = [
-    json.loads((FOLDER / name).read_text()) for name in ("estimators.json", "rao_blackwell.json")
-]
+FILES = [golden_file(name) for name in ("estimators.json", "rao_blackwell.json")]
 CASES = [case for golden in FILES for case in golden["cases"]]
 TOLERANCE = {"rel": 1e-6, "abs": 1e-6}
 RAGGED = {"sample_token_logprobs", "sample_token_entropies", "sample_token_relevance"}

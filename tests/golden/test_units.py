@@ -2,7 +2,6 @@
 
 import codecs
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from models.units.json_values import parse
 from models.units.prose import sentences, supported
 from models.units.reasoning import Tags, part
 from models.units.unit import Unit
+from tests.golden.plain import golden_file
 
-GOLDEN = json.loads((Path(__file__).parent / "units.json").read_text())
+GOLDEN = golden_file("units.json")
 TOLERANCE = GOLDEN["tolerance"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.estimators import ESTIMATORS, needs, score
-from models.estimators.cocoa import consistency_std_error
+from models.estimators.cocoa import inconsistency_std_error
 from models.estimators.information import Undefined
 
 BASES = ["sp", "ppl", "mte"]
@@ -130,20 +130,20 @@ def test_the_probability_of_a_text_is_that_of_all_its_rows_of_tokens():
 
 @pytest.mark.parametrize("base", BASES)
 @given(stats=statistics(min_samples=1))
-def test_cocoa_is_its_base_times_consistency(base, stats):
+def test_cocoa_is_its_base_times_inconsistency(base, stats):
     ones, zeros = np.ones_like(stats["similarity"]), np.zeros_like(stats["similarity"])
-    u, c = value(base, stats), value("consistency", stats)
+    u, c = value(base, stats), value("inconsistency", stats)
 
     assert value(f"cocoa_{base}", stats) == pytest.approx(u * c)
     assert value(f"cocoa_{base}", {**stats, "similarity": ones}) == 0
     assert value(f"cocoa_{base}", {**stats, "similarity": zeros}) == u
-    assert value("consistency", {**stats, "similarity": ones}) == 0
-    assert value("consistency", {**stats, "similarity": zeros}) == 1
+    assert value("inconsistency", {**stats, "similarity": ones}) == 0
+    assert value("inconsistency", {**stats, "similarity": zeros}) == 1
 
 
 @pytest.mark.parametrize("base", BASES)
 @given(stats=statistics())
-def test_additive_cocoa_is_its_base_plus_consistency(base, stats):
+def test_additive_cocoa_is_its_base_plus_inconsistency(base, stats):
     ones, zeros = np.ones_like(stats["similarity"]), np.zeros_like(stats["similarity"])
     u = value(base, stats)
 
@@ -249,8 +249,8 @@ def test_one_sample_defines_all_but_what_compares_samples():
 
 
 def test_one_sample_has_no_standard_error():
-    assert consistency_std_error(np.array([0.25])) is None
-    assert consistency_std_error(np.array([0.0, 1.0])) == pytest.approx(0.5)
+    assert inconsistency_std_error(np.array([0.25])) is None
+    assert inconsistency_std_error(np.array([0.0, 1.0])) == pytest.approx(0.5)
 
 
 def test_identical_samples_that_equal_the_answer_are_certain():
@@ -280,7 +280,7 @@ EMPTY = np.array([])
         ("mte", {"answer_token_entropies": EMPTY}, "empty answer"),
         ("token_sar", {"answer_token_logprobs": EMPTY, "token_relevance": EMPTY}, "empty answer"),
         ("cocoa_ppl", {"answer_token_logprobs": EMPTY, "similarity": np.ones(2)}, "empty answer"),
-        ("consistency", {"similarity": EMPTY}, "no samples"),
+        ("inconsistency", {"similarity": EMPTY}, "no samples"),
         (
             "cocoa_sp",
             {"answer_token_logprobs": np.array([-1.0]), "similarity": EMPTY},
@@ -323,7 +323,7 @@ def test_over_the_root_of_the_length_lies_between_sum_and_mean(values):
 
 
 @given(stats=statistics())
-def test_over_the_root_of_the_length_the_products_have_the_same_consistency(stats):
+def test_over_the_root_of_the_length_the_products_have_the_same_inconsistency(stats):
     num_tokens = len(stats["answer_token_logprobs"])
     for name in ("cocoa_{}", "rb_cocoa_{}"):
         expected = value(name.format("sp"), stats) / num_tokens**0.5

@@ -11,8 +11,8 @@ from models.estimators import ESTIMATORS, needs, score
 from models.estimators.cocoa import found_mass
 
 BASES = ["sp", "ppl", "mte"]
-NAMES = ["rb_consistency", *(f"rb_cocoa_{base}" for base in BASES)]
-UNSEEN = ["unseen_rb_consistency", "unseen_rb_cocoa_sp"]
+NAMES = ["rb_inconsistency", *(f"rb_cocoa_{base}" for base in BASES)]
+UNSEEN = ["unseen_rb_inconsistency", "unseen_rb_cocoa_sp"]
 MASS = ("answer_token_logprobs", "sample_token_logprobs", "sample_texts", "exact_match")
 
 
@@ -58,7 +58,7 @@ def unweighed(name):
 
 
 def by_definition(stats):
-    """rb_consistency and P as they are written down, one text after the other."""
+    """rb_inconsistency and P as they are written down, one text after the other."""
     total = math.exp(sum(stats["answer_token_logprobs"]))
     seen, weighed = 0.0, set()
     for i, text in enumerate(stats["sample_texts"]):
@@ -78,7 +78,7 @@ def by_definition(stats):
 def test_it_is_what_its_definition_says_and_divides_where_the_mass_exceeds_one(stats):
     expected, total = by_definition(stats)
 
-    assert value("rb_consistency", stats) == pytest.approx(expected, abs=1e-12)
+    assert value("rb_inconsistency", stats) == pytest.approx(expected, abs=1e-12)
     assert mass(stats) == pytest.approx(min(total, 1.0))
 
 
@@ -91,7 +91,7 @@ def test_above_one_the_sum_is_divided_by_the_mass_alone():
         "exact_match": np.zeros(3),
     }
 
-    assert value("rb_consistency", stats) == pytest.approx((0.5 + 0.25 + 0.25 * 0.5) / 1.75)
+    assert value("rb_inconsistency", stats) == pytest.approx((0.5 + 0.25 + 0.25 * 0.5) / 1.75)
     assert mass(stats) == 1.0
 
 
@@ -123,7 +123,7 @@ def test_it_is_finite_however_unlikely_the_texts_are(name, stats):
 @pytest.mark.parametrize("base", BASES)
 @given(stats=statistics(log_mass=(-2500.0, 0.0), one_tokenisation=False))
 def test_it_lies_between_zero_and_one_and_multiplies_its_base(base, stats):
-    weighed = value("rb_consistency", stats)
+    weighed = value("rb_inconsistency", stats)
 
     assert -1e-12 <= weighed <= 1 + 1e-12
     assert 0 <= mass(stats) <= 1
@@ -144,10 +144,10 @@ def test_the_order_of_samples_does_not_matter(name, stats, seed):
 
 
 @given(stats=statistics(one_tokenisation=False))
-def test_what_was_not_found_adds_no_less_than_consistency_says_and_no_more_than_its_mass(stats):
-    weighed, unseen = value("rb_consistency", stats), value("unseen_rb_consistency", stats)
+def test_what_was_not_found_adds_no_less_than_inconsistency_says_and_no_more_than_its_mass(stats):
+    weighed, unseen = value("rb_inconsistency", stats), value("unseen_rb_inconsistency", stats)
     total = mass(stats)
-    more = (1 - total) * total * (1 - value("consistency", stats)) / 2
+    more = (1 - total) * total * (1 - value("inconsistency", stats)) / 2
 
     assert unseen == pytest.approx(weighed + more, abs=1e-12)
     assert weighed - 1e-12 <= unseen <= min(1.0, weighed + (1 - total) / 2) + 1e-12
@@ -157,7 +157,7 @@ def test_what_was_not_found_adds_no_less_than_consistency_says_and_no_more_than_
 @given(stats=statistics(log_mass=(-0.5, 0.0)))
 def test_where_all_was_found_nothing_is_unseen(stats):
     if mass(stats) == 1.0:
-        assert value("unseen_rb_consistency", stats) == value("rb_consistency", stats)
+        assert value("unseen_rb_inconsistency", stats) == value("rb_inconsistency", stats)
 
 
 @given(stats=statistics(one_tokenisation=False), data=st.data())
@@ -170,7 +170,7 @@ def test_a_text_that_is_less_like_the_answer_never_lowers_it(stats, data):
     similarity = np.where(chosen, kept * stats["similarity"], stats["similarity"])
     less = stats | {"similarity": similarity}
 
-    for name in ("rb_consistency", "unseen_rb_consistency"):
+    for name in ("rb_inconsistency", "unseen_rb_inconsistency"):
         assert value(name, less) >= value(name, stats) - 1e-12
 
 
@@ -180,8 +180,8 @@ def test_repeated_answers_are_told_apart_by_their_probability():
     for probability in (0.5, 0.7, 0.9):
         logprobs = np.log([probability])
         of = {"answer_token_logprobs": logprobs, "sample_token_logprobs": [logprobs] * 3}
-        assert value("rb_consistency", repeated | of) == 0
-        scores.append(value("unseen_rb_consistency", repeated | of))
+        assert value("rb_inconsistency", repeated | of) == 0
+        scores.append(value("unseen_rb_inconsistency", repeated | of))
 
     assert scores == pytest.approx([0.125, 0.105, 0.045])
 
@@ -217,13 +217,15 @@ def test_similarity_without_the_sample_that_is_the_answer_is_read_rightly(stats,
     others = {**stats, "similarity": np.delete(similarity, equal.index(True))}
 
     if num_samples == 1:
-        reason = {"rb_consistency": "no samples"}
-        assert score(["rb_consistency"], others) == ({"rb_consistency": None}, reason)
+        reason = {"rb_inconsistency": "no samples"}
+        assert score(["rb_inconsistency"], others) == ({"rb_inconsistency": None}, reason)
         return
     # The same texts weigh the same; only the mean over the rest is one over M - 1.
-    estimated = (1 - min(total, 1.0)) * (value("consistency", others) - value("consistency", stats))
-    expected = pytest.approx(value("rb_consistency", stats) + estimated, abs=1e-12)
-    assert value("rb_consistency", others) == expected
+    estimated = (1 - min(total, 1.0)) * (
+        value("inconsistency", others) - value("inconsistency", stats)
+    )
+    expected = pytest.approx(value("rb_inconsistency", stats) + estimated, abs=1e-12)
+    assert value("rb_inconsistency", others) == expected
     assert mass(others) == mass(stats)
 
 
@@ -264,5 +266,5 @@ def test_unknown_log_probs_leave_no_value(name):
 
 def test_one_sample_beside_the_answer_defines_it():
     weighed = math.exp(-2) * 0.75 + (1 - math.exp(-1) - math.exp(-2)) * 0.75
-    assert value("rb_consistency", ONE) == pytest.approx(weighed)
+    assert value("rb_inconsistency", ONE) == pytest.approx(weighed)
     assert mass(ONE) == pytest.approx(math.exp(-1) + math.exp(-2))

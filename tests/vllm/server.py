@@ -17,7 +17,7 @@ from models.embedded import LANGUAGE_MODEL_DIR, PROBES_DIR
 from tests.chaos.redis_server import free_port
 
 PYTHON = os.environ.get("COCOA_TEST_VLLM_PYTHON", ".venv-vllm/bin/python")
-PROBES = [PROBES_DIR / "consistency", PROBES_DIR / "semantic_entropy"]
+PROBES = [PROBES_DIR / "inconsistency", PROBES_DIR / "semantic_entropy"]
 # By its id the service knows that its own pair models fit.
 NAME = "embedded"
 START_S = 600

@@ -213,7 +213,7 @@ async def test_a_bound_of_the_reasoning_ends_it_where_it_does_in_process(server,
     for bound in (1, 2, 5, 10, 20, 100):
         for chat in held_out_sums(4):
             body = chat | LAW | {"seed": 1, "return_tokens": True, "max_reasoning_tokens": bound}
-            body["estimators"] = ["sp", "mte", "consistency"]
+            body["estimators"] = ["sp", "mte", "inconsistency"]
             if not server.has_parser:
                 response = await over.post(GENERATE, json=body)
                 assert response.status_code == 422, response.text

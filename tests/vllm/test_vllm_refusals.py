@@ -59,6 +59,6 @@ async def test_a_model_without_supports_eagle3_has_entropies_and_no_light(tmp_pa
 async def test_a_worker_does_not_start_with_the_probes_of_another_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("foreign")
     foreign = serving(folder, "foreign", "--enforce-eager", model=SECOND_LANGUAGE_MODEL_DIR)
-    with pytest.raises(DidNotStart, match="ProbeRefused: consistency: its"):
+    with pytest.raises(DidNotStart, match="ProbeRefused: inconsistency: its"):
         async with foreign:
             pass

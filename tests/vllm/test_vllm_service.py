@@ -68,7 +68,7 @@ async def ask(client, prompt, **body):
 
 
 async def test_300_answers_in_full_and_light_are_those_in_process(client, testbed):
-    largest = dict.fromkeys(("sp", "mte", "consistency_light", "distance_percentile"), 0.0)
+    largest = dict.fromkeys(("sp", "mte", "inconsistency_light", "distance_percentile"), 0.0)
 
     def compare(name, found, expected):
         largest[name] = max(largest[name], abs(found - expected))
@@ -86,7 +86,7 @@ async def test_300_answers_in_full_and_light_are_those_in_process(client, testbe
         body = await ask(client, case.prompt, mode="light")
         reading = case.expected.probe_readings[STATISTICS[0]]
         assert body["text"] == case.expected.answer.text
-        compare("consistency_light", body["scores"]["consistency_light"], reading.value)
+        compare("inconsistency_light", body["scores"]["inconsistency_light"], reading.value)
         percentile = body["provenance"]["probe"]["distance_percentile"]
         compare("distance_percentile", percentile, reading.distance_percentile)
         assert body["provenance"]["probe"]["out_of_domain"] == reading.out_of_domain

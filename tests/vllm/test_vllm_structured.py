@@ -72,7 +72,7 @@ async def test_texts_and_log_probs_are_those_in_process_and_all_that_ended_is_va
         schema = SCHEMAS[number % len(SCHEMAS)]
         body = {"prompt": prompt, "response_format": held_to(schema), "seed": number}
         body |= {"num_samples": 3, "max_new_tokens": 64, "return_tokens": True}
-        body |= {"return_samples": True, "estimators": ["sp", "mte", "consistency"]}
+        body |= {"return_samples": True, "estimators": ["sp", "mte", "inconsistency"]}
         found, expected = [await ask(client, **body) for client in both]
         for one in (found, expected):
             for kind, texts in (("answers", [one]), ("samples", one["samples"])):

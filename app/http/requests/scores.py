@@ -19,12 +19,13 @@ from app.scoring.ask import OnReject, OnUnitReject, Units
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from models.errors import InvalidRequest
 from models.records import EFFORT
+from models.renamed import current_name
 
 AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
 # Values of older releases, and what to do instead.
 _GONE = {
     "auto": "send a number of samples, such as 5",
-    "escalate": "ask another model yourself where decision.action is escalate",
+    "escalate": "ask another model yourself where decision.action is hand_over",
     "claims": "ask the model for the claims by a call of your own, and send them to POST /score",
 }
 
@@ -76,7 +77,7 @@ class ReasoningBounds(NullIsDefault):
 
 
 _OF_ASK = {"similarity", "return_samples", "explain", "units", "timeout_s", "cache"}
-_OF_ASK |= {"target_error", "on_reject", "escalate_below", "on_unit_reject", "calibration"}
+_OF_ASK |= {"target_error", "on_reject", "hand_over_below", "on_unit_reject", "calibration"}
 
 
 class ScoresWanted(NullIsDefault):
@@ -130,9 +131,11 @@ class ScoresWanted(NullIsDefault):
     on_reject: Annotated[OnReject, BeforeValidator(_not_gone)] = "answer"
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds
     it back."""
-    escalate_below: Annotated[float | None, Field(ge=0, le=1)] = None
+    hand_over_below: Annotated[float | None, Field(ge=0, le=1)] = None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on,
-    and escalated below it, says `decision.action`. Default: 0.5."""
+    and handed over to somebody else below it, says `decision.action`. Default: 0.5."""
+    escalate_below: Annotated[float | None, Field(ge=0, le=1, deprecated=True)] = None
+    """Old name of `hand_over_below`, for one release more."""
     on_unit_reject: OnUnitReject = "keep"
     """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them,
     `remove` gives `refined_text` without these sentences, or with null in place of these fields
@@ -143,9 +146,18 @@ class ScoresWanted(NullIsDefault):
     def ask_fields(self) -> dict[str, Any]:
         """The fields of an `Ask` about scores; most have the same names here."""
         fields = dict(zip(_OF_ASK, attrgetter(*_OF_ASK)(self), strict=True))
-        fields["primary"] = self.estimator
+        names = self.estimators or []
+        if self.estimator is not None:
+            fields["primary"] = current_name(self.estimator)
         if self.estimators is not None:
-            fields["estimators"] = tuple(self.estimators)
+            fields["estimators"] = tuple(map(current_name, names))
+        renamed = []
+        if any(current_name(name) != name for name in (*names, self.estimator or "")):
+            renamed.append("renamed_to_inconsistency")
+        if self.__dict__["escalate_below"] is not None:
+            fields["hand_over_below"] = self.__dict__["escalate_below"]
+            renamed.append("renamed_to_hand_over_below")
+        fields["renamed"] = tuple(renamed)
         if self.json_schema is not None:
             fields["json_schema"] = self.json_schema
         return fields
@@ -160,4 +172,6 @@ class ScoresWanted(NullIsDefault):
     def _check_heeded(self) -> Self:
         is_alone = self.json_schema is not None and self.units != "fields"
         refuse_if(is_alone, "json_schema", "is heeded with units fields only")
+        is_twice = {"escalate_below", "hand_over_below"} <= self.model_fields_set
+        refuse_if(is_twice, "escalate_below", "is the old name of hand_over_below, sent as well")
         return self

@@ -16,6 +16,7 @@ from app.spelling import closest, did_you_mean
 from models.estimators import ESTIMATORS, known_estimators
 from models.ranges import LOGPROBS
 from models.registered import in_lab
+from models.renamed import current_name
 
 Value = TypeVar("Value")
 
@@ -25,7 +26,7 @@ _MAX_KWARGS_VALUES = 10_000
 
 def _known_estimator(name: str) -> str:
     known = known_estimators()
-    if name in known:
+    if current_name(name) in known:
         return name
     if instead := in_lab(name):
         raise PydanticCustomError("in_lab", "{instead}", {"instead": instead})

@@ -16,6 +16,7 @@ from app.cache.lane import Dropped
 from app.cache.protocol import Namespace, RedisServer
 from models.calibration import Binding
 from models.codec import reader
+from models.renamed import ScoreName
 
 # Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
 CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
@@ -65,7 +66,7 @@ class AnswerPart:
 
     name: str | None
     span: tuple[int, int] | None
-    scores: Mapping[str, FiniteFloat | None]
+    scores: Mapping[ScoreName, FiniteFloat | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class Answer:
 
     id: str
     served_at: FiniteFloat
-    estimator: str
-    scores: Mapping[str, FiniteFloat | None]
+    estimator: ScoreName
+    scores: Mapping[ScoreName, FiniteFloat | None]
     binding: Binding | None
     calibrator: str | None = None
     text: str | None = None

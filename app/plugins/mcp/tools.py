@@ -44,7 +44,7 @@ class Verdict(BaseModel):
     confidence: float | None = Field(description="Probability that the answer is right, 0 to 1.")
     accept: bool | None = Field(description="Whether it may pass; null without `target_error`.")
     guarantee: str | None = Field(description="What `accept` promises.")
-    action: str | None = Field(description="What to do with it: accept, verify or escalate.")
+    action: str | None = Field(description="What to do with it: accept, verify or hand_over.")
     reason: str | None = Field(description="Why, in a sentence.")
     estimator: str = Field(description="Whose score is the uncertainty.")
     uncertainty: float | None = Field(description="Higher is less sure.")

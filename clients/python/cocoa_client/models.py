@@ -24,8 +24,8 @@ class DecisionInfo(BaseModel):
     """largest wanted share of wrong answers among the accepted, 0 to 1"""
     guarantee: str
     """the promise in words"""
-    action: Literal["accept", "verify", "escalate"]
-    """let it pass; or have it verified, from a confidence of `escalate_below` on; or ask somebody else"""
+    action: Literal["accept", "verify", "hand_over"]
+    """let it pass; or have it verified, from a confidence of `hand_over_below` on; or ask somebody else"""
     reason: str
     """of the action, in a sentence"""
 
@@ -233,10 +233,10 @@ class Provenance(BaseModel):
     """behind the NLI estimators and the support of sentences and claims, where one is asked for"""
     unit_pairs: int | None = None
     """with `units` sentences or claims: pairs of a part of a sample and one of them that the NLI model reads, ≥ 0, be it from the cache"""
-    consistency_std_error: float | None = None
-    """how far the samples pin consistency down, 0 to 1, where they were compared"""
+    inconsistency_std_error: float | None = None
+    """how far the samples pin inconsistency down, 0 to 1, where they were compared"""
     degraded: bool
-    """whether the uncertainty is `consistency` in place of a better one, as no log-probs are known"""
+    """whether the uncertainty is `inconsistency` in place of a better one, as no log-probs are known"""
     probe: ProbeInfo | None = None
     """that predicted the light scores, where it could read the answer"""
     sentence_probe: ProbeInfo | None = None

@@ -29,12 +29,12 @@ EstimatorName: TypeAlias = Literal[
     "reasoning_length",
     "mcse",
     "mcnse",
-    "consistency",
+    "inconsistency",
     "cocoa_sp",
     "cocoa_root_sp",
     "cocoa_ppl",
     "cocoa_mte",
-    "consistency_light",
+    "inconsistency_light",
     "cocoa_sp_light",
     "cocoa_ppl_light",
     "cocoa_mte_light",
@@ -47,12 +47,12 @@ EstimatorName: TypeAlias = Literal[
     "full_sample_cocoa_sp",
     "full_sample_cocoa_ppl",
     "full_sample_cocoa_mte",
-    "rb_consistency",
+    "rb_inconsistency",
     "rb_cocoa_sp",
     "rb_cocoa_root_sp",
     "rb_cocoa_ppl",
     "rb_cocoa_mte",
-    "unseen_rb_consistency",
+    "unseen_rb_inconsistency",
     "unseen_rb_cocoa_sp",
     "degmat",
     "ce_degmat",
@@ -238,7 +238,7 @@ class GenerateOptions(TypedDict, total=False):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
-    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, root_sp, ppl, mte, consistency."""
+    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, root_sp, ppl, mte, inconsistency."""
     estimator: EstimatorName | None
     """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or cocoa_sp_light, or the first of `estimators`."""
     similarity: str | None
@@ -265,8 +265,10 @@ class GenerateOptions(TypedDict, total=False):
     """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version); brings a `decision`."""
     on_reject: Literal["answer", "abstain"] | None
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back."""
+    hand_over_below: float | None
+    """With `target_error`: an answer that does not pass is to be verified from this confidence on, and handed over to somebody else below it, says `decision.action`. Default: 0.5."""
     escalate_below: float | None
-    """With `target_error`: an answer that does not pass is to be verified from this confidence on, and escalated below it, says `decision.action`. Default: 0.5."""
+    """Old name of `hand_over_below`, for one release more."""
     on_unit_reject: Literal["keep", "remove", "abstain"] | None
     """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None
@@ -304,7 +306,7 @@ class ScoreOptions(TypedDict, total=False):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
-    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, root_sp, ppl, mte, consistency."""
+    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, root_sp, ppl, mte, inconsistency."""
     estimator: EstimatorName | None
     """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or cocoa_sp_light, or the first of `estimators`."""
     similarity: str | None
@@ -331,8 +333,10 @@ class ScoreOptions(TypedDict, total=False):
     """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version); brings a `decision`."""
     on_reject: Literal["answer", "abstain"] | None
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back."""
+    hand_over_below: float | None
+    """With `target_error`: an answer that does not pass is to be verified from this confidence on, and handed over to somebody else below it, says `decision.action`. Default: 0.5."""
     escalate_below: float | None
-    """With `target_error`: an answer that does not pass is to be verified from this confidence on, and escalated below it, says `decision.action`. Default: 0.5."""
+    """Old name of `hand_over_below`, for one release more."""
     on_unit_reject: Literal["keep", "remove", "abstain"] | None
     """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None

@@ -130,8 +130,9 @@ class DeviceProbe:
         self._token_features: list[str] = card["token_features"]
         self._mean, self._scale = tensors["network.mean"], tensors["network.scale"]
         self._layers = _layers(tensors)
-        # The paper's regression has no sigmoid.
-        self._clamps = (card["architecture"], card["target"]) == ("paper", "consistency")
+        # The paper's regression has no sigmoid. Cards of release 0.2 call its target consistency.
+        is_share = card["target"] in ("inconsistency", "consistency")
+        self._clamps = is_share and card["architecture"] == "paper"
         # In float64: a residual is the difference of two large numbers.
         self._known = {name: one.double() for name, one in tensors.items() if "distance." in name}
         self._precisions = 1 / self._known["distance.variances"]

@@ -20,6 +20,7 @@ from models.codec import to_json
 from models.estimators import needs
 from models.locations import without_folders
 from models.records import Array
+from models.renamed import current_name
 from models.selection import Strategy
 from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 from models.statistics import reads_samples
@@ -199,7 +200,8 @@ def _scores(rows: Sequence[Mapping[str, float | None]]) -> dict[str, Array]:
     """Estimator to its scores (n,), NaN where a row has none."""
     scores: dict[str, Array] = {}
     for name in rows[0] if rows else ():
-        scores[name] = np.array([row.get(name) for row in rows], dtype=np.float64)  # NaN for None
+        values = np.array([row.get(name) for row in rows], dtype=np.float64)  # NaN for None
+        scores[current_name(name)] = values
     return scores
 
 

@@ -17,7 +17,7 @@ from cocoa_lab.plots import FAINT, INK, MUTED, STYLE, draw_reliability, save
 from models.calibration import ALL, Calibration, Calibrator, Threshold
 
 _COLOUR = "#0f6f8f"
-_SHOWN = ("rb_cocoa_root_sp", "cocoa_root_sp", "consistency", "sp")
+_SHOWN = ("rb_cocoa_root_sp", "cocoa_root_sp", "inconsistency", "sp")
 
 
 def checks_of(calibrator: Calibrator, labels: Labels) -> dict[str, Check]:

@@ -84,9 +84,9 @@ def train(
         Path, typer.Option(help="Folder of the probe; an interrupted training there is continued.")
     ],
     target: Annotated[
-        Literal["consistency", "semantic_entropy", "sentence_consistency"],
+        Literal["inconsistency", "semantic_entropy", "sentence_inconsistency"],
         typer.Option(help="What it predicts."),
-    ] = "consistency",
+    ] = "inconsistency",
     layer: Annotated[
         str, typer.Option(help="One, several with commas between, or auto for all collected.")
     ] = "auto",
@@ -172,7 +172,7 @@ def evaluate(
     from models.probes.probe import TrainedProbe
 
     trained = TrainedProbe.open(folder)
-    if trained.card.target == "sentence_consistency":
+    if trained.card.target == "sentence_inconsistency":
         raise ValueError("sentences are measured by cocoa evaluate --units sentences")
     training = None
     layers: tuple[int, ...] = (trained.card.layer,)

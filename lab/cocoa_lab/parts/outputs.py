@@ -20,7 +20,7 @@ from cocoa_lab.rendering import markdown_table
 UNITS = "units.jsonl"
 _SHOWN = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 _METRICS = ("prr", "roc_auc", "ece", "lead")
-_CURVES = ("cocoa_sp", "sp", "consistency")
+_CURVES = ("cocoa_sp", "sp", "inconsistency")
 
 
 def write(

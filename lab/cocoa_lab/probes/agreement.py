@@ -41,9 +41,9 @@ def classification_metrics(predicted: Array, true: Array) -> dict[str, float | N
 
 # By what a probe predicts.
 AGREEMENT: Mapping[Target, Callable[[Array, Array], dict[str, float | None]]] = {
-    "consistency": regression_metrics,
+    "inconsistency": regression_metrics,
     "semantic_entropy": classification_metrics,
-    "sentence_consistency": regression_metrics,
+    "sentence_inconsistency": regression_metrics,
 }
 
 

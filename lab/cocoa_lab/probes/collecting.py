@@ -34,7 +34,7 @@ from workers.protocol import Workers
 
 # The targets of probes, and the full scores beside which the light ones are measured.
 ESTIMATORS = (
-    "consistency",
+    "inconsistency",
     "sp",
     "ppl",
     "mte",
@@ -44,7 +44,7 @@ ESTIMATORS = (
     "semantic_entropy",
 )
 # Likewise of sentences.
-_OF_SENTENCES = ("consistency", "sp", "mte")
+_OF_SENTENCES = ("inconsistency", "sp", "mte")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _sentence_rows(example: Example, result: Result, digest: str) -> list[Row]:
     rows: list[Row] = []
     for part, (one, mean) in enumerate(kept):
         scores = dict(one.scores)
-        scores["sentence_consistency"] = scores.pop("consistency", None)
+        scores["sentence_inconsistency"] = scores.pop("inconsistency", None)
         collected = CollectedAnswer(
             id=example.id,
             task=example.task,

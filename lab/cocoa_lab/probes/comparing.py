@@ -17,7 +17,12 @@ from models.records import Array
 
 # Full scores that a probe has a light one for, with the base that multiplies the prediction.
 COUNTERPARTS: Mapping[Target, Mapping[str, str | None]] = {
-    "consistency": {"consistency": None, "cocoa_sp": "sp", "cocoa_ppl": "ppl", "cocoa_mte": "mte"},
+    "inconsistency": {
+        "inconsistency": None,
+        "cocoa_sp": "sp",
+        "cocoa_ppl": "ppl",
+        "cocoa_mte": "mte",
+    },
     "semantic_entropy": {"semantic_entropy": None},
 }
 SEEN, UNSEEN = "trained on the task's other prompts", "trained on the other tasks only"

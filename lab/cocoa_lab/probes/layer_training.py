@@ -174,7 +174,7 @@ def standardise(network: ProbeNetwork, features: Tensor) -> None:
 
 
 def loss_of(network: ProbeNetwork, features: Tensor, targets: Tensor) -> Tensor:
-    """Mean loss: squared error of the consistency, or binary cross-entropy of the class."""
+    """Mean loss: squared error of the inconsistency, or binary cross-entropy of the class."""
     raw = network(features)
     if network.target == "semantic_entropy":
         return functional.binary_cross_entropy_with_logits(raw, targets)

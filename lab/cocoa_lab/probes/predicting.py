@@ -20,7 +20,7 @@ class Predicted:
     """A probe's predictions for the answers of a collection.
 
     Attributes:
-        values: (N,) predicted consistency, or probability of high semantic entropy; NaN where
+        values: (N,) predicted inconsistency, or probability of high semantic entropy; NaN where
             there is no prediction.
         out_of_domain: (N,).
     """

@@ -38,7 +38,7 @@ class TrainingData:
     Attributes:
         ids: decide the split of each row.
         features: by layer (N, d) float32.
-        targets: (N,) consistency in [0, 1], or semantic entropy in nats.
+        targets: (N,) inconsistency in [0, 1], or semantic entropy in nats.
     """
 
     ids: Sequence[str]
@@ -51,7 +51,7 @@ class Trained:
     """The probe of the best layer at its best epoch, and how it came about.
 
     Attributes:
-        split: entropy in nats above which an answer counts as high; None for the consistency.
+        split: entropy in nats above which an answer counts as high; None for the inconsistency.
         epochs: of all layers.
         sizes: rows of each split.
         metrics: of the splits that did not train.

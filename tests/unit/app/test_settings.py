@@ -203,8 +203,8 @@ def test_a_list_of_urls_is_refused(load, group):
 
 
 GONE = {
-    "COCOA_ESCALATION__URL": "ask another model yourself where decision.action is escalate",
-    "COCOA_ESCALATION__API_KEY": "ask another model yourself where decision.action is escalate",
+    "COCOA_ESCALATION__URL": "ask another model yourself where decision.action is hand_over",
+    "COCOA_ESCALATION__API_KEY": "ask another model yourself where decision.action is hand_over",
     "COCOA_GENERATION__ROUTING": "name one URL, and set COCOA_GENERATION__IS_ROUTED=true where"
     " replicas stand behind it",
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
@@ -219,6 +219,18 @@ def test_a_setting_of_an_older_release_is_refused_with_what_to_do_and_not_quoted
     with pytest.raises(ValueError, match=f"^{name} is gone: {instead}$") as error:
         load(**{name: "secret"})
     assert "secret" not in str(error.value)
+
+
+def test_a_setting_under_its_old_name_is_heeded_and_named(load, caplog):
+    settings = load(COCOA_PROBES__CONSISTENCY="/probes/mine")
+    assert settings.probes.inconsistency == "/probes/mine"
+    assert "COCOA_PROBES__CONSISTENCY is called COCOA_PROBES__INCONSISTENCY now" in caplog.text
+
+
+def test_a_setting_under_both_names_is_refused(load):
+    new = "COCOA_PROBES__SENTENCE_INCONSISTENCY"
+    with pytest.raises(ValueError, match=f"is the old name of {new}, which is set, too$"):
+        load(COCOA_PROBES__SENTENCE_CONSISTENCY="a", **{new: "b"})
 
 
 def test_tools_for_agents_need_their_package(load, monkeypatch):

@@ -29,16 +29,16 @@ def test_candidates_are_those_of_the_run_and_the_trials_by_their_formulas():
         scores={
             "sp": np.array([4.0, 2.0, 1.0]),
             "mte": np.array([0.3, np.nan, 0.1]),
-            "consistency": np.array([0.5, 0.5, 0.2]),
-            "rb_consistency": np.array([0.5, 1.0, 0.0]),
+            "inconsistency": np.array([0.5, 0.5, 0.2]),
+            "rb_inconsistency": np.array([0.5, 1.0, 0.0]),
         },
         num_tokens=np.array([4.0, 1.0, 0.0]),
     )
     found = candidates(column)
-    assert found["sp / T^½ * rb_consistency"].tolist() == [1.0, 2.0, 0.0]
-    # mte ranks them 1.5, 2.5 (missing: the least certain), .5; consistency 2, 2, .5.
-    assert found["ranks of mte and consistency"].tolist() == [1.75, 2.25, 0.5]
-    assert "rb_consistency" not in found
+    assert found["sp / T^½ * rb_inconsistency"].tolist() == [1.0, 2.0, 0.0]
+    # mte ranks them 1.5, 2.5 (missing: the least certain), .5; inconsistency 2, 2, .5.
+    assert found["ranks of mte and inconsistency"].tolist() == [1.75, 2.25, 0.5]
+    assert "rb_inconsistency" not in found
 
 
 def test_of_cells_that_are_mixed_as_many_answers_are_drawn_of_each():
@@ -52,13 +52,13 @@ def test_of_cells_that_are_mixed_as_many_answers_are_drawn_of_each():
 
 def test_a_winner_holds_that_is_above_the_baselines_and_loses_little_anywhere():
     good, fair = WRONG + 0.9 * NOISE[0], 0.3 * WRONG + NOISE[1]
-    baselines = {"sp": fair, "mte": 0.2 * WRONG + NOISE[2], "consistency": 0.2 * WRONG + NOISE[3]}
+    baselines = {"sp": fair, "mte": 0.2 * WRONG + NOISE[2], "inconsistency": 0.2 * WRONG + NOISE[3]}
     verdict = choose(
         table(prr, [a_cell("a", **baselines, x=good), a_cell("b", **baselines, x=good)])
     )
     assert (verdict.winner, verdict.holds) == ("x", True)
     assert verdict.not_worse == ["x"]
-    there = {"sp": WRONG, "mte": fair, "consistency": fair, "x": WRONG + 1.6 * NOISE[0]}
+    there = {"sp": WRONG, "mte": fair, "inconsistency": fair, "x": WRONG + 1.6 * NOISE[0]}
     poor_there = choose(table(prr, [a_cell("a", **baselines, x=good), a_cell("b", **there)]))
     assert poor_there.winner == "x"
     assert not poor_there.holds

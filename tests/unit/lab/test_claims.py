@@ -66,7 +66,7 @@ def test_cocoa_against_every_baseline_counts_both_sides_and_names_the_strongest(
 
 def test_what_is_made_of_cocoa_is_no_baseline_of_it():
     columns = [
-        a_column(task, sp=BLIND, cocoa_sp=FAIR, rb_consistency=GOOD, rb_cocoa_sp=GOOD)
+        a_column(task, sp=BLIND, cocoa_sp=FAIR, rb_inconsistency=GOOD, rb_cocoa_sp=GOOD)
         for task in ("a", "b")
     ]
     table = a_table(*columns)
@@ -93,21 +93,23 @@ def test_the_product_against_its_alternatives_over_the_same_base():
 
 def test_what_is_rao_blackwellised_against_what_it_is_made_of():
     table = a_table(
-        a_column(cocoa_sp=FAIR, rb_cocoa_sp=GOOD, consistency=GOOD, rb_consistency=GOOD, sp=BLIND)
+        a_column(
+            cocoa_sp=FAIR, rb_cocoa_sp=GOOD, inconsistency=GOOD, rb_inconsistency=GOOD, sp=BLIND
+        )
     )
     found = {claim.method: claim for claim in claims.rao_blackwell("mbr", table)}
     assert {name: (one.rival, one.verdict) for name, one in found.items()} == {
         "rb_cocoa_sp": ("cocoa_sp", "supported"),
-        "rb_consistency": ("consistency", "undecided"),
+        "rb_inconsistency": ("inconsistency", "undecided"),
     }
 
 
 def test_similarity_functions_are_compared_on_what_reads_them():
-    ours = a_table(a_column(sp=BLIND, consistency=GOOD, cocoa_sp=GOOD))
-    theirs = a_table(a_column(consistency=FAIR, cocoa_sp=GOOD))
+    ours = a_table(a_column(sp=BLIND, inconsistency=GOOD, cocoa_sp=GOOD))
+    theirs = a_table(a_column(inconsistency=FAIR, cocoa_sp=GOOD))
     found = claims.above_other("cross_encoder above jaccard", "greedy", ours, theirs)
     assert verdicts(found) == {
-        ("consistency", "facts"): "supported",
+        ("inconsistency", "facts"): "supported",
         ("cocoa_sp", "facts"): "undecided",
     }
     assert {claim.claim for claim in found} == {"cross_encoder above jaccard"}

@@ -341,7 +341,7 @@ def test_a_pair_model_that_was_made_for_another_language_model_is_told(
             "similarity": replace(SETTINGS.similarity, name="cross_encoder", model="embedded"),
         }
     )
-    wanted = spec(tmp_path, count=2, strategies=["greedy"], estimators=["consistency"])
+    wanted = spec(tmp_path, count=2, strategies=["greedy"], estimators=["inconsistency"])
     run = asyncio.run(evaluation.evaluate(wanted, settings, lambda: None))
     expected = ["similarity cross_encoder"] if model == "org/model" else []
     assert list(run.foreign) == expected

@@ -14,9 +14,9 @@ STRATEGIES = ["greedy", "most_probable", "mbr"]
 VARIANTS = [Variant(strategy, "fake", "10") for strategy in STRATEGIES]
 VARIANTS += [Variant("greedy", "jaccard", "10")]
 VARIANTS += [Variant(strategy, "fake", draw) for draw in ("3", "20") for strategy in STRATEGIES]
-ESTIMATORS = ["sp", "ppl", "degmat", "consistency", "cocoa_sp", "cocoa_ppl", "additive_cocoa_sp"]
+ESTIMATORS = ["sp", "ppl", "degmat", "inconsistency", "cocoa_sp", "cocoa_ppl", "additive_cocoa_sp"]
 ESTIMATORS += ["rb_cocoa_sp"]
-COMPARED = ["consistency", "cocoa_sp", "cocoa_ppl", "rb_cocoa_sp"]
+COMPARED = ["inconsistency", "cocoa_sp", "cocoa_ppl", "rb_cocoa_sp"]
 NUM_PROMPTS = 48
 HEADER = RecordingHeader(
     dataset="made",
@@ -47,7 +47,7 @@ def prompt(number, rng):
         scores = {name: float(rng.random()) for name in names}
         reasons = {}
         if number == 0:
-            scores["consistency"], reasons["consistency"] = None, "no samples"
+            scores["inconsistency"], reasons["inconsistency"] = None, "no samples"
         answers.append(
             AnswerScores(
                 id=example.id,
@@ -157,7 +157,7 @@ def test_what_is_missing_stands_in_the_notes(folder):
         "Fewer than 50 prompts with a quality say little about which estimator is better: "
         "facts 23, numbers 24.",
         "2 prompts have no generation and are left out: prompt_too_long.",
-        "consistency has no value for 1 prompts, which count as least certain.",
+        "inconsistency has no value for 1 prompts, which count as least certain.",
     ]
 
 
@@ -166,8 +166,8 @@ def test_there_is_a_line_for_each_prompt_strategy_and_similarity_function(folder
 
     assert len(lines) == NUM_PROMPTS * len(VARIANTS)
     assert {line["quality"] for line in lines} == {0.0, 1.0, None}
-    assert lines[0]["scores"]["consistency"] is None
-    assert lines[0]["reasons"] == {"consistency": "no samples"}
+    assert lines[0]["scores"]["inconsistency"] is None
+    assert lines[0]["reasons"] == {"inconsistency": "no samples"}
 
 
 def test_tables_and_page_name_command_and_speed(folder):

@@ -136,18 +136,18 @@ def test_shares_other_than_half_are_told():
 
 def test_the_default_is_kept_unless_another_is_better_by_more_than_chance():
     near = GOOD + 1e-9 * RNG.random(200)
-    kept = recommend(ranked(a_column(rb_cocoa_root_sp=near, consistency=GOOD, sp=BLIND)))
+    kept = recommend(ranked(a_column(rb_cocoa_root_sp=near, inconsistency=GOOD, sp=BLIND)))
     assert (kept.estimator, kept.is_default) == ("rb_cocoa_root_sp", True)
     assert sentence(kept).startswith(
         "Keep rb_cocoa_root_sp, the default: no other ranks greedy answers better on facts by more "
         "than chance, PRR "
     )
-    beaten = recommend(ranked(a_column(rb_cocoa_root_sp=BLIND, consistency=GOOD)))
-    assert (beaten.estimator, beaten.is_default) == ("consistency", False)
-    assert sentence(beaten).startswith("Use consistency: it ranks greedy answers best on facts")
+    beaten = recommend(ranked(a_column(rb_cocoa_root_sp=BLIND, inconsistency=GOOD)))
+    assert (beaten.estimator, beaten.is_default) == ("inconsistency", False)
+    assert sentence(beaten).startswith("Use inconsistency: it ranks greedy answers best on facts")
     assert "It is the best of 2 estimators; that it beats rb_cocoa_root_sp holds" in sentence(
         beaten
     )
     assert "It is the best of" not in sentence(kept)
-    alone = recommend(ranked(a_column(consistency=GOOD, sp=BLIND)))
+    alone = recommend(ranked(a_column(inconsistency=GOOD, sp=BLIND)))
     assert "It is the best of" not in sentence(alone), "the default was not scored"

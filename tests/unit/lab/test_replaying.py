@@ -86,13 +86,13 @@ async def test_a_question_that_was_too_long_when_it_was_recorded_is_too_long_aga
 
 
 async def test_recordings_of_one_prompt_are_scored_each_by_itself():
-    ask = replace(ASK, sampling=SamplingParams(1), estimators=("consistency",))
+    ask = replace(ASK, sampling=SamplingParams(1), estimators=("inconsistency",))
     scores = []
     async with scoring() as scorer:
         for text in (PARIS, ROME, PARIS):
             recorded = generation(PARIS, [sequence(text)])
             result = await replaying(scorer, RECORDED, recorded).run(ask)
-            scores.append(result.scores["consistency"])
+            scores.append(result.scores["inconsistency"])
 
     assert scores[0] == scores[2] == 0.0 < scores[1]
 
@@ -100,7 +100,7 @@ async def test_recordings_of_one_prompt_are_scored_each_by_itself():
 async def test_as_many_of_the_recorded_samples_are_scored_as_are_wanted_and_more_are_refused():
     recorded = generation(PARIS, [sequence(text) for text in (PARIS, ROME)])
     async with scoring() as scorer:
-        one = replace(ASK, sampling=SamplingParams(1), estimators=("consistency",))
+        one = replace(ASK, sampling=SamplingParams(1), estimators=("inconsistency",))
         result = await replaying(scorer, RECORDED, recorded).run(one)
         assert result.evidence.subject.texts == [PARIS]
         three = replace(one, sampling=SamplingParams(3))

@@ -505,5 +505,5 @@ def test_another_models_probe_is_refused_at_start(tmp_path, model, named):
 
 
 def test_a_probe_of_the_other_target_is_refused(tmp_path):
-    with pytest.raises(ModelNotLoaded, match=r"COCOA_PROBES__CONSISTENCY=.*target"):
+    with pytest.raises(ModelNotLoaded, match=r"COCOA_PROBES__INCONSISTENCY=.*target"):
         load(ProbeConfig(saved(tmp_path, "semantic_entropy"), ""))

@@ -58,7 +58,7 @@ function everySample(all) {
   return table("Every sample", ["Sample", "Similarity", "Log of its chance"], rows);
 }
 
-export function probe({ provenance, scores: { consistency_light: predicted } }) {
+export function probe({ provenance, scores: { inconsistency_light: predicted } }) {
   if (!provenance.probe) return null;
   const { training_set: set, distance_percentile: far, out_of_domain: isFar } = provenance.probe;
   const trust = isFar ? "too far to trust the light scores" : "near enough to trust it";

@@ -1,5 +1,4 @@
-// What scores are called here. The API has the names of the papers, in which a high consistency
-// means that the samples disagree.
+// What scores are called here.
 
 import { el, number, percent } from "./dom.js";
 
@@ -11,9 +10,9 @@ const WORDS = {
   root_sp: "surprise for its length",
   ppl: "surprise per token",
   mte: "openness per token",
-  consistency: "disagreement",
-  rb_consistency: "disagreement, likelier samples count more",
-  consistency_light: "disagreement, as the probe predicts it",
+  inconsistency: "disagreement",
+  rb_inconsistency: "disagreement, likelier samples count more",
+  inconsistency_light: "disagreement, as the probe predicts it",
 };
 const SURPRISES = {
   sp: (value) => `The model gave its whole answer a chance of ${percent(Math.exp(-value))}.`,

@@ -25,7 +25,7 @@ SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
 
 
 JUDGED = Judgement(
-    decision=DecisionInfo(False, 0.1, 0.05, "…", "escalate", "…"), reason="none is loaded"
+    decision=DecisionInfo(False, 0.1, 0.05, "…", "hand_over", "…"), reason="none is loaded"
 )
 
 

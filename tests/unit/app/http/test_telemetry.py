@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.http.metrics import CONSISTENCY_NAMES, SCORE_NAMES
+from app.http.metrics import INCONSISTENCY_NAMES, SCORE_NAMES
 from app.http.telemetry import Telemetry
 from app.main import create_app
 from app.plugins.keys.buckets import LIMITS
@@ -50,7 +50,7 @@ NAMES = {
     "cocoa_feedback_labels": ("counter", ["outcome"]),
     "cocoa_calibration_shift_ratio": ("gauge", ["group", "estimator"]),
     "cocoa_score_nats": ("histogram", ["estimator"]),
-    "cocoa_consistency": ("histogram", ["estimator"]),
+    "cocoa_inconsistency": ("histogram", ["estimator"]),
     "cocoa_request_seconds": ("histogram", ["route"]),
     "cocoa_first_token_seconds": ("histogram", ["route"]),
     "cocoa_stage_seconds": ("histogram", ["stage"]),
@@ -110,7 +110,7 @@ def test_each_server_and_each_capability_is_told_as_it_is_now():
     telemetry = Telemetry()
     for trouble in ("", "unreachable"):
         telemetry.set_server("generation", "http://a:8000", trouble)
-        telemetry.set_capabilities({"light": Capability(trouble, "COCOA_PROBES__CONSISTENCY")})
+        telemetry.set_capabilities({"light": Capability(trouble, "COCOA_PROBES__INCONSISTENCY")})
     value = telemetry.registry.get_sample_value
     server = {"worker": "generation", "server": "http://a:8000"}
     assert value("cocoa_server_up", server) == 0
@@ -186,11 +186,11 @@ def test_scores_fall_into_buckets_of_1_2_and_5_per_decade():
     }
 
 
-def test_consistency_falls_into_steps_of_0_05():
+def test_inconsistency_falls_into_steps_of_0_05():
     telemetry = Telemetry()
     for value in (0.0, 0.05, 0.06, 0.15, 1.0):
-        scored(telemetry, {"consistency": value})
-    assert buckets(telemetry, "cocoa_consistency", estimator="consistency") == {
+        scored(telemetry, {"inconsistency": value})
+    assert buckets(telemetry, "cocoa_inconsistency", estimator="inconsistency") == {
         "0.0": 1,
         "0.05": 1,
         "0.1": 1,
@@ -201,20 +201,23 @@ def test_consistency_falls_into_steps_of_0_05():
 
 def test_a_score_without_a_value_is_counted_and_in_no_bucket():
     telemetry = Telemetry()
-    scored(telemetry, {"cocoa_mte": None, "consistency_light": None, "cocoa_ppl": 0.1})
+    scored(telemetry, {"cocoa_mte": None, "inconsistency_light": None, "cocoa_ppl": 0.1})
     value = telemetry.registry.get_sample_value
     missing = {}
-    for name in (*SCORE_NAMES, *CONSISTENCY_NAMES):
+    for name in (*SCORE_NAMES, *INCONSISTENCY_NAMES):
         missing[name] = value("cocoa_missing_scores_total", {"estimator": name})
-    assert {name for name, count in missing.items() if count} == {"cocoa_mte", "consistency_light"}
+    assert {name for name, count in missing.items() if count} == {
+        "cocoa_mte",
+        "inconsistency_light",
+    }
     assert value("cocoa_score_nats_count", {"estimator": "cocoa_mte"}) == 0
-    assert value("cocoa_consistency_count", {"estimator": "consistency_light"}) == 0
+    assert value("cocoa_inconsistency_count", {"estimator": "inconsistency_light"}) == 0
 
 
 def test_every_estimator_with_a_histogram_exists_and_all_of_cocoa_have_one():
-    of_cocoa = r"(rb_)?(cocoa_\w+|consistency)(_light)?"
+    of_cocoa = r"(rb_)?(cocoa_\w+|inconsistency)(_light)?"
     names = {name for name in ESTIMATORS if re.fullmatch(of_cocoa, name)}
-    assert {*SCORE_NAMES, *CONSISTENCY_NAMES} == names
+    assert {*SCORE_NAMES, *INCONSISTENCY_NAMES} == names
 
 
 def test_lookups_pairs_samples_and_probes_count_by_kind():

@@ -17,7 +17,7 @@ from tests.made_calibrators import calibration, calibrator
 from tests.results import a_deployment
 
 SUPPLIED = supplied_by("answer", "samples", "question")
-RB = ("rb_cocoa_sp", "rb_cocoa_root_sp", "unseen_rb_consistency", "sp", "p_true")
+RB = ("rb_cocoa_sp", "rb_cocoa_root_sp", "unseen_rb_inconsistency", "sp", "p_true")
 
 
 def checked(ask, **deployment):
@@ -81,7 +81,9 @@ def test_what_would_end_the_words_of_a_format_is_refused_and_a_required_call_has
 @pytest.mark.parametrize("most", [6, 5])
 def test_a_pair_that_several_statistics_read_counts_once(most):
     samples = tuple(map(GivenSample, ("Paris", "Rome", "Lyon", "Rome")))
-    ask = Ask(answer=GivenAnswer("Paris"), samples=samples, estimators=("consistency", "ce_degmat"))
+    ask = Ask(
+        answer=GivenAnswer("Paris"), samples=samples, estimators=("inconsistency", "ce_degmat")
+    )
     limits = replace(UNBOUNDED, max_pairs=most)
     if most == 6:
         checked(ask, limits=limits)

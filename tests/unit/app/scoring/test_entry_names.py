@@ -52,7 +52,7 @@ DIFFERENT = [
     {"stop": ["."]},
     {"mode": "full", "strategy": "mbr"},
     {"similarity": "added"},
-    {"estimators": ["consistency"]},
+    {"estimators": ["inconsistency"]},
     {"estimators": ["semantic_entropy"]},
     {"max_reasoning_tokens": 5},
     {"max_sample_reasoning_tokens": 5},

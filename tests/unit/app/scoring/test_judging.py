@@ -231,7 +231,7 @@ def test_a_cut_answer_may_pass_where_cut_ones_were_calibrated():
 
 
 @pytest.mark.parametrize(
-    ("primary", "code"), [("consistency_light", "out_of_domain"), ("sp", None)]
+    ("primary", "code"), [("inconsistency_light", "out_of_domain"), ("sp", None)]
 )
 def test_an_answer_that_a_probe_cannot_read_does_not_pass_by_that_probe(primary, code):
     readings = {"predicted_dissimilarity": ProbeReading(0.1, 99.9, out_of_domain=True)}
@@ -250,23 +250,23 @@ def test_an_answer_that_a_probe_cannot_read_does_not_pass_by_that_probe(primary,
         (0.8, None, "accept", "it passes at a target error of 5 %"),
         (1.6, None, "verify", "it does not pass, but its confidence is 80 %"),
         (2.0, 0.75, "verify", "it does not pass, but its confidence is 75 %"),
-        (2.0, 0.7501, "escalate", "its confidence of 75 % is below 75.01 %"),
-        (4.0, None, "escalate", "its confidence of 0 % is below 50 %"),
+        (2.0, 0.7501, "hand_over", "its confidence of 75 % is below 75.01 %"),
+        (4.0, None, "hand_over", "its confidence of 0 % is below 50 %"),
         (4.0, 0.0, "verify", "it does not pass, but its confidence is 0 %"),
-        (None, 0.0, "escalate", "it does not pass, and nothing is known of its confidence"),
+        (None, 0.0, "hand_over", "it does not pass, and nothing is known of its confidence"),
     ],
 )
-def test_an_answer_passes_or_is_verified_from_a_confidence_on_or_escalated(
+def test_an_answer_passes_or_is_verified_from_a_confidence_on_or_handed_over(
     uncertainty, floor, action, reason
 ):
     decision = judge(
-        replace(TARGET, escalate_below=floor), PLAN, calibrator(), uncertainty
+        replace(TARGET, hand_over_below=floor), PLAN, calibrator(), uncertainty
     ).decision
     assert (decision.action, decision.reason) == (action, reason)
     assert (decision.accept, decision.threshold) == (action == "accept", 1.0)
 
 
-def test_what_nothing_is_calibrated_for_is_escalated():
+def test_what_nothing_is_calibrated_for_is_handed_over():
     decision = judge(TARGET, PLAN, None, 0.0).decision
-    assert (decision.accept, decision.action) == (False, "escalate")
+    assert (decision.accept, decision.action) == (False, "hand_over")
     assert decision.guarantee.endswith("one of labelled answers; nothing is accepted")

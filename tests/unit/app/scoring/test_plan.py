@@ -30,7 +30,7 @@ WORK = {
     "mte": ({"estimators": ("mte",)}, {ENTROPIES}, False),
     "mcse": ({"estimators": ("mcse",)}, {"sample_token_logprobs"}, False),
     "mcnse": ({"estimators": ("mcnse",)}, {"sample_token_logprobs"}, False),
-    "consistency": ({"estimators": ("consistency",)}, {"sample_texts"}, True),
+    "inconsistency": ({"estimators": ("inconsistency",)}, {"sample_texts"}, True),
     "cocoa_sp": ({"estimators": ("cocoa_sp",)}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_ppl": ({"estimators": ("cocoa_ppl",)}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_mte": ({"estimators": ("cocoa_mte",)}, {ENTROPIES, "sample_texts"}, True),
@@ -112,7 +112,7 @@ def test_without_any_probe_sentences_have_the_probability_of_their_tokens():
     planned = plan(supplied, light=True, units="sentences")
     assert (planned.primary, planned.unit_primary) == ("sp", "sp")
     assert planned.unit_estimators == ("sp", "ppl", "mte")
-    for named in ({"estimators": ("cocoa_sp_light",)}, {"primary": "consistency_light"}):
+    for named in ({"estimators": ("cocoa_sp_light",)}, {"primary": "inconsistency_light"}):
         with pytest.raises(ProbeMissing):
             plan(supplied, light=True, units="sentences", **named)
 
@@ -143,7 +143,7 @@ def test_what_an_ask_takes_is_its_answer_and_its_samples(body, rows):
     assert plan(**body).num_rows == rows
 
 
-NAMED = ("cocoa_sp", "rb_cocoa_sp", "sp", "consistency", "mte")
+NAMED = ("cocoa_sp", "rb_cocoa_sp", "sp", "inconsistency", "mte")
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ NAMED = ("cocoa_sp", "rb_cocoa_sp", "sp", "consistency", "mte")
         ({}, ALL, "cocoa_sp"),
         ({"primary": "mte"}, ALL, "mte"),
         ({"primary": "rb_cocoa_sp"}, ALL, "cocoa_sp"),
-        ({"answer": GivenAnswer("1")}, frozenset({"sample_texts", "similarity"}), "consistency"),
+        ({"answer": GivenAnswer("1")}, frozenset({"sample_texts", "similarity"}), "inconsistency"),
     ],
     ids=["cocoa_sp", "the named one", "a named one of the answer alone", "without log-probs"],
 )
 def test_parts_are_scored_by_what_is_defined_for_them(ask, available, primary):
     made = plan(available, estimators=NAMED, units="fields", **ask)
 
-    assert made.unit_estimators == ("cocoa_sp", "sp", "consistency", "mte")
+    assert made.unit_estimators == ("cocoa_sp", "sp", "inconsistency", "mte")
     assert made.unit_primary == primary

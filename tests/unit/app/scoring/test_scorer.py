@@ -46,7 +46,7 @@ async def test_without_limits_as_offline_a_text_of_any_length_is_scored():
     given = Ask(
         answer=GivenAnswer("It is Paris. " * 4000),
         samples=(GivenSample("Paris"),),
-        estimators=("consistency",),
+        estimators=("inconsistency",),
     )
     async with scoring() as scorer:
         result = await scorer.run(given)
@@ -118,7 +118,7 @@ def mass_of(result):
 
 
 def rao_blackwell_by_definition(result):
-    """rb_consistency and the mass found, from texts and similarities as a response shows them."""
+    """rb_inconsistency and the mass found, from texts and similarities as a response shows them."""
     subject = result.evidence.subject
     similarities = result.sample_similarities
     total, seen = math.exp(subject.answer.token_logprobs.sum()), 0.0
@@ -139,7 +139,7 @@ def rao_blackwell_by_definition(result):
 async def test_probabilities_weigh_the_right_samples_whichever_of_them_is_the_answer(
     strategy, seed
 ):
-    ask = replace(ASK, strategy=strategy, estimators=("consistency", "sp", *RAO_BLACKWELL))
+    ask = replace(ASK, strategy=strategy, estimators=("inconsistency", "sp", *RAO_BLACKWELL))
     async with scoring() as scorer:
         ask = replace(ask, sampling=SamplingParams(12, 16, seed=seed))
         results = [await scorer.run(ask) for _ in range(2)]
@@ -148,7 +148,7 @@ async def test_probabilities_weigh_the_right_samples_whichever_of_them_is_the_an
     assert len(set(subject.texts)) < len(subject.texts)
     for result in results:
         weighed, mass = rao_blackwell_by_definition(result)
-        assert result.scores["rb_consistency"] == pytest.approx(weighed)
+        assert result.scores["rb_inconsistency"] == pytest.approx(weighed)
         assert result.scores["rb_cocoa_sp"] == pytest.approx(result.scores["sp"] * weighed)
         assert mass_of(result) == pytest.approx(mass)
     assert [result.source for result in results] == ["computed", "cache"]
@@ -169,14 +169,16 @@ async def test_an_answer_that_is_not_the_first_sample_of_its_text_shifts_no_simi
         return generation("Bonn", samples)
 
     sampling = SamplingParams(len(samples))
-    ask = Ask(prompt="Where?", strategy=strategy, estimators=("rb_consistency",), sampling=sampling)
+    ask = Ask(
+        prompt="Where?", strategy=strategy, estimators=("rb_inconsistency",), sampling=sampling
+    )
     async with scoring() as scorer:
         scorer.workers.generator.generate = written
         result = await scorer.run(ask)
 
     weighed, mass = rao_blackwell_by_definition(result)
     assert result.evidence.subject.answer_sample == chosen
-    assert result.scores["rb_consistency"] == pytest.approx(weighed)
+    assert result.scores["rb_inconsistency"] == pytest.approx(weighed)
     assert mass_of(result) == pytest.approx(mass)
     sums = [-3.0 if chosen == 0 else -0.5, -2.0, -2.5, -1.5]
     assert mass == pytest.approx(min(1.0, sum(map(math.exp, sums))))

@@ -1,8 +1,6 @@
 """Sentences and claims: asked of the NLI model, supported by its replies, scored as a part."""
 
-import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,11 +21,12 @@ from models.units.chunks import MAX_CHUNK_TOKENS
 from models.units.parts import Parts, split
 from models.units.prose import sentences
 from tests.fakes.pair_models import pairs_read
+from tests.golden.plain import golden_file
 from tests.results import a_plan, sequence
 
-GOLDEN = json.loads((Path(__file__).parents[3] / "golden" / "units.json").read_text())
+GOLDEN = golden_file("units.json")
 ANSWER = "Lima is big. It lies in Peru."
-NAMES = ("sp", "ppl", "mte", "consistency", "cocoa_sp", "cocoa_ppl", "cocoa_mte")
+NAMES = ("sp", "ppl", "mte", "inconsistency", "cocoa_sp", "cocoa_ppl", "cocoa_mte")
 
 
 def failed(name, error):

@@ -61,15 +61,15 @@ def test_a_part_passes_up_to_the_threshold_and_has_the_confidence_of_its_curve()
     assert judged(scored(0.5, 1.0)).decision.accept is True
 
 
-@pytest.mark.parametrize(("floor", "action"), [(0.74, "verify"), (0.76, "escalate")])
-def test_parts_are_verified_or_escalated_by_the_least_confidence_of_those_that_do_not_pass(
+@pytest.mark.parametrize(("floor", "action"), [(0.74, "verify"), (0.76, "hand_over")])
+def test_parts_are_verified_or_handed_over_by_the_least_confidence_of_those_that_do_not_pass(
     floor, action
 ):
-    known = judged(scored(0.5, 2.0), replace(ASK, escalate_below=floor))
-    unknown = judged(scored(2.0, None), replace(ASK, escalate_below=floor))
+    known = judged(scored(0.5, 2.0), replace(ASK, hand_over_below=floor))
+    unknown = judged(scored(2.0, None), replace(ASK, hand_over_below=floor))
 
     assert known.units[1].confidence == pytest.approx(0.75)
-    assert (known.decision.action, unknown.decision.action) == (action, "escalate")
+    assert (known.decision.action, unknown.decision.action) == (action, "hand_over")
 
 
 @pytest.mark.parametrize(("estimator", "accept"), [("cocoa_sp_light", False), ("sp", True)])

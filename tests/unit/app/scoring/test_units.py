@@ -30,7 +30,7 @@ ANSWER = sequence(
     "".join(TEXTS), len(TEXTS), token_texts=TEXTS, token_logprobs=np.log([0.5, 0.25, 0.8, 0.1, 0.9])
 )
 SAMPLES = ('{"city": "Lima", "km": 7}', '{"city": "Cusco", "km": 7, "zip": 1}', "Lima")
-NAMES = ("sp", "consistency", "cocoa_sp")
+NAMES = ("sp", "inconsistency", "cocoa_sp")
 
 FIELDS = Ask(
     prompt="Which city?",
@@ -73,7 +73,7 @@ def test_without_texts_of_tokens_support_is_known_and_the_reason_for_the_rest():
 
     _, city, _ = scored(given_subject, parts_of(given_subject)).units
 
-    assert city.scores == {"sp": None, "consistency": pytest.approx(0.5), "cocoa_sp": None}
+    assert city.scores == {"sp": None, "inconsistency": pytest.approx(0.5), "cocoa_sp": None}
     assert city.reasons["sp"] == TOKENS_UNKNOWN
 
 
@@ -82,7 +82,7 @@ def test_what_the_answer_lacks_is_left_out_of_its_parts():
 
     _, city, _ = scored(given_subject, parts_of(given_subject)).units
 
-    assert city.scores.keys() == {"consistency", "cocoa_sp"}
+    assert city.scores.keys() == {"inconsistency", "cocoa_sp"}
 
 
 def test_no_more_is_told_of_what_the_answer_lacks():

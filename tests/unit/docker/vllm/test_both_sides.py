@@ -59,7 +59,7 @@ class Worker(ModelCalls):
 
 @pytest.fixture
 def folders(tmp_path):
-    both = ("consistency", "semantic_entropy")
+    both = ("inconsistency", "semantic_entropy")
     return [saved(tmp_path, target, revision=REVISION) for target in both]
 
 

@@ -46,7 +46,7 @@ def features_in_process(read, names):
     return np.stack(rows)
 
 
-@pytest.mark.parametrize("target", ["consistency", "semantic_entropy"])
+@pytest.mark.parametrize("target", ["inconsistency", "semantic_entropy"])
 @pytest.mark.parametrize("names", [TOKEN_FEATURES, ("log_length", "sp"), ()])
 @pytest.mark.parametrize("spread", [1.0, 30.0])
 def test_readings_are_those_of_the_probe_in_process(tmp_path, target, names, spread):
@@ -60,7 +60,7 @@ def test_readings_are_those_of_the_probe_in_process(tmp_path, target, names, spr
 
 def test_the_papers_regression_is_clamped(tmp_path):
     probe = random_probe(token_features=())
-    network = ProbeNetwork("paper", "consistency", 8)
+    network = ProbeNetwork("paper", "inconsistency", 8)
     with torch.no_grad():
         network.layers[-1].weight.mul_(20)
     card = replace(probe.card, architecture="paper")

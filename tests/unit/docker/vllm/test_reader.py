@@ -18,7 +18,7 @@ from tests.unit.docker.vllm.fakes import D, V, asking, reader, sampled
 
 @pytest.fixture
 def folders(tmp_path):
-    return [saved(tmp_path, "consistency"), saved(tmp_path, "semantic_entropy", layer=1, seed=3)]
+    return [saved(tmp_path, "inconsistency"), saved(tmp_path, "semantic_entropy", layer=1, seed=3)]
 
 
 def columns(tensors, row):

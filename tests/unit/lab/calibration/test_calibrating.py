@@ -137,7 +137,8 @@ def a_run(folder, stop=(), inputs=("prompt",), **sampling):
         for strategy in ("greedy", "mbr"):
             for draw in ("10", "5", "auto"):
                 way = {"strategy": strategy, "similarity": "fake", "draw": draw, "input": asked}
-                line = {"id": f"{i}", "task": "t", "quality": 1.0, "scores": {"sp": None}}
+                line = {"id": f"{i}", "task": "t", "quality": 1.0}
+                line["scores"] = {"sp": None, "consistency": None}  # as release 0.2 called it
                 lines.append(json.dumps(line | way))
     (folder / "scores.jsonl").write_text("\n".join(lines) + "\n")
     return folder
@@ -149,6 +150,7 @@ def test_a_run_has_labels_for_each_way_of_asking_and_for_given_answers(tmp_path,
     given = replace(BINDING, strategy="given")
     found = [(part.bindings, list(part.labels.ids)) for part in parts]
     assert len(found) == 8
+    assert {tuple(part.labels.scores) for part in parts} == {("sp", "inconsistency")}
     assert ((BINDING, given), ["0", "2"]) in found
     assert ((CHATS, replace(given, input="messages")), ["1"]) in found
     assert ((FIVE, replace(given, num_samples=5)), ["0", "2"]) in found

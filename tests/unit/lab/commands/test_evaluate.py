@@ -50,7 +50,14 @@ def dataset_of(path, *rows):
 
 
 GREEDY = ["--answers", "greedy"]
-QUICK = ["--estimators", "sp,consistency,cocoa_sp", "--num-samples", "4", "--num-resamples", "200"]
+QUICK = [
+    "--estimators",
+    "sp,inconsistency,cocoa_sp",
+    "--num-samples",
+    "4",
+    "--num-resamples",
+    "200",
+]
 
 
 def test_a_task_that_ranks_nothing_is_said_and_left_out_of_the_mean(tmp_path, cocoa):

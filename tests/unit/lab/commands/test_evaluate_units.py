@@ -76,7 +76,7 @@ def evaluated(cocoa, tmp_path_factory):
     dataset, out = folder / "mine.jsonl", folder / "out"
     lines = [line_of(i, rng) for i in range(NUM_ANSWERS)]
     dataset.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    names = ["--estimators", "sp,cocoa_sp,consistency", "--num-resamples", 50]
+    names = ["--estimators", "sp,cocoa_sp,inconsistency", "--num-resamples", 50]
     wanted = ["evaluate", dataset, "--units", "fields", "--out", out, *names]
     told = cocoa(*wanted)
     assert told.exit_code == 0, told.output
@@ -284,7 +284,7 @@ def test_claims_are_held_against_their_labels(cocoa, tmp_path):
     (tmp_path / "mine.jsonl").write_text("\n".join(lines))
     told = cocoa(
         *("evaluate", tmp_path / "mine.jsonl", "--units", "claims", "--out", tmp_path / "out"),
-        *("--estimators", "sp,consistency", "--num-samples", 2, "--num-resamples", 20),
+        *("--estimators", "sp,inconsistency", "--num-samples", 2, "--num-resamples", 20),
     )
 
     assert told.exit_code == 0, told.output
@@ -295,4 +295,4 @@ def test_claims_are_held_against_their_labels(cocoa, tmp_path):
     for quoted, other in zip(units[::2], units[1::2], strict=True):
         assert quoted["scores"]["sp"] is not None
         assert other["scores"]["sp"] is None
-        assert None not in (quoted["scores"]["consistency"], other["scores"]["consistency"])
+        assert None not in (quoted["scores"]["inconsistency"], other["scores"]["inconsistency"])

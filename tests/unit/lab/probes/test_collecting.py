@@ -42,7 +42,7 @@ def test_a_collection_holds_features_of_every_layer_and_what_samples_showed(coll
     assert collection.header.layers == (1, 2, 3) == candidate_layers(FakeEngine().info.num_layers)
     assert collection.features.shape == (300, 3, 8)
     assert {one.task for one in collection.answers} == {"facts", "sums"}
-    assert all(0 <= one.scores["consistency"] <= 1 for one in collection.answers)
+    assert all(0 <= one.scores["inconsistency"] <= 1 for one in collection.answers)
     assert all(one.scores["semantic_entropy"] is not None for one in collection.answers)
 
 
@@ -103,7 +103,7 @@ def test_a_measure_without_the_nli_model_that_it_needs_is_refused_before_anythin
 def test_another_models_probe_is_refused_before_anything_is_collected(
     tmp_path, collection, prompts_seen, change, named
 ):
-    probe, _ = train_probe(collection, TrainingSpec("consistency", "small", (2,)), None, str)
+    probe, _ = train_probe(collection, TrainingSpec("inconsistency", "small", (2,)), None, str)
     spec = collection_spec(tmp_path / "never", made_examples(count=2))
     card = replace(probe.card, **change)
     with pytest.raises(ProbeMismatch, match=named):
@@ -121,12 +121,12 @@ def test_sentences_are_collected_under_the_id_of_their_answer_and_a_probe_learns
     assert found.header.pooling == SENTENCE_POOLING
     assert found.features.shape == (len(found.answers), 3, 8)
     for one in found.answers:
-        assert one.scores.keys() == {"sentence_consistency", "sp", "mte"}
-        assert 0 <= one.scores["sentence_consistency"] <= 1
+        assert one.scores.keys() == {"sentence_inconsistency", "sp", "mte"}
+        assert 0 <= one.scores["sentence_inconsistency"] <= 1
         assert one.text.endswith(("Paris", ".", "Lyon"))
     probe, _ = train_probe(
-        found, TrainingSpec("sentence_consistency", "small", (2,)), None, lambda epoch: None
+        found, TrainingSpec("sentence_inconsistency", "small", (2,)), None, lambda epoch: None
     )
     assert probe.card.pooling == SENTENCE_POOLING
-    with pytest.raises(ValueError, match="no answer of the collection has a consistency"):
-        train_probe(found, TrainingSpec("consistency", "small", (2,)), None, lambda epoch: None)
+    with pytest.raises(ValueError, match="no answer of the collection has a inconsistency"):
+        train_probe(found, TrainingSpec("inconsistency", "small", (2,)), None, lambda epoch: None)

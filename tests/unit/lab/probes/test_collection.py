@@ -28,7 +28,7 @@ def answer(number, **changes):
         "task": "facts",
         "text": "é",
         "num_tokens": 2,
-        "scores": {"consistency": 0.5},
+        "scores": {"inconsistency": 0.5},
     }
     return CollectedAnswer(**values | changes)
 

@@ -27,7 +27,7 @@ def anew(example):
     return replace(example, id=f"new-{example.id}", prompt=f"New: {example.prompt}")
 
 
-@pytest.mark.parametrize("target", ["consistency", "semantic_entropy"])
+@pytest.mark.parametrize("target", ["inconsistency", "semantic_entropy"])
 def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(
     tmp_path, collection, target
 ):
@@ -85,7 +85,7 @@ def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(
 
 
 def test_a_probe_of_another_model_is_not_compared(tmp_path, collection):
-    spec = TrainingSpec("consistency", "small", (2,))
+    spec = TrainingSpec("inconsistency", "small", (2,))
     probe, _ = train_probe(collection, spec, None, lambda epoch: None)
     probe.card = replace(probe.card, revision="2")
     quality = AnswerQuality(np.zeros(len(collection.answers)), is_binary=True)
@@ -100,7 +100,7 @@ def stored_answers(folder):
 
 
 def the_probe(collection):
-    return train_probe(collection, TrainingSpec("consistency", "small", (2,)), None, str)[0]
+    return train_probe(collection, TrainingSpec("inconsistency", "small", (2,)), None, str)[0]
 
 
 def measured_on(folder, collection, examples, quality=None, training=None):

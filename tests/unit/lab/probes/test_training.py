@@ -29,7 +29,7 @@ def data(num_rows=400, dimension=6, seed=0):
 
 
 def test_the_layer_that_tells_the_target_is_chosen_and_learned():
-    trained = train(data(), target="consistency", architecture="small", seed=0)
+    trained = train(data(), target="inconsistency", architecture="small", seed=0)
 
     assert trained.layer == 2
     assert trained.metrics["test"]["r2"] > 0.9
@@ -43,7 +43,7 @@ def test_the_best_validation_epoch_is_kept():
     told = []
     trained = train(
         data(),
-        target="consistency",
+        target="inconsistency",
         architecture="small",
         seed=0,
         hyperparameters=FAST,
@@ -66,7 +66,7 @@ def test_training_ends_when_validation_stays_worse_for_the_patience():
     told = []
     train(
         TrainingData(noise.ids, {1: noise.features[1]}, noise.targets),
-        target="consistency",
+        target="inconsistency",
         architecture="small",
         seed=0,
         hyperparameters=impatient,
@@ -98,7 +98,7 @@ def test_the_papers_network_trains_with_warm_up_decay_and_clipping():
     told = []
     train(
         TrainingData(rows.ids, {2: rows.features[2]}, rows.targets),
-        target="consistency",
+        target="inconsistency",
         architecture="paper",
         seed=0,
         hyperparameters=few_steps,
@@ -119,7 +119,12 @@ class Killed(Exception):
     "killed_after", [1, 4, 6], ids=["first epoch", "first layer's last", "second layer"]
 )
 def test_an_interrupted_training_goes_on_to_the_same_probe(tmp_path, killed_after):
-    options = {"target": "consistency", "architecture": "small", "seed": 3, "hyperparameters": FAST}
+    options = {
+        "target": "inconsistency",
+        "architecture": "small",
+        "seed": 3,
+        "hyperparameters": FAST,
+    }
     whole = train(data(200), **options)
     told = []
 
@@ -142,7 +147,7 @@ def test_an_interrupted_training_goes_on_to_the_same_probe(tmp_path, killed_afte
 
 
 def test_a_checkpoint_of_other_data_is_refused(tmp_path):
-    options = {"target": "consistency", "architecture": "small", "hyperparameters": FAST}
+    options = {"target": "inconsistency", "architecture": "small", "hyperparameters": FAST}
     checkpoint = tmp_path / "training.pt"
 
     def killing(epoch):
@@ -158,7 +163,7 @@ def test_training_leaves_the_random_state_of_the_process_alone():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    train(data(100), target="consistency", architecture="small", seed=0, hyperparameters=FAST)
+    train(data(100), target="inconsistency", architecture="small", seed=0, hyperparameters=FAST)
 
     assert torch.equal(torch.rand(3), expected)
 
@@ -173,4 +178,4 @@ def test_training_leaves_the_random_state_of_the_process_alone():
 )
 def test_what_cannot_be_learned_from_is_refused(rows, reason):
     with pytest.raises(ValueError, match=reason):
-        train(rows, target="consistency", architecture="small", seed=0)
+        train(rows, target="inconsistency", architecture="small", seed=0)

@@ -16,7 +16,7 @@ from models.probes.probe import ProbeNetwork, TrainedProbe
 
 DIMENSION = 6
 MODEL = {
-    "target": "consistency",
+    "target": "inconsistency",
     "model_id": "tiny",
     "revision": "abc",
     "dimension": DIMENSION,
@@ -28,7 +28,7 @@ TRAINING, HELD_OUT = RNG.standard_normal((500, DIMENSION)), RNG.standard_normal(
 
 def probe(**changes):
     values = {
-        "target": "consistency",
+        "target": "inconsistency",
         "model_id": "tiny",
         "revision": "abc",
         "dtype": "float32",
@@ -65,7 +65,7 @@ def test_a_probe_that_was_saved_reads_the_same(tmp_path):
     read = TrainedProbe.open(tmp_path / "probe")
 
     assert read.card == card == read_card(tmp_path / "probe" / "card.json")
-    assert (read.card.target, read.card.layer) == ("consistency", 2)
+    assert (read.card.target, read.card.layer) == ("inconsistency", 2)
     assert read.card.sha256 == card.sha256
     features = RNG.standard_normal((5, DIMENSION)).astype(np.float32)
     for one, other in zip(written.read(features), read.read(features), strict=True):
@@ -130,7 +130,7 @@ def test_a_probe_that_reads_what_nothing_here_computes_is_refused(folder):
 def test_a_probe_reads_the_numbers_of_its_card_beside_the_state(tmp_path):
     rows = RNG.standard_normal((500, DIMENSION + 2))
     card = replace(probe().card, token_features=("sp", "log_length"))
-    network = ProbeNetwork("small", "consistency", DIMENSION + 2)
+    network = ProbeNetwork("small", "inconsistency", DIMENSION + 2)
     save(TrainedProbe(card, network, fit_distance(rows, rows)), tmp_path / "joined")
     read = TrainedProbe.open(tmp_path / "joined")
     assert read.card.token_features == ("sp", "log_length")
@@ -154,6 +154,12 @@ def test_a_card_that_is_none_is_refused(folder, text):
 def test_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(ProbeMismatch, match="nosuch"):
         TrainedProbe.open(tmp_path / "nosuch")
+
+
+def test_a_card_of_before_has_its_target_under_the_name_of_today(folder):
+    card = folder / "card.json"
+    card.write_text(card.read_text().replace("inconsistency", "consistency"))
+    assert read_card(card).target == "inconsistency"
 
 
 def test_the_card_on_disk_has_every_field(folder):

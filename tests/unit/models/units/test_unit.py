@@ -9,10 +9,10 @@ from models.units.unit import Unit
 def test_what_the_answer_lacks_its_units_lack():
     unit = Unit("sentence", "b.", np.array([0]))
 
-    scores, reasons = score(["sp", "mte", "consistency"], *unit.cut({}, {"similarity": "why"}))
+    scores, reasons = score(["sp", "mte", "inconsistency"], *unit.cut({}, {"similarity": "why"}))
 
     assert set(scores.values()) == {None}
-    assert reasons["consistency"] == "why"
+    assert reasons["inconsistency"] == "why"
 
 
 def test_support_is_unknown_without_samples():

@@ -231,14 +231,14 @@ async def test_entropies_of_a_given_answer_are_those_of_the_same_generated_one()
 
 async def test_probes_that_the_plugin_reads_are_known_by_their_sha256():
     known = probe_infos(ProbeConfig())
-    consistency = known["predicted_dissimilarity"]
-    probes = ("f" * 64, consistency.sha256)
+    inconsistency = known["predicted_dissimilarity"]
+    probes = ("f" * 64, inconsistency.sha256)
     wanted = frozenset({"predicted_dissimilarity"})
     async with openai_server(probes=probes) as server, over(server, known) as generator:
         info = generator.info
         generation = await generator.generate(replace(REQUEST, statistics=wanted))
 
-    assert dict(info.probes) == {"predicted_dissimilarity": consistency}
+    assert dict(info.probes) == {"predicted_dissimilarity": inconsistency}
     assert "predicted_high_semantic_entropy" not in info.statistics
     [reading] = generation.probe_readings.values()
     assert reading.value == ((generation.answer.num_tokens + 1) % 10) / 10

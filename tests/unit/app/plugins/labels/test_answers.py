@@ -53,7 +53,7 @@ def test_scores_on_what_the_client_brought_are_bound_to_nothing(brought):
     assert made(a_result(ask=Ask(prompt="a", **brought))).binding is None
 
 
-REFUSED = Judgement(decision=DecisionInfo(False, 0.1, 0.05, "none", "escalate", "none"))
+REFUSED = Judgement(decision=DecisionInfo(False, 0.1, 0.05, "none", "hand_over", "none"))
 
 
 def test_an_answer_that_its_client_did_not_read_cannot_be_labelled():
