@@ -22,6 +22,7 @@ from models.ranges import (
     floats,
     states,
 )
+from models.warnings import Warned
 
 Array: TypeAlias = NDArray[np.floating[Any]]
 # "stop", "length", "content_filter" or "given"; or what else a server of others says of an end that
@@ -38,10 +39,6 @@ Pair = tuple[str, str]
 Span = tuple[Count, Count]
 
 DEFAULT_NEW_TOKENS = 256
-# The warning of a prompt that lies far from those of the calibration (`models.probes.domain`).
-PROMPT_OUT_OF_DOMAIN = "prompt_out_of_domain"
-# The warning that a server refused to write samples, or that a filter ended them.
-SAMPLES_LEFT_OUT = "samples_left_out"
 # The bound of likeliest tokens in OpenAI's API, of each token.
 MAX_TOPS = 20
 # The variable of chat templates for the length that their model may reason.
@@ -330,7 +327,6 @@ class Generation(Exact):
         identity: of the weights that spoke; see `workers.protocol.GeneratorInfo`.
         queue_s: seconds between the call and the first prefill.
         generate_s: seconds from there to the last token.
-        warnings: codes, e.g. `one_token_answer`.
         answer_form: of a given answer, the likelier one where both continue the prompt.
         answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
         sentence_hidden_means: (layers, d) of each sentence of the answer, by its span;
@@ -350,7 +346,7 @@ class Generation(Exact):
     identity: str = ""
     queue_s: Seconds = 0.0
     generate_s: Seconds = 0.0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
     answer_form: AnswerForm = "literal"
     answer_hidden_mean: _States | None = None
     sentence_hidden_means: tuple[tuple[Span, _States], ...] = ()

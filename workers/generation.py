@@ -38,6 +38,7 @@ from models.records import (
     Token,
 )
 from models.threads import ModelThread
+from models.warnings import Warned
 from workers.calling import Listener, failing_as, in_time
 from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
@@ -195,7 +196,7 @@ class GenerationWorker:
         generates = to_engine.answer is None or to_engine.num_samples > 0
         is_clamped = job.request.sampling.max_new_tokens != DEFAULT_NEW_TOKENS
         if generates and sampling.max_new_tokens is None and is_clamped:
-            warnings = (*warnings, "max_new_tokens_clamped")
+            warnings = (*warnings, Warned.MAX_NEW_TOKENS_CLAMPED)
         started_at = job.started_at or called_at
         return replace(
             generation,

@@ -15,7 +15,6 @@ from models.probes.domain import PromptDomain
 from models.probes.protocol import Probe, ProbeConfig
 from models.ranges import PERCENTILES, PROBABILITIES
 from models.records import (
-    PROMPT_OUT_OF_DOMAIN,
     Array,
     Generation,
     GenerationRequest,
@@ -26,6 +25,7 @@ from models.records import (
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SENTENCES_READ, fields_of
 from models.units.prose import sentences_of
 from models.units.unit import Indices
+from models.warnings import Warned
 from workers.config import probe_folders, variable
 from workers.protocol import ProbeInfo
 
@@ -127,9 +127,9 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
     """
     warnings = list(generation.warnings)
     if generation.answer.num_tokens == 1:
-        warnings.append("one_token_answer")
+        warnings.append(Warned.ONE_TOKEN_ANSWER)
     if any(reading.out_of_domain for reading in generation.probe_readings.values()):
-        warnings.append("out_of_domain")
+        warnings.append(Warned.OUT_OF_DOMAIN)
     means, num_layers = generation.answer_hidden_mean, len(request.hidden_layers)
     if means is not None:
         means = means[:num_layers] if num_layers else None
@@ -157,7 +157,7 @@ def with_prompt_compared(domain: PromptDomain, generation: Generation) -> Genera
         raise ValueError("the engine gave no state of the prompt")
     warnings = generation.warnings
     if domain.is_foreign(generation.prompt_state):
-        warnings = (*warnings, PROMPT_OUT_OF_DOMAIN)
+        warnings = (*warnings, Warned.PROMPT_OUT_OF_DOMAIN)
     return replace(generation, warnings=warnings, prompt_state=None)
 
 

@@ -16,7 +16,7 @@ worker      Serve one model of this deployment to gateways (docs/workers.md).
 ask         Answer one prompt and say how sure the model is.
 doctor      Look at a gateway and all that it depends on, by its settings; 1 if something is wrong.
 estimators  List every estimator with formula, needs, cost and use, as Markdown.
-errors      List every error of the service with status, code and meaning, as Markdown.
+errors      List every error and warning with its code and meaning, as Markdown.
 """
 COMMANDS = dict(line.split(maxsplit=1) for line in _LIST.strip().splitlines())
 _IN_LAB = ("calibrate", "check", "evaluate", "probe")

@@ -9,6 +9,7 @@ from models.images import PARTS as IMAGE_PARTS
 from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
 from models.selection import Strategy
 from models.units.unit import Kind
+from models.warnings import Warned
 
 OnReject = Literal["answer", "abstain"]
 Units = Literal["answer", "fields", "sentences", "claims"]
@@ -155,8 +156,8 @@ class Ask:
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
     in_background: bool = False
-    unheeded: tuple[str, ...] = ()
-    renamed: tuple[str, ...] = ()
+    unheeded: tuple[Warned, ...] = ()
+    renamed: tuple[Warned, ...] = ()
 
     def without_texts(self) -> "Ask":
         """The ask without the words of prompt, messages and template variables, fit to be kept."""
@@ -183,7 +184,8 @@ class Ask:
         if IMAGE_PARTS in first:
             first[IMAGE_PARTS] = [{"type": "text", "text": lead}, *first[IMAGE_PARTS]]
         others[users[0]] = first
-        return replace(self, messages=tuple(others), unheeded=(*self.unheeded, "system_merged"))
+        unheeded = (*self.unheeded, Warned.SYSTEM_MERGED)
+        return replace(self, messages=tuple(others), unheeded=unheeded)
 
     @property
     def mode(self) -> Literal["full", "light"]:

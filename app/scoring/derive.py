@@ -10,7 +10,7 @@ from typing import Any
 
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, log_share, read_by_token
-from models.records import SAMPLES_LEFT_OUT, Generation, NoAnswer
+from models.records import Generation, NoAnswer
 from models.similarity.pairs import (
     PairTable,
     answer_relation,
@@ -28,6 +28,7 @@ from models.statistics import (
     reads_samples,
     supplied_by,
 )
+from models.warnings import Warned
 
 # Log-probabilities that the model calls an answer true and false, each None where the tokenizer
 # does not tell the two apart by one token; None where the question exceeds the model's context.
@@ -39,8 +40,9 @@ NO_ANSWER: Mapping[NoAnswer, str] = {
     "answer_filtered": "the filter of the model's server left nothing of the answer",
     "reasoning_unfinished": "the model was cut off before it gave an answer",
 }
-LEFT_OUT = f"{SAMPLES_LEFT_OUT}: the sample that is the answer was cut by the server's filter"
-ALL_LEFT_OUT = f"{SAMPLES_LEFT_OUT}: the model's server refused or filtered every sample"
+_LEFT_OUT = Warned.SAMPLES_LEFT_OUT
+LEFT_OUT = f"{_LEFT_OUT}: the sample that is the answer was cut by the server's filter"
+ALL_LEFT_OUT = f"{_LEFT_OUT}: the model's server refused or filtered every sample"
 BEHIND_REASONING = "the probability of an answer behind its own reasoning is not that of the answer"
 NO_REASONING = "the answer has no reasoning before it"
 _UNREAD = "nobody has counted the tokens of the reasoning before the answer"

@@ -16,11 +16,12 @@ from app.scoring.units import Scored, ScoredUnits
 from models.calibration import Binding, Calibration, Threshold
 from models.estimators import needs
 from models.ranges import Described
-from models.records import FINISH_REASONS, PROMPT_OUT_OF_DOMAIN, SAMPLES_LEFT_OUT, ProbeReading
+from models.records import FINISH_REASONS, ProbeReading
 from models.records import Sequence as TokenSequence
 from models.units.reasoning import HARMONY, KNOWN_TAGS
 from models.units.steps import WorkBudget
 from models.units.unit import Unit
+from models.warnings import Warned
 
 Action = Literal["accept", "verify", "hand_over"]
 
@@ -30,8 +31,8 @@ _NO_PARTS = "the answer has no parts"
 _TOO_MANY = "the answer has more parts than are scored"
 # By the warning of a generation, or of what is scored.
 _WARNED = {
-    PROMPT_OUT_OF_DOMAIN: "no prompts like this one were calibrated",
-    SAMPLES_LEFT_OUT: "no answers with fewer samples than were wanted were calibrated",
+    Warned.PROMPT_OUT_OF_DOMAIN: "no prompts like this one were calibrated",
+    Warned.SAMPLES_LEFT_OUT: "no answers with fewer samples than were wanted were calibrated",
 }
 # An answer that is nothing but the tag before a reasoning.
 _OPENED = {tags.start for tags in (*KNOWN_TAGS, HARMONY)}

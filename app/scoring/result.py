@@ -12,9 +12,10 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
 from models.estimators import needs
-from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
+from models.records import FINISH_REASONS, Generation, ProbeReading
 from models.similarity.protocol import EMBEDDED
 from models.statistics import SENTENCES_READ
+from models.warnings import Warned
 from workers.protocol import ProbeInfo, SimilarityInfo
 
 # The origin of statistics: the cache, identical work under way, or this caller's own work.
@@ -186,17 +187,17 @@ class Result:
         )
 
     @property
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Warned]:
         subject = self.evidence.subject
         codes = _of_ends(subject)
         if self.compares_foreign:
-            codes.append("similarity_out_of_domain")
+            codes.append(Warned.SIMILARITY_OUT_OF_DOMAIN)
         if self.evidence.truncated:
-            codes.append("similarity_truncated")
+            codes.append(Warned.SIMILARITY_TRUNCATED)
         if subject.is_reasoned:
-            codes.append("reasoning_excluded")
+            codes.append(Warned.REASONING_EXCLUDED)
         if self.judgement.has_shifted:
-            codes.append("calibration_shift")
+            codes.append(Warned.CALIBRATION_SHIFT)
         if self.units is not None:
             codes += self.units.parts.warnings
         if self.generation is not None:
@@ -204,25 +205,25 @@ class Result:
         codes += self.ask.unheeded
         codes += self.ask.renamed
         if self.ask.grammar is not None and self.ask.grammar.is_wider:
-            codes.append("one_of_as_any_of")
+            codes.append(Warned.ONE_OF_AS_ANY_OF)
         return codes
 
 
-def _of_ends(subject: Subject) -> list[str]:
-    answer, codes = subject.answer, list[str]()
+def _of_ends(subject: Subject) -> list[Warned]:
+    answer, codes = subject.answer, list[Warned]()
     reasons = list(map(attrgetter("finish_reason"), subject.samples))
     if answer.no_answer is not None:
-        codes.append(answer.no_answer)
+        codes.append(Warned(answer.no_answer))
     elif answer.is_withheld:
-        codes.append("answer_filtered")
+        codes.append(Warned.ANSWER_FILTERED)
     elif not answer.compared_text:
-        codes.append("empty_answer")
+        codes.append(Warned.EMPTY_ANSWER)
     if answer.finish_reason == "length":
-        codes.append("answer_truncated")
+        codes.append(Warned.ANSWER_TRUNCATED)
     if "length" in reasons:
-        codes.append("samples_truncated")
+        codes.append(Warned.SAMPLES_TRUNCATED)
     if not {answer.finish_reason, *reasons} <= FINISH_REASONS:
-        codes.append("finish_reason_unknown")
+        codes.append(Warned.FINISH_REASON_UNKNOWN)
     if subject.withheld:
-        codes.append(SAMPLES_LEFT_OUT)
+        codes.append(Warned.SAMPLES_LEFT_OUT)
     return codes

@@ -25,8 +25,6 @@ from models.calibration import Calibrator
 from models.errors import ChatTemplateError
 from models.estimators import ESTIMATORS
 from models.records import (
-    PROMPT_OUT_OF_DOMAIN,
-    SAMPLES_LEFT_OUT,
     OnToken,
     ProbeReading,
     Sequence,
@@ -34,6 +32,7 @@ from models.records import (
 )
 from models.threads import ModelThread
 from models.units.parts import Parts
+from models.warnings import Warned
 from workers.admission import Admission, Turn
 from workers.calling import in_time
 from workers.protocol import Workers
@@ -226,14 +225,14 @@ class Scorer:
     ) -> Judgement:
         answer, generation = evidence.subject.answer, evidence.generation
         readings: Mapping[str, ProbeReading] = {}
-        warned: set[str] = set()
+        warned: set[Warned] = set()
         if generation is not None:
             readings = generation.probe_readings
             warned.update(generation.warnings)
         if not self.policy.rejects_foreign:
-            warned.discard(PROMPT_OUT_OF_DOMAIN)
+            warned.discard(Warned.PROMPT_OUT_OF_DOMAIN)
         if evidence.subject.withheld:
-            warned.add(SAMPLES_LEFT_OUT)
+            warned.add(Warned.SAMPLES_LEFT_OUT)
         # Its models may have been replaced meanwhile.
         if self.calibrator.of(models_of(self.workers)) is None:
             plan = replace(plan, calibrator=None)

@@ -22,6 +22,7 @@ from models.units.statements import Statements
 from models.units.steps import WorkBudget
 from models.units.tool_calls import as_value, names_of, schema_of
 from models.units.unit import Unit
+from models.warnings import Warned
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,6 @@ class Parts:
         missing: what samples have and the answer lacks, by path, with its share of the samples; of
             fields only.
         num_pairs: of a chunk and a statement that the NLI model scores; None of fields.
-        warnings: codes for readers of the units.
         is_whole: there are no further units.
         text: of the answer.
         value: the answer as JSON, where its fields are units.
@@ -43,7 +43,7 @@ class Parts:
 
     units: tuple[Unit, ...] = ()
     missing: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
     is_whole: bool = True
     num_pairs: int | None = None
     text: str = ""
@@ -79,7 +79,7 @@ class Parts:
             missing = dict(itertools.islice(extra.items(), max_missing))
             warnings = self.warnings
             if len(missing) < len(extra):
-                warnings = ("units_cut",)
+                warnings = (Warned.UNITS_CUT,)
             return replace(self, units=tuple(told), missing=missing, warnings=warnings)
 
         return parts
@@ -139,27 +139,27 @@ def split(
     text, tokens = answer.text, token_spans(answer)
     called: Tools = ()
     value: Value | None = None
-    warnings: list[str] = []
+    warnings: list[Warned] = []
     if into == "fields":
         if tools and (value := as_value(text, names_of(tools))) is not None:
             called, schema = tools, schema_of(tools)
         elif (value := parsed(text)) is None:
             if not tools or schema is not True:
-                warnings.append("answer_not_json")
+                warnings.append(Warned.ANSWER_NOT_JSON)
             return Parts(warnings=tuple(warnings), text=text)
         units = fields(value, text, tokens)
     elif into == "sentences":
         units = sentences(text, spans_in(text, tools), tokens)
         if not units:
-            warnings.append("no_sentences")
+            warnings.append(Warned.NO_SENTENCES)
     else:
         units = [claim(said, quotes, text, tokens) for said, quotes in claims]
         kept = zip(claims[:max_units], units, strict=False)
         if any(quotes and not unit.spans for (_, quotes), unit in kept):
-            warnings.append("quotes_not_found")
+            warnings.append(Warned.QUOTES_NOT_FOUND)
     is_whole = max_units is None or len(units) <= max_units
     if not is_whole:
-        warnings.append("units_cut")
+        warnings.append(Warned.UNITS_CUT)
     return Parts(
         tuple(units[:max_units]),
         warnings=tuple(warnings),

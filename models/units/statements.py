@@ -8,6 +8,7 @@ from models.records import Array, Span
 from models.units.chunks import beginning, chunk_spans, num_tokens
 from models.units.prose import supported
 from models.units.unit import Unit
+from models.warnings import Warned
 
 # The character behind each of a text's tokens, by the text.
 TokenEnds = Mapping[str, Sequence[int]]
@@ -30,7 +31,6 @@ class Statements:
         chunks: of each distinct sample, which are the premises.
         sentences: of each chunk, or what it has of them.
         num_tokens: that the NLI model reads of each of their texts.
-        warnings: codes for readers of the units.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Statements:
         self.chunks: dict[str, list[str]] = {}
         self.sentences: dict[str, list[str]] = {}
         self.num_tokens: dict[str, int] = {}
-        self.warnings: tuple[str, ...] = ()
+        self.warnings: tuple[Warned, ...] = ()
         if token_ends is not None:
             self._read_chunks(spans, token_ends)
             return
@@ -61,7 +61,7 @@ class Statements:
             self.hypotheses.append(self._read(unit.text, read, token_ends))
             _, end = read
             if end < len(unit.text):
-                self.warnings = (f"{unit.kind}s_shortened",)
+                self.warnings = (Warned(f"{unit.kind}s_shortened"),)
         for sample, of_sample in spans.items():
             self.chunks[sample] = []
             for chunk in chunk_spans(of_sample, token_ends[sample]):

@@ -19,6 +19,7 @@ from models.records import (
     GivenAnswer,
 )
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, fields_of
+from models.warnings import Warned
 from workers.calling import Listener, gather
 from workers.openai import logprobs, replies, requests, sequences
 from workers.openai.found import SCALED
@@ -62,7 +63,7 @@ class OpenAIRequest:
         self._holds_calls = calls.server.holds_calls(request)
         self._prompt = Prompt()
         self._seed = self._prompt_tokens = self._most = 0
-        self._warnings: dict[str, None] = {}
+        self._warnings: dict[Warned, None] = {}
         self._absent: dict[str, str] = {}
         # The reason why log-probs were not read, of the answer (False) and of samples (True).
         self._unread: dict[bool, str] = {}
@@ -90,7 +91,7 @@ class OpenAIRequest:
             raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
         self._prompt = await render(self._calls, request)
         if request.prompt is not None and self._prompt.messages is not None:
-            self._warn("prompt_as_message")
+            self._warn(Warned.PROMPT_AS_MESSAGE)
         if request.grammar is not None:
             request = replace(request, grammar=await for_tokens(self._calls, request.grammar))
         forms: Forms = {}
@@ -106,7 +107,7 @@ class OpenAIRequest:
             answer, samples = await gather(self._answer(forms), self._draw())
         self._listener.tell_rest((answer, *samples)[request.streamed])
         if is_drawn:
-            self._warn("answer_is_drawn")
+            self._warn(Warned.ANSWER_IS_DRAWN)
         self._explain(answer, samples)
         return Generation(
             answer=answer,
@@ -130,12 +131,12 @@ class OpenAIRequest:
         has_top_p = law.top_p == 1.0 or takes("top_p")
         ignores_seed = law.seed is not None and self._can.heeds_seed is False
         warned = {
-            "temperature_not_heeded": samples and not (has_temperature and has_top_p),
-            "top_k_not_heeded": samples and law.top_k and not takes("top_k"),
-            "seed_not_heeded": samples and ignores_seed,
-            "draws_repeat": self._can.draws_repeat or self._repeat(),
-            "one_token_answer": self._readings and answer.num_tokens == 1,
-            "out_of_domain": any(one.out_of_domain for one in self._readings.values()),
+            Warned.TEMPERATURE_NOT_HEEDED: samples and not (has_temperature and has_top_p),
+            Warned.TOP_K_NOT_HEEDED: samples and law.top_k and not takes("top_k"),
+            Warned.SEED_NOT_HEEDED: samples and ignores_seed,
+            Warned.DRAWS_REPEAT: self._can.draws_repeat or self._repeat(),
+            Warned.ONE_TOKEN_ANSWER: self._readings and answer.num_tokens == 1,
+            Warned.OUT_OF_DOMAIN: any(one.out_of_domain for one in self._readings.values()),
         }
         for code, holds in warned.items():
             if holds:
@@ -179,7 +180,7 @@ class OpenAIRequest:
         num_new = fitting.sampling.max_new_tokens or 0
         generates = request.answer is None or request.num_samples > 0
         if generates and request.sampling.max_new_tokens is None and num_new < DEFAULT_NEW_TOKENS:
-            self._warn("max_new_tokens_clamped")
+            self._warn(Warned.MAX_NEW_TOKENS_CLAMPED)
         return fitting
 
     async def _answer(self, forms: Forms) -> records.Sequence:
@@ -190,7 +191,7 @@ class OpenAIRequest:
         sequence, self._form, absent = scored
         self._absent |= absent
         if sequence.token_ids is not None and answer.append_eos and self._can.eos_id is None:
-            self._warn("no_eos_logprob")
+            self._warn(Warned.NO_EOS_LOGPROB)
         return sequence
 
     async def _greedy(self) -> records.Sequence:
@@ -309,7 +310,7 @@ class OpenAIRequest:
         elif num_tops and not unsound and len(sequence.token_tops or ()) != sequence.num_tokens:
             raise EngineError("the server told no likeliest tokens")
         if choice.logprobs is not None and not choice.shows_its_end:
-            self._warn("no_eos_logprob")
+            self._warn(Warned.NO_EOS_LOGPROB)
         texts = sequences.token_texts(choice)
         is_reasoned = sequences.first_of_answer([choice.text], opened=opened) is not None
         if texts is None and (is_reasoned or "token_texts" in wanted):
@@ -321,7 +322,7 @@ class OpenAIRequest:
                 message = "is taken by the server of the model, which reasons for longer"
                 raise InvalidRequest(message, field="max_reasoning_tokens")
             if not reasoning.text and choice.num_hidden:
-                self._warn("reasoning_not_told")
+                self._warn(Warned.REASONING_NOT_TOLD)
         if unsound := unsound or self._uncovered(choice, sequence):
             self._unread.setdefault(index > 0, unsound)
             sequence = replace(sequence, token_logprobs=None, token_entropies=None, token_tops=None)
@@ -355,5 +356,5 @@ class OpenAIRequest:
         """Fields of the answer, 0, or of samples, that hold the wanted statistics of tokens."""
         return fields_of(self._request.statistics, "samples" if index else "answer")
 
-    def _warn(self, code: str) -> None:
+    def _warn(self, code: Warned) -> None:
         self._warnings[code] = None

@@ -24,6 +24,7 @@ from app.http.requests.body import NullIsDefault, having, named_in, refuse_if
 from app.http.requests.tools import ToolName
 from app.http.requests.values import NoFunctions, NoSound, Platform, encodable, few_values
 from models.images import PARTS
+from models.warnings import Warned
 
 Text = Annotated[str, AfterValidator(encodable)]
 
@@ -261,7 +262,7 @@ def message_fields(messages: Sequence[ChatMessage]) -> dict[str, Any]:
         if message.role == "tool" and message.tool_call_id in names:
             shown.setdefault("name", names[message.tool_call_id])
         elif message.role != "tool" and message.name is not None:
-            fields["unheeded"] = ("names_not_shown",)
+            fields["unheeded"] = (Warned.NAMES_NOT_SHOWN,)
         plain.append(shown)
     return fields | {"messages": tuple(plain)}
 

@@ -20,6 +20,7 @@ from app.scoring.defaults import DEFAULT_ESTIMATORS
 from models.errors import InvalidRequest
 from models.records import EFFORT
 from models.renamed import current_name
+from models.warnings import Warned
 
 AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
 # Values of older releases, and what to do instead.
@@ -153,10 +154,10 @@ class ScoresWanted(NullIsDefault):
             fields["estimators"] = tuple(map(current_name, names))
         renamed = []
         if any(current_name(name) != name for name in (*names, self.estimator or "")):
-            renamed.append("renamed_to_inconsistency")
+            renamed.append(Warned.RENAMED_TO_INCONSISTENCY)
         if self.__dict__["escalate_below"] is not None:
             fields["hand_over_below"] = self.__dict__["escalate_below"]
-            renamed.append("renamed_to_hand_over_below")
+            renamed.append(Warned.RENAMED_TO_HAND_OVER_BELOW)
         fields["renamed"] = tuple(renamed)
         if self.json_schema is not None:
             fields["json_schema"] = self.json_schema

@@ -15,6 +15,7 @@ from models.records import (
     SamplingParams,
     Sequence,
 )
+from models.warnings import Warned
 from tests.same import assert_same
 
 WHOLE = Sequence(
@@ -39,7 +40,7 @@ GENERATION = Generation(
     identity="abc",
     queue_s=0.1,
     generate_s=1 / 3,
-    warnings=("one_token_answer",),
+    warnings=(Warned.ONE_TOKEN_ANSWER,),
     answer_form="blank_led",
     answer_hidden_mean=np.array([[0.1, -3.0]], dtype=np.float32),
     sentence_hidden_means=(((1, 6), np.array([[0.25, 2.0]], dtype=np.float32)),),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from models.records import GenerationRequest, ProbeReading
+from models.warnings import Warned
 from tests.results import generation, sequence
 from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
 
@@ -148,7 +149,7 @@ def test_only_the_layers_that_were_asked_for_are_given_back(layers, kept):
 
 def test_readings_come_with_what_makes_them_doubtful():
     readings = {"predicted_dissimilarity": ProbeReading(0.5, 99.9, True)}
-    written = generation(sequence(" Paris", num_tokens=1), warnings=("reasoning_excluded",))
+    written = generation(sequence(" Paris", num_tokens=1), warnings=(Warned.REASONING_EXCLUDED,))
     told = with_readings(replace(written, probe_readings=readings), REQUEST)
 
     assert told.warnings == ("reasoning_excluded", "one_token_answer", "out_of_domain")

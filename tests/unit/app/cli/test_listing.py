@@ -3,12 +3,17 @@
 import re
 from pathlib import Path
 
+import orjson
 import pytest
 
 from app.cli.errors import errors
 from app.cli.estimators import estimators
+from models.codec import generation_from_json, to_json
 from models.estimators import ESTIMATORS
+from models.warnings import Warned
+from tests.results import generation
 
+PAGE = Path(__file__).parents[4] / "app/plugins/page/files/run.js"
 DOCS = Path(__file__).parents[4] / "docs"
 
 
@@ -24,6 +29,23 @@ def test_the_page_of_errors_is_what_the_classes_say(capsys):
     errors()
     page = capsys.readouterr().out
     assert (DOCS / "errors.md").read_text() == page, "run: cocoa errors > docs/errors.md"
+
+
+def test_every_warning_says_what_was_noticed_and_stands_on_the_page_at_slash():
+    _, _, table = PAGE.read_text().partition("const WARNINGS = {\n")
+    shown = re.findall(r'^  (\w+): ".+\.",$', table.partition("\n};")[0], re.MULTILINE)
+
+    assert sorted(shown) == sorted(Warned)
+    assert all(one.meaning.endswith((".", ").")) for one in Warned)
+
+
+def test_a_code_that_is_not_in_the_table_cannot_be_raised():
+    made = orjson.loads(to_json(generation()))
+    read = generation_from_json(orjson.dumps(made | {"warnings": ["units_cut"]}))
+
+    assert read.warnings == (Warned.UNITS_CUT,)
+    with pytest.raises(ValueError, match="warnings"):
+        generation_from_json(orjson.dumps(made | {"warnings": ["units_cut_short"]}))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -19,6 +19,7 @@ from app.scoring.questions import Subject, subject_of
 from models.estimators import ESTIMATORS, score
 from models.records import GivenAnswer, ProbeReading, SamplingParams
 from models.statistics import STATISTICS
+from models.warnings import Warned
 from tests.corrupt_entries import KINDS, at
 from tests.results import a_plan, a_result, generation, sequence
 from tests.same import assert_same
@@ -31,7 +32,7 @@ GENERATION = generation(
     seed=2**53 - 1,
     queue_s=0.5,
     generate_s=1.5,
-    warnings=("one_token_answer",),
+    warnings=(Warned.ONE_TOKEN_ANSWER,),
     probe_readings={
         "predicted_dissimilarity": ProbeReading(0.25, 99.5, True),
         "sentence_dissimilarity": ProbeReading(0.5, 50.0, False),
