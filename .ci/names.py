@@ -1,4 +1,4 @@
-"""Names that packages use of one another: how many doors the house has.
+"""Names that packages use of one another: what a reader of one must know of the others.
 
 Every folder with Python files is a package; modules right in app, models and workers belong to
 these. A name counts once for its package, however many others use it: what `from a.b import c`

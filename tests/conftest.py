@@ -191,19 +191,19 @@ async def workers_elsewhere(config):
 
 
 @asynccontextmanager
-async def serving(*, ready=True, placement="embedded", probes=None, doors=None, **options):
+async def serving(*, ready=True, placement="embedded", probes=None, access=None, **options):
     """A `Service` under its lifespan.
 
     Args:
         ready: False leaves it as it is before its models are loaded.
         placement: "embedded" has the models in its process, "remote" behind HTTP.
         probes: settings of them.
-        doors: settings of who gets in, and where: keys, ports and origins.
+        access: settings of who gets in, and where: keys, ports and origins.
         **options: groups of settings; what is none is a setting of the generation.
     """
     groups = {name: options.pop(name) for name in list(options) if name in AllSettings.model_fields}
     # That of the embedded models is not the fakes', and takes longer to read than they to answer.
-    given = {"calibrator": ""} | {name: one for name, one in groups.items() if one} | (doors or {})
+    given = {"calibrator": ""} | {name: one for name, one in groups.items() if one} | (access or {})
     generation = replace(GeneratorConfig(engine="fake"), **options)
     models = {"generation": generation, **({"probes": probes} if probes else {}), **FAKE_SIMILARITY}
     if placement == "embedded":

@@ -1,1 +1,1 @@
-"""The HTTP door: bodies to asks, results to responses, errors to statuses, metrics and logs."""
+"""The endpoints: bodies to asks, results to responses, errors to statuses, metrics and logs."""

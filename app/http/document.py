@@ -111,7 +111,7 @@ def _examples_of(status: int, path: str) -> dict[str, Any]:
 
 
 def _error(path: str, status: int, description: str, errors: dict[str, Any]) -> dict[str, Any]:
-    """The documented response of one status, in the shape of the door that `path` belongs to."""
+    """The documented response of one status, in the shape of the API that `path` belongs to."""
     schema = "ErrorResponse"
     if is_of_openai(path):
         schema = "OpenAIError"

@@ -119,7 +119,7 @@ def json_of(body: Any) -> bytes:
 
 
 def checked(read: Callable[[Any], Result], value: Any) -> Result:
-    """The value as pydantic reads it; raises its faults as an error that every door answers."""
+    """The value as pydantic reads it; raises its faults as an error that every endpoint answers."""
     try:
         return read(value)
     except ValidationError as error:

@@ -34,7 +34,7 @@ Work = Callable[[OnToken], Coroutine[Any, Any, Result]]
 
 
 class EventFormat(Protocol):
-    """The writer of one stream's events, in the format of a door."""
+    """The writer of one stream's events, in the format of an endpoint."""
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
         """The events of tokens that came since the last call."""

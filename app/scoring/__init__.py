@@ -1,4 +1,4 @@
-"""The core behind every door: asks are planned, computed, stored and scored.
+"""The core behind every endpoint and command: asks are planned, computed, stored and scored.
 
-Neither FastAPI nor torch; a door is whatever makes an `Ask` and reads a `Result`.
+Neither FastAPI nor torch; an endpoint or a command is whatever makes an `Ask` and reads a `Result`.
 """

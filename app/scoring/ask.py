@@ -1,4 +1,4 @@
-"""The question of a door to the core: one frozen record, whichever door it was."""
+"""The question to the core: one frozen record, whichever endpoint or command asks it."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -28,7 +28,7 @@ class Charge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller on whose behalf a door asks; by default nobody in particular.
+    """The caller on whose behalf is asked; by default nobody in particular.
 
     Attributes:
         name: of the key; callers with the same name share turns.
@@ -44,8 +44,8 @@ class Caller:
 
 
 NOBODY = Caller()
-# Set around each request that comes with a key. An ask takes its caller from here, so that no door
-# can forget it and show one caller entries of another caller's asks.
+# Set around each request that comes with a key. An ask takes its caller from here, so that no
+# endpoint can forget it and show one caller entries of another caller's asks.
 current_caller: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
 
 
@@ -78,8 +78,8 @@ class GivenClaim:
 class Ask:
     """A prompt or an answer, and what is to be scored and returned of it.
 
-    Doors check shapes and bounds, `app.scoring.check` what this deployment can do. Its errors name
-    these fields, which a door translates into its own.
+    Endpoints check shapes and bounds, `app.scoring.check` what this deployment can do. Its errors
+    name these fields, which an endpoint translates into its own.
 
     Attributes:
         prompt: raw text; exclusive with `messages`. With neither no model answers.
@@ -93,7 +93,7 @@ class Ask:
         samples: existing ones; None lets the model draw them where any are read.
         sampling: the law of the samples, and bounds of the texts.
         strategy: which text is scored; heeded where the model answers.
-        greedy_by: what the caller of a door sends for the greedy answer, in its words, where a
+        greedy_by: what the caller of an endpoint sends for the greedy answer, in its words, where a
             temperature has made the answer a drawn one; None where `strategy` did.
         light: no samples may be drawn; a probe stands for them.
         estimators: names to score; None for the default ones.

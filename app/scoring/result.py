@@ -1,4 +1,4 @@
-"""The result of one ask: everything that any door may report of it."""
+"""The result of one ask: everything that may be reported of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

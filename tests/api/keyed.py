@@ -12,7 +12,7 @@ GIVEN = {"answer": "Paris", "samples": [{"text": "Lyon"}], "estimators": ["incon
 
 def with_keys(folder, shared_rows=32, **limits):
     """The service, where these keys are good."""
-    return serving(doors={"keys": keys_in(folder, shared_rows=shared_rows, **limits)})
+    return serving(access={"keys": keys_in(folder, shared_rows=shared_rows, **limits)})
 
 
 async def generate(service, name, **body):

@@ -20,8 +20,8 @@ ALLOWS = "access-control-allow-origin"
 @pytest.fixture
 async def service(anyio_backend, tmp_path):
     """The service with keys, open to one origin."""
-    doors = {"keys": keys_in(tmp_path, one={"requests_per_minute": 2}), "cors_origins": (APP,)}
-    async with serving(doors=doors) as running:
+    access = {"keys": keys_in(tmp_path, one={"requests_per_minute": 2}), "cors_origins": (APP,)}
+    async with serving(access=access) as running:
         yield running
 
 
@@ -115,5 +115,5 @@ async def test_without_an_origin_nothing_is_added(service):
 
 
 async def test_any_page_may_be_let_in():
-    async with serving(doors={"cors_origins": ("*",)}) as service:
+    async with serving(access={"cors_origins": ("*",)}) as service:
         assert (await ask(service, OTHER, {})).headers[ALLOWS] == "*"

@@ -1,4 +1,4 @@
-"""`POST /feedback`: labels of answers from every door, each kept once, with its scores alone."""
+"""`POST /feedback`: labels of every endpoint's answers, each kept once, with its scores alone."""
 
 import json
 

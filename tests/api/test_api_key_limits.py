@@ -110,8 +110,8 @@ async def test_a_stream_that_is_given_up_has_cost_what_it_has_told(service):
 
 async def test_labels_are_taken_without_tokens(tmp_path):
     config = FeedbackConfig(path=str(tmp_path / "labels.jsonl"))
-    doors = {"keys": keys_in(tmp_path, one={"tokens_per_minute": 1})}
-    async with serving(feedback=config, doors=doors) as service:
+    access = {"keys": keys_in(tmp_path, one={"tokens_per_minute": 1})}
+    async with serving(feedback=config, access=access) as service:
         answer = (await generate(service, "one")).json()
         label = {"id": answer["id"], "correct": True}
         response = await service.client.post("/feedback", json=label, headers=bearer("one"))

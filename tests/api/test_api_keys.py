@@ -197,7 +197,7 @@ async def test_nobody_joins_the_work_of_another_key(service):
 async def test_an_answer_can_be_labelled_by_its_namespace_alone(tmp_path):
     config = FeedbackConfig(path=str(tmp_path / "labels.jsonl"))
     keys = keys_in(tmp_path, one={"namespace": "people"}, two={"namespace": "people"}, other={})
-    async with serving(feedback=config, doors={"keys": keys}) as service:
+    async with serving(feedback=config, access={"keys": keys}) as service:
         answer = (await generate(service, "one")).json()
 
         async def label(name):
@@ -252,8 +252,8 @@ async def test_names_of_keys_are_in_the_metrics_of_the_ops_port_alone(service):
 
 
 async def test_at_a_port_of_its_own_operation_needs_no_key_and_is_nowhere_else(tmp_path):
-    doors = {"keys": keys_in(tmp_path, one={}), "ops_port": 0}
-    async with serving(doors=doors) as service:
+    access = {"keys": keys_in(tmp_path, one={}), "ops_port": 0}
+    async with serving(access=access) as service:
         ops = type(service.client)(
             transport=type(service.client._transport)(at_ops_port(service.app)),
             base_url="http://ops",

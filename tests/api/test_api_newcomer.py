@@ -92,7 +92,7 @@ TOLD = {
 
 
 def told(response):
-    """Field and message of a refusal, whichever door it is of."""
+    """Field and message of a refusal, whichever endpoint it is of."""
     error = response.json()["error"]
     return error.get("param", error.get("field")), error["message"]
 

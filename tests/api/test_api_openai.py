@@ -53,7 +53,7 @@ async def test_it_says_what_the_services_own_endpoint_says(service, path):
     assert told["value"] == own["uncertainty"]
     for name in told.keys() - {"value", "sample_tokens", "timing_ms", "cached"}:
         assert told[name] == own[name], name
-    assert told["cached"], "the same statistics, whichever door asked for them"
+    assert told["cached"], "the same statistics, whichever endpoint asked for them"
     read, written = own["usage"]["prompt_tokens"], own["usage"]["completion_tokens"]
     assert told["sample_tokens"] == own["usage"]["sample_tokens"]
     assert body["usage"] == {

@@ -384,7 +384,7 @@ async def test_an_image_stays_behind_a_merged_system_message():
 
 async def test_the_setting_refuses_system_messages_as_the_template_does():
     shown = []
-    async with serving(doors={"merge_system": False}) as service:
+    async with serving(access={"merge_system": False}) as service:
         takes_no_system(service, shown)
         response = await post(service, CHAT, messages=[SYSTEM, *INPUTS[CHAT]["messages"]])
     error = response.json()["error"]

@@ -186,7 +186,7 @@ async def test_a_metric_that_raises_fails_neither_a_request_nor_the_others(servi
 
 @pytest.mark.parametrize("path", ["/livez/", "/docs/", "/v1/models/", "/v1/models//", "/page//"])
 async def test_a_slash_at_the_end_changes_nothing_and_leads_to_no_host_of_the_client(path):
-    async with serving(doors={"allowed_hosts": ("evil.example",)}) as service:
+    async with serving(access={"allowed_hosts": ("evil.example",)}) as service:
         headers = {"host": "evil.example"}
         response = await service.client.get(path, headers=headers)
         plain = await service.client.get(path.rstrip("/"), headers=headers)
@@ -194,7 +194,7 @@ async def test_a_slash_at_the_end_changes_nothing_and_leads_to_no_host_of_the_cl
     assert "evil" not in str(response.headers) + response.text
 
 
-async def test_a_slash_behind_a_door_that_takes_posts(service):
+async def test_a_slash_behind_an_endpoint_that_takes_posts(service):
     assert (await service.client.post(f"{GENERATE}/", json={"prompt": "a"})).status_code == 200
     assert await metric(service, "cocoa_requests_total", route=GENERATE, status="200") == 1
 
@@ -263,7 +263,7 @@ async def test_the_openapi_document_promises_each_status_that_occurs(service):
     }
 
 
-async def test_every_error_in_the_openapi_document_has_the_one_shape_of_its_door(service):
+async def test_every_error_in_the_openapi_document_has_the_one_shape_of_its_api(service):
     document = (await service.client.get("/openapi.json")).json()
     for path, methods in document["paths"].items():
         shape = "OpenAIError" if path.startswith("/v1/") else "ErrorResponse"

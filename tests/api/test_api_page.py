@@ -56,8 +56,8 @@ def test_nothing_stands_inline_and_nothing_comes_from_elsewhere():
 
 
 async def test_the_page_needs_no_key_and_stays_at_the_first_port(tmp_path):
-    doors = {"keys": keys_in(tmp_path, one={}), "ops_port": 0}
-    async with serving(doors=doors) as service:
+    access = {"keys": keys_in(tmp_path, one={}), "ops_port": 0}
+    async with serving(access=access) as service:
         assert (await service.client.get("/")).status_code == 200
         for name in FILES:
             assert (await service.client.get(f"/page/{name}")).status_code == 200

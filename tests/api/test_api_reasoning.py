@@ -1,4 +1,4 @@
-"""A model that reasons, at every door: its answer is scored, its reasoning stands beside it."""
+"""A model that reasons, at every endpoint: its answer is scored, its reasoning stands beside it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`units: "sentences"`, through every door."""
+"""`units: "sentences"`, through every endpoint."""
 
 import json
 

@@ -17,7 +17,7 @@ CHATS = {"tokenizes": False, "completes": False}
 NUM_TOKENS = 8
 DEFAULTS = {"max_new_tokens": NUM_TOKENS, "seed": 3, "num_samples": 4}
 NATIVE, CHAT, TEXT = "/generate-with-uncertainty", "/v1/chat/completions", "/v1/completions"
-DOORS = [(path, stream) for path in (NATIVE, CHAT, TEXT) for stream in (False, True)]
+ENDPOINTS = [(path, stream) for path in (NATIVE, CHAT, TEXT) for stream in (False, True)]
 
 
 def said_in(choice):
@@ -78,7 +78,7 @@ async def asked(client, path=NATIVE, **fields):
 
 
 async def result_at(client, path, *, stream, **fields):
-    """What a door says in the end: text, refusal, finish reason, and what stands behind."""
+    """What an endpoint says in the end: text, refusal, finish reason, and what stands behind."""
     response = await asked(client, path, stream=stream, **fields)
     if path == NATIVE:
         body = response.json() if not stream else named(events_of(response.text), "result")[0]
@@ -104,8 +104,8 @@ def value_of(told):
     return told["uncertainty"] if "uncertainty" in told else told["value"]
 
 
-@pytest.mark.parametrize(("path", "stream"), DOORS)
-async def test_a_refusal_reaches_the_client_at_every_door_and_has_no_scores(path, stream):
+@pytest.mark.parametrize(("path", "stream"), ENDPOINTS)
+async def test_a_refusal_reaches_the_client_at_every_endpoint_and_has_no_scores(path, stream):
     async with service_that(answer=REFUSED, samples=REFUSED) as client:
         text, refusal, finish_reason, told = await result_at(client, path, stream=stream)
     assert (text or None, refusal, finish_reason) == (None, "No.", "stop")
@@ -118,8 +118,8 @@ async def test_a_refusal_reaches_the_client_at_every_door_and_has_no_scores(path
     assert "empty_answer" not in told["warnings"]
 
 
-@pytest.mark.parametrize(("path", "stream"), DOORS)
-async def test_a_filtered_answer_says_so_at_every_door(path, stream):
+@pytest.mark.parametrize(("path", "stream"), ENDPOINTS)
+async def test_a_filtered_answer_says_so_at_every_endpoint(path, stream):
     async with service_that(answer=CUT) as client:
         text, refusal, finish_reason, told = await result_at(client, path, stream=stream)
         assert (text.strip(), refusal, finish_reason) == ("It", None, "content_filter")
@@ -134,7 +134,7 @@ async def test_a_filtered_answer_says_so_at_every_door(path, stream):
     assert "answer_filtered" in told["warnings"]
 
 
-@pytest.mark.parametrize(("path", "stream"), DOORS)
+@pytest.mark.parametrize(("path", "stream"), ENDPOINTS)
 async def test_an_end_that_nobody_knows_is_told_in_the_servers_word(path, stream):
     async with service_that(answer=STRANGE) as client:
         text, _, finish_reason, told = await result_at(client, path, stream=stream)

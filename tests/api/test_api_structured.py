@@ -1,4 +1,4 @@
-"""`response_format`: answers and samples that are held to JSON, at both doors."""
+"""`response_format`: answers and samples that are held to JSON, at both endpoints."""
 
 import asyncio
 import json

@@ -327,7 +327,7 @@ async def test_of_several_choices_the_fields_are_told_only():
     assert response.json()["error"]["param"] == "uncertainty.on_unit_reject"
 
 
-async def test_openais_door_names_the_field_as_its_clients_send_it(judging):
+async def test_openais_endpoint_names_the_field_as_its_clients_send_it(judging):
     async with await judging() as service:
         wanted = {"units": "fields", "on_unit_reject": "remove"}
         response = await post(service, CHAT, uncertainty=wanted)

@@ -1,4 +1,4 @@
-"""`units`: the parts of an answer, through every door."""
+"""`units`: the parts of an answer, through every endpoint."""
 
 import json
 from dataclasses import replace

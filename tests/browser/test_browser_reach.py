@@ -162,7 +162,7 @@ async def test_the_schema_of_the_api_is_at_the_page_or_where_operation_has_its_p
         assert visit.page.url == f"{url}/docs"
     ops_port = free_port()
     async with (
-        serving(doors={"ops_port": ops_port}) as service,
+        serving(access={"ops_port": ops_port}) as service,
         listening(at_ops_port(service.app), port=ops_port),
         listening(service.app) as port,
         visiting(browser, f"http://127.0.0.1:{port}") as visit,

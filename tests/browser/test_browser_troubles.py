@@ -177,8 +177,8 @@ async def test_a_service_that_loads_is_explained_and_awaited(browser):
 
 
 async def test_a_key_is_asked_for_sent_and_kept_nowhere(browser, tmp_path):
-    doors = {"keys": keys_in(tmp_path, one={})}
-    async with visited(browser, doors=doors) as (_, visit):
+    access = {"keys": keys_in(tmp_path, one={})}
+    async with visited(browser, access=access) as (_, visit):
         await expect(visit("#state")).to_have_text("Wants an API key")
         await expect(visit("#key")).to_be_visible()
         await visit.ask(PROMPT, max_new_tokens=64)

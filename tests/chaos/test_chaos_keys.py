@@ -174,7 +174,7 @@ async def test_streams_whose_readers_leave_free_the_places_and_turns_of_their_ke
     head = f"POST {GENERATE} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n"
     head += f"Authorization: {bearer('one')['Authorization']}\r\n"
     request = f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
-    async with listening(doors={"keys": keys}) as (service, port, gate):
+    async with listening(access={"keys": keys}) as (service, port, gate):
         for _ in range(3):
             connections = []
             for _ in range(20):

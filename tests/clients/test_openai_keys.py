@@ -20,7 +20,7 @@ ASKED = {"model": "cocoa", "messages": MESSAGES, "max_completion_tokens": 64, "s
 async def client_of(folder, name="one", max_retries=0, **limits):
     """A service over fake models where "one" has limits, and a client with the key of a name."""
     keys = keys_in(folder, one=limits, other={})
-    async with listening(doors={"keys": keys}) as (service, port, gate):
+    async with listening(access={"keys": keys}) as (service, port, gate):
         gate.opened.set()
         url = f"http://127.0.0.1:{port}/v1"
         async with AsyncOpenAI(

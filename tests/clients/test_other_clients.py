@@ -86,16 +86,16 @@ def test_openais_client_for_javascript(url):
 def test_the_ai_sdk(url):
     told = told_to_javascript("ai_sdk.cjs", url)
 
-    for door in ("responses", "stored", "chat"):
-        assert "Paris" in told[door]["text"]
-        assert told[door]["streamed"] == told[door]["text"]
-        assert told[door]["parsed"]["city"] in ("Paris", "Rome")
-        assert told[door]["usage"]["outputTokens"] > 0
-        body = told[door]["body"]
+    for endpoint in ("responses", "stored", "chat"):
+        assert "Paris" in told[endpoint]["text"]
+        assert told[endpoint]["streamed"] == told[endpoint]["text"]
+        assert told[endpoint]["parsed"]["city"] in ("Paris", "Rome")
+        assert told[endpoint]["usage"]["outputTokens"] > 0
+        body = told[endpoint]["body"]
         uncertainty = body.get("uncertainty") or body["choices"][0]["uncertainty"]
         assert 0 <= uncertainty["value"] < 1
-    for door in ("responses", "chat"):
-        assert "chat template" in told[door]["again"], "it takes one message; no item is refused"
+    for endpoint in ("responses", "chat"):
+        assert "chat template" in told[endpoint]["again"], "it takes one message"
     assert "store false" in told["stored"]["again"], "by default it refers to what it sent"
 
 

@@ -79,7 +79,7 @@ def unmatched(expressions, samples):
 @pytest.fixture
 async def service(anyio_backend, tmp_path):
     """The service with a key, whose metrics exist only there."""
-    async with serving(doors={"keys": keys_in(tmp_path, search={})}) as running:
+    async with serving(access={"keys": keys_in(tmp_path, search={})}) as running:
         running.client.headers.update(bearer("search"))
         yield running
 

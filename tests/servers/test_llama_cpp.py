@@ -1,4 +1,4 @@
-"""A real llama-server: with the embedded language model as in process, with a real one all doors.
+"""A real llama-server: with the embedded language model as in process, with a real one everywhere.
 
 Only `make test-servers` runs this.
 """

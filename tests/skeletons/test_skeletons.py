@@ -10,14 +10,14 @@ import pytest
 
 from models.estimators import known_estimators, score
 from tests.conftest import serving
-from tests.skeletons import door, estimator
+from tests.skeletons import endpoint, estimator
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["estimator", "door"])
+@pytest.mark.parametrize("name", ["estimator", "endpoint"])
 def test_contributing_shows_the_skeleton_in_forty_lines(name):
     text = (ROOT / "tests" / "skeletons" / f"{name}.py").read_text()
     assert f"```python\n{text}```" in (ROOT / "CONTRIBUTING.md").read_text()
@@ -34,8 +34,8 @@ async def test_an_estimator_is_scored_by_whoever_asks_for_it(monkeypatch):
     assert answered["uncertainty"] == pytest.approx(np.std(logprobs))
 
 
-async def test_a_door_answers_and_refuses(monkeypatch):
-    monkeypatch.setattr("app.main.ops", door)
+async def test_an_endpoint_answers_and_refuses(monkeypatch):
+    monkeypatch.setattr("app.main.ops", endpoint)
     async with serving() as service:
         answered = await service.client.post("/ask", json={"text": "Where?"})
         refused = await service.client.post("/ask", json={"text": ""})

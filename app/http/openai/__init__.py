@@ -1,1 +1,1 @@
-"""The door that OpenAI's clients know: their bodies to asks, results to their bodies."""
+"""The endpoints that OpenAI's clients know: their bodies to asks, results to their bodies."""

@@ -1,4 +1,4 @@
-"""Our own doors: prompts to answer, and answers to score."""
+"""Our own endpoints: prompts to answer, and answers to score."""
 
 import asyncio
 import logging

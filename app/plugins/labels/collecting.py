@@ -1,4 +1,4 @@
-"""The interface of doors to labels: answers that were served, and labels that come in for them."""
+"""What endpoints know of labels: answers that were served, and labels that come in for them."""
 
 import asyncio
 import logging

@@ -29,7 +29,7 @@ LIBRARIES = (
 
 
 @pytest.mark.parametrize("module", ["app.main", "app.cli"])
-def test_importing_a_door_imports_no_library_of_a_part_and_reads_no_setting(module):
+def test_importing_app_main_or_a_command_imports_no_library_of_a_part_and_reads_no_setting(module):
     names = ("cocoa_lab", *LIBRARIES)
     code = f"import {module}, sys; print([name for name in {names} if name in sys.modules])"
     result = subprocess.run(

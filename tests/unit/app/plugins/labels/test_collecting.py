@@ -1,4 +1,4 @@
-"""Labels as a door sees them: kept, unknown, or a typed error in time."""
+"""Labels as an endpoint sees them: kept, unknown, or a typed error in time."""
 
 import asyncio
 

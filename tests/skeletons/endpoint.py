@@ -1,4 +1,4 @@
-"""A door: a question in, an answer with one number out."""
+"""An endpoint: a question in, an answer with one number out."""
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, TypeAdapter
