@@ -231,16 +231,13 @@ async def test_the_sample_that_is_streamed_is_the_one_that_is_told(stream):
 async def test_no_such_answer_is_accepted_under_a_promise(answer, samples, code, tmp_path):
     async with service_that() as client:
         workers = client.app.state.service.scorer.workers
-        info, similarity_scorer = (
-            workers.generator.info,
-            workers.similarity_scorers["fake"].info.identity,
-        )
-        nli = workers.nli.info.identity
+        info, nli = workers.generator.info, workers.nli.info.identity
+        similarity = workers.similarity_scorers["fake"].info.identity
     bound = {"model_id": "tiny", "revision": info.revision, "generator": info.identity}
     bound |= {
         "num_samples": 4,
         "max_new_tokens": 8,
-        "similarity_scorer": similarity_scorer,
+        "comparer": similarity,
         "nli": nli,
         "share_cut": 1.0,
     }
