@@ -27,7 +27,6 @@ from app.http.telemetry import Telemetry
 from app.plugin import Gateway, Plugin, PluginInvalid, installed
 from app.revision import git_revision
 from app.scoring.calibrators import load_calibrator
-from app.scoring.capabilities import unmet
 from app.scoring.deployment import models_of
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
@@ -163,7 +162,7 @@ async def _start(
     memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
     await service.supervisor.start(workers.by_name(), service.scorer.watched)
-    for setting, reason in unmet(service.capabilities()).items():
+    for setting, reason in service.unmet().items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)
     names = ", ".join(sorted(workers.by_name()))
     info = workers.generator.info

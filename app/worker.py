@@ -20,7 +20,7 @@ from app.http.telemetry import Telemetry
 from app.plugin import Gateway, installed
 from app.settings import Settings
 from workers.build import load_served
-from workers.config import Role, api_keys
+from workers.config import Role
 from workers.hooks import Hooks
 from workers.protocol import Served
 from workers.remote.server import HeadCheck, not_ready, routes
@@ -78,7 +78,7 @@ def create_worker_app(role: Role, settings: Settings, on_death: Callable[[], Non
         Route("/readyz", _readyz, methods=["GET"]),
         Route("/metrics", _metrics, methods=["GET"]),
     ]
-    secrets = api_keys(settings.worker, "worker")
+    secrets = settings.worker.keys("worker")
     served = [*routes(service.ready, _log_defect), *operation]
     app = Starlette(routes=served, lifespan=lifespan)
     gateway = Gateway(app, settings)

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 import app.cache.redis
-import app.cli.running
+import app.http.running
 import app.plugins.keys.access
 import app.plugins.traces.tracing
 import app.worker  # noqa: F401

@@ -6,7 +6,7 @@ this process loads, and some for a server that holds it. One that is not heeded 
 
 import re
 import ssl
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -18,12 +18,13 @@ from pydantic import AfterValidator, SecretStr
 from models.embedded import LANGUAGE_MODELS, SHORT_LANGUAGE_MODELS
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
-from models.probes.card import Target
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
 
 # The role of a worker, which names its group of settings.
 Role = Literal["generation", "similarity"]
+# A group of settings with credentials.
+Group = Literal["generation", "similarity", "worker"]
 
 
 def _one_without_secrets(url: str) -> str:
@@ -60,6 +61,39 @@ class Credentials:
     tls_ca_file: str = ""
     tls_cert_file: str = ""
     tls_key_file: str = ""
+
+    def keys(self, group: Group) -> tuple[str, ...]:
+        """The keys themselves, from where the settings say; none where there is none.
+
+        A bearer token has no comma (RFC 6750). Callers show the first, and workers take each, so
+        that one text can change on both sides, one after the other.
+
+        Raises:
+            ModelNotLoaded: both are set, the file cannot be read, or there is no key; never quotes
+                one.
+        """
+        direct, file = self.api_key.get_secret_value(), self.api_key_file
+        if not file:
+            return _keys_in(direct, f"{group}.api_key") if direct else ()
+        if direct:
+            both = f"{variable(f'{group}.api_key')} and {variable(f'{group}.api_key_file')}"
+            raise ModelNotLoaded(f"{both} exclude each other")
+        with _reading(f"{group}.api_key_file", file, "read"):
+            text = Path(file).read_text()
+        return _keys_in(text, f"{group}.api_key_file")
+
+    def tls_context(self, group: Group) -> ssl.SSLContext:
+        """The TLS context of a client: its authorities, and the certificate that it shows.
+
+        Raises:
+            ModelNotLoaded: a file cannot be read, or is of another kind.
+        """
+        with _reading(f"{group}.tls_ca_file", self.tls_ca_file, "used"):
+            context = ssl.create_default_context(cafile=self.tls_ca_file or None)
+        if self.tls_cert_file:
+            with _reading(f"{group}.tls_cert_file", self.tls_cert_file, "used"):
+                context.load_cert_chain(self.tls_cert_file, self.tls_key_file or None)
+        return context
 
 
 @dataclass(frozen=True)
@@ -113,6 +147,25 @@ class GeneratorConfig(EngineConfig, ServerAddress):
         _check_heeded("generation", self, EngineConfig)
         return self
 
+    def further_headers(self) -> dict[str, str]:
+        """Those of `headers_file`, one a line: a name, a colon, a value.
+
+        Raises:
+            ModelNotLoaded: the file cannot be read, or a line is no header; quotes none.
+        """
+        if not self.headers_file:
+            return {}
+        setting, headers = "generation.headers_file", {}
+        with _reading(setting, self.headers_file, "read"):
+            lines = Path(self.headers_file).read_text().splitlines()
+        try:
+            for line in filter(str.strip, lines):
+                name, value = line.encode("ascii").decode().split(":", 1)
+                headers[name.strip()] = value.strip()
+        except ValueError:
+            raise ModelNotLoaded(f"{variable(setting)} has a line that is no header") from None
+        return headers
+
 
 @dataclass(frozen=True)
 class SimilaritySettings(SimilarityConfig, ServerAddress):
@@ -157,60 +210,6 @@ class ServerConfig(Credentials):
     max_body_bytes: Annotated[int, Ge(1_000_000)] = 67_108_864
 
 
-def api_keys(config: Credentials, group: Role | Literal["worker"]) -> tuple[str, ...]:
-    """The keys themselves, from where the settings say; none where there is none.
-
-    A bearer token has no comma (RFC 6750). Callers show the first, and workers take each, so that
-    one text can change on both sides, one after the other.
-
-    Raises:
-        ModelNotLoaded: both are set, the file cannot be read, or there is no key; never quotes one.
-    """
-    direct, file = config.api_key.get_secret_value(), config.api_key_file
-    if not file:
-        return _keys_in(direct, f"{group}.api_key") if direct else ()
-    if direct:
-        message = f"{variable(f'{group}.api_key')} and {variable(f'{group}.api_key_file')} exclude"
-        raise ModelNotLoaded(f"{message} each other")
-    with _reading(f"{group}.api_key_file", file, "read"):
-        text = Path(file).read_text()
-    return _keys_in(text, f"{group}.api_key_file")
-
-
-def further_headers(config: GeneratorConfig) -> dict[str, str]:
-    """Those of `headers_file`, one a line: a name, a colon, a value.
-
-    Raises:
-        ModelNotLoaded: the file cannot be read, or a line is no header; quotes none.
-    """
-    if not config.headers_file:
-        return {}
-    setting, headers = "generation.headers_file", {}
-    with _reading(setting, config.headers_file, "read"):
-        lines = Path(config.headers_file).read_text().splitlines()
-    try:
-        for line in filter(str.strip, lines):
-            name, value = line.encode("ascii").decode().split(":", 1)
-            headers[name.strip()] = value.strip()
-    except ValueError:
-        raise ModelNotLoaded(f"{variable(setting)} has a line that is no header") from None
-    return headers
-
-
-def tls_context(config: Credentials, group: Role | Literal["worker"]) -> ssl.SSLContext:
-    """The TLS context of a client: its authorities, and the certificate that it shows.
-
-    Raises:
-        ModelNotLoaded: a file cannot be read, or is of another kind.
-    """
-    with _reading(f"{group}.tls_ca_file", config.tls_ca_file, "used"):
-        context = ssl.create_default_context(cafile=config.tls_ca_file or None)
-    if config.tls_cert_file:
-        with _reading(f"{group}.tls_cert_file", config.tls_cert_file, "used"):
-            context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
-    return context
-
-
 @contextmanager
 def _reading(setting: str, file: str, done: str) -> Iterator[None]:
     """Raise `ModelNotLoaded` where the file of a setting cannot be read, or used, in the block."""
@@ -229,15 +228,6 @@ def _keys_in(text: str, setting: str) -> tuple[str, ...]:
     if not keys:
         raise ModelNotLoaded(f"{variable(setting)} holds no key")
     return keys
-
-
-def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
-    """The target of each kind of probe, the setting of its folder, and the folder."""
-    return (
-        ("inconsistency", "probes.inconsistency", config.inconsistency),
-        ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
-        ("sentence_inconsistency", "probes.sentence_inconsistency", config.sentence_inconsistency),
-    )
 
 
 def variable(setting: str) -> str:

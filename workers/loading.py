@@ -41,7 +41,6 @@ from workers.config import (
     Role,
     SimilaritySettings,
     WorkerConfig,
-    probe_folders,
     variable,
 )
 from workers.generation import GenerationWorker
@@ -272,7 +271,7 @@ def _load_probes(
     "auto" is the embedded probe, beside the embedded language model that it was trained for only.
     """
     probes: dict[str, Probe] = {}
-    for target, setting, folder in probe_folders(config):
+    for target, setting, folder in config.folders():
         if folder == "auto":
             folder = ""
             if generation.model == PROBED[target] and generation.engine == "transformers":

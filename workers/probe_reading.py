@@ -26,7 +26,7 @@ from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SENTENCES_REA
 from models.units.prose import sentences_of
 from models.units.unit import Indices
 from models.warnings import Warned
-from workers.config import probe_folders, variable
+from workers.config import variable
 from workers.protocol import ProbeInfo
 
 Name = TypeVar("Name", str, Span)
@@ -176,7 +176,7 @@ def probe_infos(config: ProbeConfig) -> Mapping[str, ProbeInfo]:
         ModelNotLoaded: a folder holds no card of such a probe.
     """
     probes = {}
-    for target, setting, folder in probe_folders(config):
+    for target, setting, folder in config.folders():
         if not folder:
             continue
         path = Path(folder)

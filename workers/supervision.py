@@ -49,6 +49,13 @@ class Supervisor:
         self._workers: list[Worker] = []
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def exit_code(self) -> int:
+        """2 where a model cannot be loaded, as for invalid settings: no second try would help."""
+        if isinstance(self.failure, ModelNotLoaded):
+            return 2
+        return 1
+
     async def start(
         self, workers: Mapping[str, Worker], others: Mapping[str, Watched] | None = None
     ) -> None:

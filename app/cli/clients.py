@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import httpx
 import typer
 
-from app.cli.environment import exit_code_of, settings_or_exit
+from app.cli.environment import settings_or_exit
 from app.main import create_app
 from workers.supervision import Supervisor
 
@@ -50,5 +50,5 @@ async def client_of(url: str | None, key: str | None) -> AsyncIterator[httpx.Asy
         for event in events:
             event.cancel()
         if died.is_set():  # the log has the reason
-            raise typer.Exit(exit_code_of(supervisor.failure))
+            raise typer.Exit(supervisor.exit_code)
         yield client

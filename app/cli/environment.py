@@ -59,12 +59,3 @@ def fail(message: str, code: int = 1) -> NoReturn:
     """End the command and say why."""
     typer.echo(message, err=True)
     raise typer.Exit(code) from None
-
-
-def exit_code_of(failure: BaseException | None) -> int:
-    """2 for a model that cannot be loaded, as for invalid settings: another try would not help."""
-    from models.errors import ModelNotLoaded
-
-    if isinstance(failure, ModelNotLoaded):
-        return 2
-    return 1

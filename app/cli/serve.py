@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from fastapi import FastAPI
 
-from app.cli import running
 from app.cli.environment import settings_or_exit
+from app.http import running
 from app.http.access import is_loopback
 from app.main import create_app
 

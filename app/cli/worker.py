@@ -6,13 +6,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from app.cli import running
 from app.cli.environment import fail, settings_or_exit
 from app.cli.serve import Host, Port
+from app.http import running
 from app.settings import Settings
 from app.worker import create_worker_app
 from models.errors import ModelNotLoaded
-from workers.config import tls_context
 
 # Longer than gateways keep a connection that they do not use, so that they never meet its end.
 _KEEP_ALIVE_S = 75
@@ -26,7 +25,7 @@ def worker(
     """Serve one model of this deployment to gateways (docs/workers.md)."""
     settings = settings_or_exit(host=host, port=port)
     try:
-        tls_context(settings.worker, "worker")  # which reads the files that the server will
+        settings.worker.tls_context("worker")  # which reads the files that the server will
     except ModelNotLoaded as error:
         fail(f"invalid settings: {error}", 2)
     running.run(partial(create_worker_app, role, settings), settings, **_options(settings))

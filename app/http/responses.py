@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Sequence as Many
 from typing import Any
 
-from app.scoring.explaining import groups_of, sentence, shaky_units, support_of
 from app.scoring.result import Result
 from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators.cocoa import inconsistency_std_error
@@ -19,10 +18,6 @@ PART_HELD_BACK = "the answer is held back: a part of it does not pass"
 # Fields that would reveal an answer that is held back.
 _REVEALING = ["text", "reasoning", "explanation", "groups", "units", "samples", "tokens"]
 _REVEALING += ["tool_calls"]
-# In place of the sentence on samples of the same meaning.
-_GROUPS_UNKNOWN = (
-    "How many samples mean the same is not known: the similarity model was not made for such texts."
-)
 # Some templates take identifiers of calls of nine characters only.
 _ID_CHARACTERS = 9
 
@@ -71,7 +66,7 @@ def scored(result: Result, **fields: Any) -> dict[str, Any]:
             if name in fields:
                 fields[name], reasons[name] = None, why_held_back(result)
     fields |= {"estimator": result.plan.primary, "confidence": judgement.confidence}
-    if (share := support_of(result.evidence)) is not None:
+    if (share := result.support) is not None:
         fields["support"] = share
     return fields | {
         "scores": dict(result.scores),
@@ -103,16 +98,11 @@ def why_held_back(result: Result) -> str:
 
 def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
     """Explanation and groups of the samples; null, with their reasons, where none were compared."""
-    if (groups := groups_of(result.evidence)) is None:
+    explanation, groups = result.explained()
+    if groups is None:
         absent = result.evidence.absent
         reason = absent.get("similarity", "there are no samples that were compared")
         reasons |= {"explanation": reason, "groups": reason}
-        return {"explanation": None, "groups": None}
-    explanation = sentence(groups)
-    if result.compares_foreign:
-        explanation = _GROUPS_UNKNOWN
-    if result.units is not None and result.ask.units in ("sentences", "claims"):
-        explanation = f"{explanation} {shaky_units(result.units)}"
     return {"explanation": explanation, "groups": groups}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.http.access import Access
 from app.http.telemetry import Telemetry
 from app.scoring.ask import Ask
-from app.scoring.capabilities import Capability, capabilities, unmet
+from app.scoring.capabilities import Capability, capabilities
 from app.scoring.deployment import models_of
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
@@ -62,10 +62,15 @@ class Service:
         config = self.settings.workers
         return capabilities(config, models_of(self.scorer.workers), self.scorer.calibrator)
 
+    def unmet(self) -> dict[str, str]:
+        """Why a requested capability is not available, by the variable that requests it."""
+        capabilities = self.capabilities().values()
+        return {one.setting: one.lacks for one in capabilities if one.setting and one.lacks}
+
     def check_ready(self) -> None:
         self.ready_scorer()
         if self.settings.require_configured:
-            for setting, reason in unmet(self.capabilities()).items():
+            for setting, reason in self.unmet().items():
                 raise NotReady(f"{setting} is set, and cannot be had: {reason}")
 
     def tell_served(self) -> None:

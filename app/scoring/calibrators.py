@@ -43,7 +43,7 @@ def load_calibrator(setting: str, models: Models) -> Calibrator | None:
             raise
         logger.info("the embedded calibrator is not served: %s", error)
         return None
-    if not compares_prompts(calibrator, models) and calibrator.prompts:
+    if calibrator.prompts and not models.compares_prompts_of(calibrator):
         logger.warning(
             "prompts are not compared with the calibrator's: the process of the language model "
             "has another COCOA_CALIBRATOR or none, or shows no hidden states of prompts"
@@ -93,11 +93,6 @@ def _of_known(part: Part) -> tuple[dict[str, dict[str, Calibration]], set[str]]:
             else:
                 unknown.add(name)
     return groups, unknown
-
-
-def compares_prompts(calibrator: Calibrator, models: Models) -> bool:
-    """True where the generator marks prompts that are unlike those of the calibrator."""
-    return bool(calibrator.prompts) and models.generator.prompts == calibrator.prompts
 
 
 def check_deployment(calibrator: Calibrator, models: Models) -> None:

@@ -1,12 +1,11 @@
 """A deployment's capabilities beyond answering, and settings that request others in vain."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.deployment import Models
 from models.probes.card import STATISTIC
-from workers.config import WorkerConfig, probe_folders, variable
+from workers.config import WorkerConfig, variable
 
 _AUTOMATIC = ("", "auto")  # settings that request nothing by name
 _ENTROPIES = "answer_token_entropies"
@@ -42,17 +41,12 @@ def capabilities(
         "nli": Capability(no_nli),
         "calibrator": _requested("calibrator", config.calibrator, calibrator.lacks(models)),
     }
-    for target, setting, folder in probe_folders(config.probes):
+    for target, setting, folder in config.probes.folders():
         statistic, lacks = STATISTIC[target], ""
         if statistic not in info.probes:
             lacks = info.absent.get(statistic, "no probe is loaded that this model's server reads")
         by_name[statistic] = _requested(setting, folder, lacks)
     return by_name
-
-
-def unmet(by_name: Mapping[str, Capability]) -> dict[str, str]:
-    """The reason why a requested capability is not available, by the variable that requests it."""
-    return {one.setting: one.lacks for one in by_name.values() if one.setting and one.lacks}
 
 
 def _requested(setting: str, value: str, lacks: str) -> Capability:

@@ -57,6 +57,10 @@ class Models:
     nli: SimilarityInfo | None = None
     similarity_of_given: str = ""
 
+    def compares_prompts_of(self, calibrator: Calibrator) -> bool:
+        """True where the generator marks prompts that are unlike those of the calibrator."""
+        return bool(calibrator.prompts) and self.generator.prompts == calibrator.prompts
+
 
 @dataclass(frozen=True, slots=True)
 class Deployment:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from app.scoring.ask import Ask
 from app.scoring.derive import Evidence
+from app.scoring.explaining import SampleGroup, groups_of, sentence, shaky_units, support_of
 from app.scoring.judging import Judgement
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
@@ -21,6 +22,10 @@ from workers.protocol import ProbeInfo, SimilarityInfo
 # The origin of statistics: the cache, identical work under way, or this caller's own work.
 Source = Literal["cache", "joined", "computed"]
 Outcome = Literal["accepted", "given", "held_back"]
+# In place of the sentence on samples of the same meaning.
+_GROUPS_UNKNOWN = (
+    "How many samples mean the same is not known: the similarity model was not made for such texts."
+)
 STAGES = ("queue", "generate", "similarity", "score")
 
 
@@ -133,6 +138,22 @@ class Result:
     @property
     def num_distinct_samples(self) -> int:
         return len(set(map(self.similarity_scorer.rules.normalise, self.evidence.subject.texts)))
+
+    @property
+    def support(self) -> float | None:
+        """Share of the other samples that mean the same as the answer; None where not compared."""
+        return support_of(self.evidence)
+
+    def explained(self) -> tuple[str | None, list[SampleGroup] | None]:
+        """What the samples say in a sentence, and in groups; None where none were compared."""
+        if (groups := groups_of(self.evidence)) is None:
+            return None, None
+        explanation = sentence(groups)
+        if self.compares_foreign:
+            explanation = _GROUPS_UNKNOWN
+        if self.units is not None and self.ask.units in ("sentences", "claims"):
+            explanation = f"{explanation} {shaky_units(self.units)}"
+        return explanation, groups
 
     @property
     def sample_similarities(self) -> list[float | None]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from models.probes.card import Card
+from models.probes.card import Card, Target
 from models.records import Array, ProbeReading
 
 
@@ -26,6 +26,18 @@ class ProbeConfig:
     inconsistency: str = "auto"
     high_semantic_entropy: str = "auto"
     sentence_inconsistency: str = "auto"
+
+    def folders(self) -> Sequence[tuple[Target, str, str]]:
+        """The target of each kind of probe, the setting of its folder, and the folder."""
+        return (
+            ("inconsistency", "probes.inconsistency", self.inconsistency),
+            ("semantic_entropy", "probes.high_semantic_entropy", self.high_semantic_entropy),
+            (
+                "sentence_inconsistency",
+                "probes.sentence_inconsistency",
+                self.sentence_inconsistency,
+            ),
+        )
 
 
 class Probe(Protocol):

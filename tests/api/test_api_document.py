@@ -14,7 +14,7 @@ from app.http.openai.schemas import (
     ServedModel,
     ServedModels,
 )
-from app.http.ops_schemas import EstimatorList, Status, Version
+from app.http.routes.ops_schemas import EstimatorList, Status, Version
 from app.http.schemas import ErrorResponse, GenerateResponse, ScoreResults
 from app.plugins.labels.bodies import FeedbackKept
 from models.errors import answered

@@ -15,7 +15,7 @@ from models.images import images_of
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
 from workers.calling import Listener, deadline_of, in_time
-from workers.config import GeneratorConfig, api_keys, further_headers
+from workers.config import GeneratorConfig
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
@@ -54,8 +54,8 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     ) -> None:
         hooks = hooks or Hooks()
         self._trial = GeneratorTrial(config, dict(probes or {}))
-        [key] = api_keys(config, "generation")[:1] or [""]
-        calls = {**self._trial.profile.showing(key), **further_headers(config)}
+        [key] = config.keys("generation")[:1] or [""]
+        calls = {**self._trial.profile.showing(key), **config.further_headers()}
         upstream = Upstream[OpenAIServer](
             "generation",
             config,

@@ -17,7 +17,7 @@ import orjson
 
 from models import errors
 from models.records import GenerationRequest
-from workers.config import Role, ServerAddress, api_keys, tls_context
+from workers.config import Role, ServerAddress
 from workers.hooks import Hooks, Outcome
 from workers.remote.client import (
     NO_ANSWER,
@@ -80,9 +80,9 @@ class Upstream(Generic[Known]):
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=POOL_S)
         fixed = dict(headers or {})
-        if headers is None and (keys := api_keys(config, role)):
+        if headers is None and (keys := config.keys(role)):
             fixed = {"Authorization": f"Bearer {keys[0]}"}
-        tls = tls_context(config, role)
+        tls = config.tls_context(role)
         client = Client(config.base_url, headers=fixed, timeout=timeout, verify=tls, params=params)
         self.server = Server(client, kind)
 

@@ -8,14 +8,12 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.http.middleware import OPS_PORT
-from app.http.ops_schemas import EstimatorList, Status, Version
 from app.http.responses import split_of, weights_of
+from app.http.routes.ops_schemas import EstimatorList, Status, Version
 from app.http.service import Service
 from app.scoring.ask import Ask
-from app.scoring.calibrators import compares_prompts
-from app.scoring.capabilities import unmet
 from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
-from app.scoring.deployment import Deployment, models_of
+from app.scoring.deployment import Deployment
 from app.settings import Settings
 from models.calibration import ALL, Calibration, Calibrator
 from models.errors import NotReady
@@ -59,10 +57,10 @@ async def get_version(request: Request) -> dict[str, Any]:
     ours = {"version": version("cocoa-serve"), "git_revision": service.git_revision}
     if service.scorer is None:
         return {**ours, "limits": limits}
-    workers = service.scorer.workers
-    generator, default = workers.generator.info, workers.default_similarity
+    deployment = service.scorer.deployment()
+    models, generator = deployment.models, deployment.models.generator
+    default, similarity_scorers = models.default_similarity, models.similarity_scorers
     limits["max_context_tokens"] = generator.max_context_tokens
-    similarity_scorers = models_of(workers).similarity_scorers
     limits["max_pair_tokens"] = similarity_scorers[default].max_pair_tokens
     return {
         **ours,
@@ -72,10 +70,10 @@ async def get_version(request: Request) -> dict[str, Any]:
         "model_self_test_tokens": generator.self_test_tokens,
         "similarity_models": {name: weights_of(info) for name, info in similarity_scorers.items()},
         "default_similarity": default,
-        "nli_model": None if workers.nli is None else weights_of(workers.nli.info),
+        "nli_model": None if models.nli is None else weights_of(models.nli),
         "probes": {name: asdict(probe) for name, probe in generator.probes.items()},
-        "calibrator": _calibrator_info(service.scorer.deployment()),
-        "unmet": unmet(service.capabilities()),
+        "calibrator": _calibrator_info(deployment),
+        "unmet": service.unmet(),
         "limits": limits,
     }
 
@@ -102,7 +100,7 @@ def _calibrator_info(deployment: Deployment) -> dict[str, Any] | None:
         "groups": calibrator.groups,
         "estimators": list(by_estimator),
         "target_errors": list(targets),
-        "compares_prompts": compares_prompts(calibrator, deployment.models),
+        "compares_prompts": deployment.models.compares_prompts_of(calibrator),
         "thresholds": {name: _thresholds(by_estimator[name]) for name in reported},
         "units": {kind: _thresholds(part) for kind, part in units.items()},
     }

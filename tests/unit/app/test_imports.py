@@ -97,7 +97,7 @@ NOT_FOR_SERVING = (
 
 START = """
 import asyncio, sys
-import app.cli.running
+import app.http.running
 from app.main import create_app
 from app.settings import Settings
 

@@ -14,7 +14,7 @@ def warnings(monkeypatch, caplog):
 
     def serve(*arguments):
         monkeypatch.setattr(
-            "app.cli.running.run", lambda make_app, *args, **options: make_app(lambda: None)
+            "app.http.running.run", lambda make_app, *args, **options: make_app(lambda: None)
         )
         result = CliRunner().invoke(app, ["serve", *arguments])
         assert result.exit_code == 0, result.output
@@ -43,7 +43,7 @@ def test_the_address_of_the_command_decides_whether_foreign_names_are_refused(mo
         lambda settings, on_death: made.append(settings) or create_app(settings),
     )
     monkeypatch.setattr(
-        "app.cli.running.run", lambda make_app, *args, **options: make_app(lambda: None)
+        "app.http.running.run", lambda make_app, *args, **options: make_app(lambda: None)
     )
     CliRunner().invoke(app, ["serve", "--host", "0.0.0.0"])
     assert [settings.host for settings in made] == ["0.0.0.0"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.scoring.calibrators import check_deployment, compares_prompts, load_calibrator
+from app.scoring.calibrators import check_deployment, load_calibrator
 from cocoa_lab.calibration.calibrating import to_json
 from models.calibration import ALL, Calibrator
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
@@ -164,12 +164,12 @@ def test_a_model_that_does_not_compare_prompts_with_the_calibrators_is_logged(
     found = load_calibrator(str(path), deployment(prompts=served))
 
     assert found.prompts == "abc"
-    assert compares_prompts(found, deployment(prompts=served)) == is_compared
+    assert deployment(prompts=served).compares_prompts_of(found) == is_compared
     assert ("prompts are not compared" in caplog.text) != is_compared
 
 
 def test_a_calibrator_without_prompts_compares_none(tmp_path, caplog):
     path = tmp_path / "made.json"
     path.write_text(to_json(calibrator(nli="fake nli")))
-    assert not compares_prompts(load_calibrator(str(path), deployment()), deployment())
+    assert not deployment().compares_prompts_of(load_calibrator(str(path), deployment()))
     assert "prompts" not in caplog.text

@@ -1,7 +1,7 @@
 """What can be had, and what settings ask for in vain."""
 
 from app.scoring.calibrators import ServedCalibrator
-from app.scoring.capabilities import capabilities, unmet
+from app.scoring.capabilities import capabilities
 from app.scoring.observer import Observer
 from tests.made_calibrators import calibrator
 from tests.results import a_deployment
@@ -28,7 +28,10 @@ def test_what_a_model_does_not_say_has_a_reason():
 def test_a_calibrator_is_unmet_while_another_model_is_served():
     served = ServedCalibrator(calibrator(), deployment(), Observer())
     config = WorkerConfig(calibrator="/a/calibrator.json")
-    assert unmet(capabilities(config, deployment(), served)) == {}
-    [reason] = unmet(capabilities(config, deployment(revision="2"), served)).values()
-    assert "its revision was 1, and is 2" in reason
-    assert unmet(capabilities(config, deployment(), served)) == {}
+
+    def lacking(models):
+        return capabilities(config, models, served)["calibrator"].lacks
+
+    assert lacking(deployment()) == ""
+    assert "its revision was 1, and is 2" in lacking(deployment(revision="2"))
+    assert lacking(deployment()) == ""

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from models.errors import GenerationUnavailable, InvalidRequest, ModelNotLoaded
 from tests.conftest import until
-from workers.config import ServerAddress, ServerConfig, api_keys
+from workers.config import ServerAddress, ServerConfig
 from workers.hooks import Hooks
 from workers.remote.client import Unreachable
 from workers.remote.upstream import Upstream
@@ -137,14 +137,14 @@ async def test_a_watch_outlives_whatever_is_said_and_heals_until_it_is_closed(mo
 def test_a_key_comes_from_the_settings_or_from_a_file(tmp_path):
     file = tmp_path / "key"
     file.write_text("from a file\n")
-    assert api_keys(ServerAddress(), "generation") == ()
-    assert api_keys(ServerAddress(api_key=SecretStr("direct")), "generation") == ("direct",)
-    assert api_keys(ServerConfig(api_key_file=str(file)), "worker") == ("from a file",)
+    assert ServerAddress().keys("generation") == ()
+    assert ServerAddress(api_key=SecretStr("direct")).keys("generation") == ("direct",)
+    assert ServerConfig(api_key_file=str(file)).keys("worker") == ("from a file",)
 
 
 def test_of_several_keys_a_caller_shows_the_first():
     address = ServerAddress(url="http://a:1", api_key=SecretStr("new, old"))
-    assert api_keys(address, "generation") == ("new", "old")
+    assert address.keys("generation") == ("new", "old")
     upstream = Upstream("generation", address, None, Hooks())
     assert upstream.server.client.headers["Authorization"] == "Bearer new"
 
@@ -163,5 +163,5 @@ def test_of_several_keys_a_caller_shows_the_first():
 )
 def test_a_key_that_cannot_be_had_is_told_without_it(changes, message):
     with pytest.raises(ModelNotLoaded, match=message) as error:
-        api_keys(ServerConfig(**changes), "worker")
+        ServerConfig(**changes).keys("worker")
     assert "geheim" not in str(error.value)

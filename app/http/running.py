@@ -6,17 +6,16 @@ import math
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn
 
-import typer
 import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from app.cli.environment import exit_code_of
 from app.http.connections import BACKLOG, ConnectionLimits
 from app.http.logs import set_up_logging
 from app.http.middleware import at_ops_port
@@ -46,7 +45,7 @@ def run(
 
     def on_death() -> None:
         nonlocal code
-        code = exit_code_of(app.state.service.supervisor.failure)
+        code = app.state.service.supervisor.exit_code
         server.should_exit = True
 
     try:
@@ -131,7 +130,7 @@ def _check_free(host: str, port: int) -> None:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
         logger.error("cannot listen on %s:%d: %s", host, port, error.strerror)
-        raise typer.Exit(1) from None
+        sys.exit(1)
 
 
 def _leave(code: int) -> NoReturn:
