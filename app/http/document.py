@@ -20,7 +20,6 @@ from app.http.errors import body_of
 from app.http.middleware import OPERATION_PATHS
 from app.http.openai.errors import is_of_openai, openai_error, openai_status
 from app.http.openai.requests import ChatRequest, CompletionRequest
-from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.schemas import OpenAIError
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
 from app.http.schemas import ErrorBody, ErrorResponse
@@ -35,7 +34,6 @@ _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (ScoreBatch, "validation"),
     (ChatRequest, "validation"),
     (CompletionRequest, "validation"),
-    (ResponseRequest, "validation"),
     (ErrorResponse, "serialization"),
     (OpenAIError, "serialization"),
 ]

@@ -72,22 +72,14 @@ def scored(result: Result, **fields: Any) -> dict[str, Any]:
         "scores": dict(result.scores),
         "reasons": reasons,
         "warnings": result.warnings,
-        "timing_ms": timing_of(result),
+        "timing_ms": result.timing_ms,
         "cached": result.source == "cache",
         "provenance": provenance_of(result),
     }
 
 
-def timing_of(result: Result) -> dict[str, float]:
-    """A `Timing`: milliseconds of each stage, to the microsecond."""
-    stage_ms = {}
-    for stage, seconds in (*result.stage_s.items(), ("total", result.total_s)):
-        stage_ms[stage] = round(seconds * 1000, 3)
-    return stage_ms
-
-
 def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
-    body["id"], body["timing_ms"] = request_id, timing_of(result)
+    body["id"], body["timing_ms"] = request_id, result.timing_ms
 
 
 def why_held_back(result: Result) -> str:

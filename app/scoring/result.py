@@ -123,6 +123,14 @@ class Result:
         return self.scores[self.plan.primary]
 
     @property
+    def timing_ms(self) -> dict[str, float]:
+        """Milliseconds of each stage and of all, to the microsecond."""
+        stage_ms = {}
+        for stage, seconds in (*self.stage_s.items(), ("total", self.total_s)):
+            stage_ms[stage] = round(seconds * 1000, 3)
+        return stage_ms
+
+    @property
     def is_read(self) -> bool:
         is_given = self.plan.strategy == "given" and self.generation is not None
         return is_given and self.ask.answer_token_logprobs is None

@@ -10,13 +10,13 @@ from app.http.openai.schemas import (
     ChatCompletion,
     Completion,
     OpenAIError,
-    ResponseBody,
     ServedModel,
     ServedModels,
 )
 from app.http.routes.ops_schemas import EstimatorList, Status, Version
 from app.http.schemas import ErrorResponse, GenerateResponse, ScoreResults
 from app.plugins.labels.bodies import FeedbackKept
+from app.plugins.responses.schemas import ResponseBody
 from models.errors import answered
 from tests.conftest import GENERATE
 

@@ -23,7 +23,7 @@ async def test_the_embedded_models_answer_a_prompt_and_a_chat(client):
     assert chat.json()["choices"][0]["uncertainty"]["value"] >= 0
 
 
-@pytest.mark.parametrize("path", ["/", "/mcp", "/feedback"])
+@pytest.mark.parametrize("path", ["/", "/mcp", "/feedback", "/v1/responses"])
 async def test_what_plugins_serve_is_not_found(client, path):
     response = await client.get(path)
     assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")

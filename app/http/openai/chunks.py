@@ -17,13 +17,10 @@ from app.http.openai.responses import (
     openai_usage,
     text_logprobs,
     uncertainty_of,
-    without_blank,
 )
-from app.http.responses import call_info
 from app.http.schemas import ErrorBody
 from app.scoring.result import Result
 from models.records import Token
-from models.units.tool_calls import Call
 
 _DONE = b"data: [DONE]\n\n"
 
@@ -53,7 +50,7 @@ class Chunks:
         chunks += self._opening()
         fingerprint = fingerprint_of(result)
         for choice in others:
-            chunks += self._chunk([self._whole(choice, result)], fingerprint)
+            chunks += self._chunk([self._whole(choice)], fingerprint)
         uncertainty, end = uncertainty_of(result), self._text("")
         if answer.refusal is not None:
             end["refusal"] = answer.refusal
@@ -86,10 +83,9 @@ class Chunks:
         self._num_characters += len(piece.text)
         return self._opening() + self._chunk([self._choice(self._text(piece.text), logprobs)])
 
-    def _call(self, call: Call, logprobs: Any) -> bytes:
-        head = call_info(call)
-        rest = {"function": {"arguments": head["function"]["arguments"]}}
-        head["function"]["arguments"] = ""
+    def _call(self, call: dict[str, Any], logprobs: Any) -> bytes:
+        head = call | {"function": call["function"] | {"arguments": ""}}
+        rest = {"function": {"arguments": call["function"]["arguments"]}}
         chunks = b""
         for part, of_part in ((head, None), (rest, logprobs)):
             delta = {"tool_calls": [{"index": self._num_calls, **part}]}
@@ -97,12 +93,12 @@ class Chunks:
         self._num_calls += 1
         return chunks
 
-    def _whole(self, choice: Choice, result: Result) -> dict[str, Any]:
+    def _whole(self, choice: Choice) -> dict[str, Any]:
         """The body of a choice behind the first, which is one chunk."""
         known, content = choice.known, self._text(choice.text or "")
         if self._is_chat:
-            known = without_blank(known)
-            content = {name: value for name, value in message_of(choice, result).items() if value}
+            known = choice.message_known
+            content = {name: value for name, value in message_of(choice).items() if value}
             for index, call in enumerate(content.get("tool_calls", ())):
                 call["index"] = index
         elif choice.refusal is not None:

@@ -1,9 +1,10 @@
 """A streamed answer in pieces, as every format of OpenAI's streams needs them."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from app.http.openai.responses import BLANK, Choice, Known, Wanted, known_of, without_blank
+from app.http.responses import call_info
 from app.scoring.result import Result
 from models.records import Token
 from models.units.tool_calls import Call, num_settled, segments
@@ -12,13 +13,13 @@ from models.units.tool_calls import Call, num_settled, segments
 class Piece(NamedTuple):
     """A part that later tokens no longer change: text of answer or reasoning, or a call.
 
-    The known tokens are those that no piece before it has.
+    The known tokens are those that no piece before it has; a call is a `ToolCallInfo`.
     """
 
     text: str = ""
     known: Sequence[Known] = ()
     is_thought: bool = False
-    call: Call | None = None
+    call: dict[str, Any] | None = None
 
 
 class Pieces:
@@ -72,7 +73,7 @@ class Pieces:
             if isinstance(part, str):
                 yield Piece(part, known)
             else:
-                yield Piece(known=known, call=part)
+                yield Piece(known=known, call=call_info(part))
 
 
 class _CallStream:

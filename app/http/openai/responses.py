@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from app.http.responses import call_info, parted, scored, timing_of, usage_of, why_held_back
+from app.http.responses import call_info, parted, scored, usage_of, why_held_back
 from app.scoring.result import Result
 from models import records
 from models.records import FinishReason, Token, bytes_spelt
-from models.units.tool_calls import Call, names_of, read
+from models.units.tool_calls import names_of, read
 
 # Many tokenizers put one before a text's first word. A message begins without it; a text that
 # continues its prompt needs it.
@@ -129,7 +129,9 @@ class Choice:
         reasoning: written before the text; None where there is none.
         sequence: of the text; None where it is not that of the text that is given, or its log-probs
             are not known.
+        calls: as `ToolCallInfo`.
         refusal: of the model's server; None where it answers.
+        held_back: why a decision here keeps the text; None where it does not.
     """
 
     index: int
@@ -137,13 +139,28 @@ class Choice:
     reasoning: str | None
     sequence: records.Sequence | None
     finish_reason: FinishReason
-    calls: Sequence[Call] = ()
+    calls: Sequence[dict[str, Any]] = ()
     refusal: str | None = None
+    held_back: str | None = None
 
     @property
     def known(self) -> list[Known]:
         """The tokens of the text; none where there is no sequence."""
         return [] if self.sequence is None else known_of(self.sequence.tokens)
+
+    @property
+    def message_known(self) -> list[Known]:
+        """The same where the text is a message."""
+        return without_blank(self.known)
+
+    @property
+    def message_text(self) -> str | None:
+        return self.text and self.text.removeprefix(BLANK)
+
+    @property
+    def message_refusal(self) -> str | None:
+        """What a message says in place of an answer."""
+        return self.held_back if self.refusal is None else self.refusal
 
 
 def choices_of(result: Result, n: int) -> list[Choice]:
@@ -152,7 +169,12 @@ def choices_of(result: Result, n: int) -> list[Choice]:
     first = _choice_of(0, answer)
     if result.passed_text != answer.text:
         first = replace(first, text=result.passed_text, sequence=None)
-    choices = [replace(first, reasoning=result.reasoning, refusal=result.refusal)]
+    held_back = None
+    if first.text is None and result.refusal is None:
+        held_back = why_held_back(result) if result.is_held_back else _NOT_REFINED
+    choices = [
+        replace(first, reasoning=result.reasoning, refusal=result.refusal, held_back=held_back)
+    ]
     for sample in _others(result, n):
         choices.append(_choice_of(len(choices), sample))
     if result.ask.tools:
@@ -184,7 +206,7 @@ def _with_calls(choice: Choice, names: Sequence[str]) -> Choice:
     reason = choice.finish_reason
     if reason == "stop":
         reason = "tool_calls"
-    return replace(choice, text=text, calls=calls, finish_reason=reason)
+    return replace(choice, text=text, calls=list(map(call_info, calls)), finish_reason=reason)
 
 
 def chat_completion(result: Result, wanted: Wanted) -> dict[str, Any]:
@@ -192,31 +214,24 @@ def chat_completion(result: Result, wanted: Wanted) -> dict[str, Any]:
     for choice in choices_of(result, wanted.n):
         logprobs = None
         if wanted.logprobs and choice.sequence is not None:
-            logprobs = chat_logprobs(without_blank(choice.known))
-        message = message_of(choice, result)
+            logprobs = chat_logprobs(choice.message_known)
+        message = message_of(choice)
         bodies.append({"message": message, "logprobs": logprobs, **_about(choice, result)})
     return {"object": "chat.completion", **_head(result, wanted), "choices": bodies}
 
 
-def message_of(choice: Choice, result: Result) -> dict[str, Any]:
+def message_of(choice: Choice) -> dict[str, Any]:
     """An `AssistantMessage`."""
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": choice.text and choice.text.removeprefix(BLANK),
-        "refusal": refusal_of(choice, result),
+        "content": choice.message_text,
+        "refusal": choice.message_refusal,
         "reasoning": choice.reasoning,
         "reasoning_content": choice.reasoning,
     }
     if choice.calls:
-        message["tool_calls"] = list(map(call_info, choice.calls))
+        message["tool_calls"] = choice.calls
     return message
-
-
-def refusal_of(choice: Choice, result: Result) -> str | None:
-    """The reason why a choice has no answer: of the model's server, or of a decision here."""
-    if choice.refusal is not None or choice.text is not None or choice.calls or choice.index:
-        return choice.refusal
-    return why_held_back(result) if result.is_held_back else _NOT_REFINED
 
 
 def completion(result: Result, wanted: Wanted) -> dict[str, Any]:
@@ -234,7 +249,7 @@ def completion(result: Result, wanted: Wanted) -> dict[str, Any]:
 
 def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
     body["id"], body["created"] = request_id, int(time.time())
-    body["choices"][0]["uncertainty"]["timing_ms"] = timing_of(result)
+    body["choices"][0]["uncertainty"]["timing_ms"] = result.timing_ms
 
 
 def uncertainty_of(result: Result) -> dict[str, Any]:

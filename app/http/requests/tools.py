@@ -1,7 +1,7 @@
 """Tools that a model may call, as OpenAI's clients send them."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -62,18 +62,20 @@ def _format_kind(given: Any) -> str | None:
     return f"#{kind}" if kind in ("text", "json_object", "json_schema") else None
 
 
-FORMATS = Discriminator(
-    _format_kind,
-    custom_error_type="response_format",
-    custom_error_message='Input should be an object whose type is "text", "json_object" or '
-    '"json_schema"',
-)
-ResponseFormat = Annotated[
+OfSchema = TypeVar("OfSchema", bound=NullIsDefault)
+# By the class of formats that have a schema.
+FormatOf = Annotated[
     Annotated[TextFormat, Tag("#text")]
     | Annotated[JsonObjectFormat, Tag("#json_object")]
-    | Annotated[JsonSchemaFormat, Tag("#json_schema")],
-    FORMATS,
+    | Annotated[OfSchema, Tag("#json_schema")],
+    Discriminator(
+        _format_kind,
+        custom_error_type="response_format",
+        custom_error_message='Input should be an object whose type is "text", "json_object" or '
+        '"json_schema"',
+    ),
 ]
+ResponseFormat = FormatOf[JsonSchemaFormat]
 
 
 def schema_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""OpenAI's endpoints: chats, texts and responses, and the models that they may name."""
+"""OpenAI's endpoints: chats and texts, and the models that they may name."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.openai.chunks import Chunks
@@ -20,19 +19,15 @@ from app.http.openai.requests import (
     served_names,
     unknown_model,
 )
-from app.http.openai.response_replies import ResponseEvents, renew_response, repeated, response_of
-from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.responses import Wanted, chat_completion, completion, renew
 from app.http.openai.schemas import (
     ChatCompletion,
     Completion,
     OpenAIError,
-    ResponseBody,
     ServedModel,
     ServedModels,
 )
 from app.http.repeats import Repeats
-from app.http.requests.faults import faults_of
 from app.http.service import Service
 from app.http.streams import EventFormat, EventStream
 from app.scoring.result import Result
@@ -43,18 +38,27 @@ router = APIRouter(tags=["OpenAI"])
 _Body = ChatRequest | CompletionRequest
 
 
-class _Door(NamedTuple):
-    """The formats of an endpoint: its body, its whole response and the events of its stream."""
+def _as_given(body: _Body) -> tuple[_Body, dict[str, str], dict[str, Any]]:
+    return body, {}, {}
+
+
+class Endpoint(NamedTuple):
+    """The formats of an endpoint: its body, its whole response and the events of its stream.
+
+    Attributes:
+        read: the body as a chat or a text, names in it of fields of that, and what the response
+            repeats of it.
+    """
 
     body: TypeAdapter[Any]
     whole: Callable[[Result, Wanted], dict[str, Any]]
     renew: Callable[[dict[str, Any], Result, str], None]
     events: Callable[[Wanted], EventFormat]
+    read: Callable[[Any], tuple[_Body, dict[str, str], dict[str, Any]]] = _as_given
 
 
-_CHAT = _Door(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, is_chat=True))
-_TEXT = _Door(TypeAdapter(CompletionRequest), completion, renew, partial(Chunks, is_chat=False))
-_RESPONSES = _Door(TypeAdapter(ResponseRequest), response_of, renew_response, ResponseEvents)
+_CHAT = Endpoint(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, is_chat=True))
+_TEXT = Endpoint(TypeAdapter(CompletionRequest), completion, renew, partial(Chunks, is_chat=False))
 
 
 @router.post(
@@ -62,19 +66,13 @@ _RESPONSES = _Door(TypeAdapter(ResponseRequest), response_of, renew_response, Re
 )
 async def chat_completions(request: Request) -> Response:
     """Answer a chat and say how sure the model is of it."""
-    return await _respond(request, _CHAT)
+    return await respond(request, _CHAT)
 
 
 @router.post("/v1/completions", response_model=Completion, openapi_extra=takes("CompletionRequest"))
 async def completions(request: Request) -> Response:
     """Continue a text and say how sure the model is of it."""
-    return await _respond(request, _TEXT)
-
-
-@router.post("/v1/responses", response_model=ResponseBody, openapi_extra=takes("ResponseRequest"))
-async def responses(request: Request) -> Response:
-    """Answer an input and say how sure the model is of it; nothing is stored."""
-    return await _respond(request, _RESPONSES)
+    return await respond(request, _TEXT)
 
 
 @router.get("/v1/models")
@@ -95,17 +93,13 @@ async def model(name: str, request: Request) -> ServedModel:
     return ServedModel(id=name, created=service.began_at)
 
 
-async def _respond(request: Request, door: _Door) -> Response:
+async def respond(request: Request, endpoint: Endpoint) -> Response:
+    """Answer a request in the formats of its endpoint."""
     repeats: Repeats = request.app.state.repeats
     seen = await repeats.seen(request)
     if seen.response is not None:
         return seen.response
-    given = await read_body(request, door.body)
-    body: _Body = given
-    shown: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    if isinstance(given, ResponseRequest):
-        (body, names), shown = _chat_of(given), repeated(given)
+    body, names, shown = endpoint.read(await read_body(request, endpoint.body))
     service: Service = request.app.state.service
     wanted = Wanted(
         request.state.request_id,
@@ -125,23 +119,7 @@ async def _respond(request: Request, door: _Door) -> Response:
         raise StatisticUnavailable("this deployment's model tells no log-probs", field="logprobs")
     run = partial(service.run, replace(ask, in_background=is_in_background(request)), wanted.id)
     if body.stream:
-        return EventStream(run, door.events(wanted), service.telemetry)
+        return EventStream(run, endpoint.events(wanted), service.telemetry)
     async with unless_gone(request):
         result = await run()
-    return json_response(repeats.keep(seen, result, door.whole(result, wanted), door.renew))
-
-
-def _chat_of(body: ResponseRequest) -> tuple[ChatRequest, dict[str, str]]:
-    """The same request as a chat, and names of its fields; faults have those of this body."""
-    chat, names = body.as_chat()
-    try:
-        return ChatRequest.model_validate(chat), names
-    except ValidationError as error:
-        faults = faults_of(error)
-        for fault in faults:
-            place = list(map(str, fault["loc"]))
-            for first in (".".join(place[:2]), *place[:1]):
-                if first in names:
-                    fault["loc"] = (names[first],)
-                    break
-        raise RequestValidationError(faults) from None
+    return json_response(repeats.keep(seen, result, endpoint.whole(result, wanted), endpoint.renew))

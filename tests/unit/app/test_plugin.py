@@ -55,7 +55,8 @@ def test_a_plugin_that_cannot_be_used_is_refused_by_its_name(installed_are, targ
 
 
 def test_ours_are_those_of_the_project_file():
-    assert {"keys", "labels", "mcp", "page", "traces"} <= {found.name for found in installed()}
+    ours = {"keys", "labels", "mcp", "page", "responses", "traces"}
+    assert ours <= {found.name for found in installed()}
 
 
 def test_settings_of_a_plugin_are_settings_where_it_is_installed(monkeypatch):

@@ -9,15 +9,7 @@ from pydantic_core import PydanticCustomError
 from app.http.openai.requests import ChatFields
 from app.http.requests.body import NullIsDefault, named_in, refuse_if
 from app.http.requests.messages import SHOWN, Echoed, ImageDetail, Text, kind_of
-from app.http.requests.tools import (
-    FORMATS,
-    Function,
-    FunctionNamed,
-    JsonObjectFormat,
-    NamedSchema,
-    TextFormat,
-    ToolName,
-)
+from app.http.requests.tools import FormatOf, Function, NamedSchema, ToolName
 from app.http.requests.values import (
     FixedVerbosity,
     NewTokens,
@@ -196,9 +188,10 @@ class FunctionTool(Function):
     defer_loading: No = False
 
 
-class FunctionChosen(FunctionNamed):
+class FunctionChosen(NullIsDefault):
     """The function that must be called."""
 
+    name: ToolName
     type: Literal["function"]
 
 
@@ -208,12 +201,7 @@ class SchemaFormat(NamedSchema):
     type: Literal["json_schema"]
 
 
-Format = Annotated[
-    Annotated[TextFormat, Tag("#text")]
-    | Annotated[JsonObjectFormat, Tag("#json_object")]
-    | Annotated[SchemaFormat, Tag("#json_schema")],
-    FORMATS,
-]
+Format = FormatOf[SchemaFormat]
 
 
 class TextWanted(NullIsDefault):
@@ -368,7 +356,7 @@ def _call(item: FunctionCallItem) -> dict[str, Any]:
     return {"id": item.call_id, "function": {"name": item.name, "arguments": item.arguments}}
 
 
-def _format(wanted: TextFormat | JsonObjectFormat | SchemaFormat) -> dict[str, Any]:
+def _format(wanted: Format) -> dict[str, Any]:
     given = wanted.model_dump(by_alias=True, exclude_unset=True)
     kind = given.pop("type")
     if kind == "json_schema":

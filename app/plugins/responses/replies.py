@@ -8,24 +8,18 @@ from typing import Any
 from app.http.json_calls import json_of
 from app.http.openai.errors import openai_error
 from app.http.openai.pieces import Piece, Pieces
-from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.responses import (
-    BLANK,
-    Choice,
     Wanted,
     chat_logprobs,
     choices_of,
     openai_usage,
-    refusal_of,
     uncertainty_of,
-    without_blank,
 )
-from app.http.openai.schemas import Cut
-from app.http.responses import call_info, timing_of
 from app.http.schemas import ErrorBody
+from app.plugins.responses.requests import ResponseRequest
+from app.plugins.responses.schemas import Cut
 from app.scoring.result import Result
-from models.records import Token
-from models.units.tool_calls import Call
+from models.records import FinishReason, Token
 
 # Fields of a request that its response repeats.
 _REPEATED = {"instructions", "metadata", "temperature", "top_p", "max_output_tokens", "user"}
@@ -41,19 +35,18 @@ def response_of(result: Result, wanted: Wanted) -> dict[str, Any]:
     items = []
     if choice.reasoning is not None:
         items.append(_item("reasoning", choice.reasoning))
-    refusal = refusal_of(choice, result)
-    if refusal is not None:
-        items.append(_item("message", refusal, is_refusal=True))
+    if choice.message_refusal is not None:
+        items.append(_item("message", choice.message_refusal, is_refusal=True))
     elif choice.text is not None or not choice.calls:
-        logprobs = chat_logprobs(without_blank(choice.known))["content"] if wanted.logprobs else []
-        items.append(_item("message", (choice.text or "").removeprefix(BLANK), logprobs))
+        logprobs = chat_logprobs(choice.message_known)["content"] if wanted.logprobs else []
+        items.append(_item("message", choice.message_text or "", logprobs))
     items += map(_call_item, choice.calls)
-    return _body(wanted, items, result, choice)
+    return _body(wanted, items, result, choice.finish_reason)
 
 
 def renew_response(body: dict[str, Any], result: Result, request_id: str) -> None:
     body["id"], body["created_at"] = request_id, int(time.time())
-    body["uncertainty"]["timing_ms"] = timing_of(result)  # the last item has the same one
+    body["uncertainty"]["timing_ms"] = result.timing_ms  # the last item has the same one
 
 
 class ResponseEvents:
@@ -76,10 +69,10 @@ class ResponseEvents:
         if not self._is_open and not choice.calls:
             events += self._begin("message")
         events += self._end()
-        if (refusal := refusal_of(choice, result)) is not None:
-            self._items.append(_item("message", refusal, is_refusal=True))
+        if choice.message_refusal is not None:
+            self._items.append(_item("message", choice.message_refusal, is_refusal=True))
             events += self._item_event("added") + self._item_event("done")
-        body = _body(self._wanted, self._items, result, choice)
+        body = _body(self._wanted, self._items, result, choice.finish_reason)
         return events + self._event(body["status"], response=body)
 
     def error(self, error: ErrorBody, status: int) -> bytes:
@@ -130,7 +123,7 @@ class ResponseEvents:
         events += self._event("content_part.done", **place, part=part)
         return events + self._item_event("done")
 
-    def _call(self, call: Call) -> bytes:
+    def _call(self, call: dict[str, Any]) -> bytes:
         item, index = _call_item(call), len(self._items)
         self._items.append(item)
         place, text = {"item_id": item["id"], "output_index": index}, item["arguments"]
@@ -159,7 +152,7 @@ def _body(
     wanted: Wanted,
     items: Sequence[dict[str, Any]],
     result: Result | None = None,
-    choice: Choice | None = None,
+    finish_reason: FinishReason = "",
 ) -> dict[str, Any]:
     """The response with these items; without a result it is in progress."""
     body: dict[str, Any] = {
@@ -175,10 +168,10 @@ def _body(
         "incomplete_details": None,
         **wanted.repeated,
     }
-    if result is None or choice is None:
+    if result is None:
         return body
     body["status"] = "completed"
-    if (reason := _INCOMPLETE.get(choice.finish_reason)) is not None:
+    if (reason := _INCOMPLETE.get(finish_reason)) is not None:
         body["status"] = items[-1]["status"] = "incomplete"
         body["incomplete_details"] = {"reason": reason}
     usage = openai_usage(result, 1)
@@ -206,10 +199,9 @@ def _item(
     return about | {"role": "assistant", "content": [part]}
 
 
-def _call_item(call: Call) -> dict[str, Any]:
-    info = call_info(call)
+def _call_item(call: dict[str, Any]) -> dict[str, Any]:
     about = {"id": secrets.token_hex(12), "type": "function_call", "status": "completed"}
-    return about | {"call_id": info["id"], **info["function"]}
+    return about | {"call_id": call["id"], **call["function"]}
 
 
 def repeated(body: ResponseRequest) -> dict[str, Any]:
