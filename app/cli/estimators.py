@@ -4,8 +4,7 @@ import textwrap
 
 import typer
 
-from models.estimators import ESTIMATORS, needs
-from models.statistics import STATISTICS
+from models.estimators import ESTIMATORS, Estimator, needs
 
 _HEAD = """Made from the docstrings by `cocoa estimators`; a test keeps it so. Every estimator is an
 uncertainty: higher means less sure. Logarithms are natural. A pair is one forward pass of the
@@ -16,15 +15,32 @@ request have in common is computed once.
 
 
 def _section(name: str) -> str:
-    body = ESTIMATORS[name].doc.partition("\n")[2].strip()
-    details, _, use = body.partition("Use: ")
-    paragraphs = [ESTIMATORS[name].formula, *filter(None, map(str.strip, details.split("\n\n")))]
+    known = ESTIMATORS[name]
+    body, _, use = known.doc.partition("Use: ")
+    details = body.split("\n\n")[1:]
+    if details[0].removesuffix(".") == known.source:
+        del details[0]
     reads = ", ".join(f"`{statistic}`" for statistic in sorted(needs([name])))
-    facts = [f"- Reads: {reads}", f"- Costs: {_cost(name)}", f"- Use: {use}"]
+    facts = [
+        f"- Range: {_range(known)}",
+        f"- Reads: {reads}",
+        f"- Costs: {known.cost}",
+        f"- Source: {known.source}",
+        f"- Use: {use}",
+    ]
+    paragraphs = [f"**{known.title}**: {known.formula}", *filter(None, map(str.strip, details))]
     return (
         "\n\n".join([f"## {name}", *map(_filled, paragraphs), "\n".join(map(_filled, facts))])
         + "\n"
     )
+
+
+def _range(known: Estimator) -> str:
+    low, high = ["no end" if end is None else f"{end:g}" for end in known.range]
+    told = f"from {low} to {high}"
+    if known.unit:
+        told += f", in {known.unit}"
+    return told
 
 
 def _filled(text: str) -> str:
@@ -39,13 +55,6 @@ def _filled(text: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _cost(name: str) -> str:
-    parts: dict[str, None] = {}
-    for statistic in sorted(needs([name])):
-        parts |= dict.fromkeys(filter(None, STATISTICS[statistic].cost.split(", ")))
-    return ", ".join(parts) or "nothing beyond the answer"
 
 
 def estimators() -> None:

@@ -8,6 +8,7 @@ its formula and source in the first docstring line, a row in the table, a golden
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ from models.errors import ModelNotLoaded
 from models.estimators import cocoa, information, light, reflection, relevance, semantic, unseen
 from models.estimators.information import Undefined
 from models.registered import registered
+from models.statistics import STATISTICS
 
 # cocoa: the product of a base and of inconsistency, light or not. alternative: other formulas over
 # the same. rao_blackwell, unseen: ours over CoCoA. The others are methods of their own.
@@ -33,6 +35,7 @@ Family = Literal[
     "reflection",
 ]
 Base = Literal["sp", "root_sp", "ppl", "mte"]
+Unit = Literal["nats", "tokens", "meanings", ""]
 # Called with the name of an estimator that failed, and its error.
 OnFailure = Callable[[str, Exception], None]
 
@@ -53,6 +56,7 @@ class Estimator:
         family: the kind of uncertainty.
         base: the lack of confidence that it is made over; None for none.
         range: between which values it lies.
+        unit: of its values; "" for a share.
         needs: statistics that it reads.
     """
 
@@ -61,16 +65,44 @@ class Estimator:
     base: Base | None = None
     range: Bounds = _FROM_0
     needs: frozenset[str] = frozenset()
+    unit: Unit = "nats"
 
     @property
     def doc(self) -> str:
-        """Its docstring: name in words, formula, unit and source, and when to use it."""
+        """Its docstring: "Title: formula. Source.", details, and when to use it."""
         return inspect.getdoc(self.function) or ""
 
     @property
+    def title(self) -> str:
+        """What people read beside its name."""
+        return _head(self.doc)[0]
+
+    @property
     def formula(self) -> str:
-        """First line of the docstring."""
-        return self.doc.partition("\n")[0]
+        return _head(self.doc)[1]
+
+    @property
+    def source(self) -> str:
+        """Who published it, or "Ours"."""
+        return _head(self.doc)[2]
+
+    @property
+    def cost(self) -> str:
+        """What it costs beyond the answer: samples, and passes of other models."""
+        parts: dict[str, None] = {}
+        for statistic in sorted(self.needs):
+            parts |= dict.fromkeys(filter(None, STATISTICS[statistic].cost.split(", ")))
+        return ", ".join(parts) or "nothing beyond the answer"
+
+
+def _head(doc: str) -> tuple[str, str, str]:
+    """Title, formula and source; where no source ends the first paragraph, it is the second."""
+    first, _, rest = doc.partition("\n\n")
+    told = re.fullmatch(r"(.+?): (.+?)\.( [A-Z].*)?", " ".join(first.split()))
+    if told is None:
+        return "", first, ""
+    source = told[3] or rest.partition("\n\n")[0]
+    return told[1], told[2], " ".join(source.split()).removesuffix(".")
 
 
 def row(
@@ -79,10 +111,13 @@ def row(
     base: Base | None = None,
     *,
     bounds: Bounds = _FROM_0,
+    unit: Unit = "nats",
 ) -> Estimator:
     """The row of a function; its facts as in `Estimator`."""
     read = frozenset(inspect.signature(function).parameters)
-    return Estimator(function, family, base, bounds, read)
+    if bounds == _SHARE:
+        unit = ""
+    return Estimator(function, family, base, bounds, read, unit)
 
 
 _ROWS = (
@@ -90,7 +125,7 @@ _ROWS = (
     row(information.root_sp, "likelihood"),
     row(information.ppl, "likelihood"),
     row(information.mte, "likelihood"),
-    row(information.reasoning_length, "reasoning", bounds=_FROM_1),
+    row(information.reasoning_length, "reasoning", bounds=_FROM_1, unit="tokens"),
     row(information.mcse, "likelihood"),
     row(information.mcnse, "likelihood"),
     row(cocoa.inconsistency, "inconsistency", bounds=_SHARE),
@@ -120,10 +155,10 @@ _ROWS = (
     row(unseen.unseen_rb_cocoa_sp, "unseen", "sp"),
     row(semantic.degmat, "semantic", bounds=_SHARE),
     row(semantic.ce_degmat, "semantic", bounds=_SHARE),
-    row(semantic.eigv, "semantic"),
-    row(semantic.num_sem_sets, "semantic", bounds=_FROM_1),
+    row(semantic.eigv, "semantic", unit="meanings"),
+    row(semantic.num_sem_sets, "semantic", bounds=_FROM_1, unit="meanings"),
     row(semantic.semantic_entropy, "semantic", bounds=_ANY),
-    row(semantic.semantic_density, "semantic", bounds=(-1.0, 0.0)),
+    row(semantic.semantic_density, "semantic", bounds=(-1.0, 0.0), unit=""),
     row(relevance.token_sar, "relevance"),
     row(relevance.sentence_sar, "relevance", bounds=_ANY),
     row(relevance.sar, "relevance", bounds=_ANY),

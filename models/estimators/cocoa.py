@@ -28,7 +28,7 @@ from models.records import Array
 
 
 def inconsistency(similarity: Array) -> float:
-    """Mean dissimilarity of the answer to its M samples: (1/M) sum_i (1 - s_i).
+    """Inconsistency of the answer with its M samples: (1/M) sum_i (1 - s_i).
 
     Vashurin et al. 2025, eq. 8.
 
@@ -99,7 +99,7 @@ def prob_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
 
 
 def additive_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """Sum in place of the product: sp + inconsistency. Vashurin et al. 2025.
+    """Additive CoCoA over sequence probability: sp + inconsistency. Vashurin et al. 2025.
 
     Use: the paper's ablation; the part with the larger scale decides.
     """
@@ -107,7 +107,7 @@ def additive_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
 
 
 def additive_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """Sum in place of the product: ppl + inconsistency. Vashurin et al. 2025.
+    """Additive CoCoA over perplexity: ppl + inconsistency. Vashurin et al. 2025.
 
     Use: the paper's ablation; closer to the product than the other sums, as its parts are of
     similar size.
@@ -116,7 +116,7 @@ def additive_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float
 
 
 def additive_cocoa_mte(answer_token_entropies: Array, similarity: Array) -> float:
-    """Sum in place of the product: mte + inconsistency. Vashurin et al. 2025.
+    """Additive CoCoA over mean token entropy: mte + inconsistency. Vashurin et al. 2025.
 
     Use: the paper's ablation.
     """
@@ -124,7 +124,7 @@ def additive_cocoa_mte(answer_token_entropies: Array, similarity: Array) -> floa
 
 
 def full_sample_cocoa_sp(answer_token_logprobs: Array, similarity_matrix: Array) -> float:
-    """Samples against each other in place of the answer: sp * mean_{i != j} (1 - S_ij).
+    """CoCoA of samples among themselves, over sequence probability: sp * mean_{i != j} (1 - S_ij).
 
     Vashurin et al. 2025.
 
@@ -134,7 +134,7 @@ def full_sample_cocoa_sp(answer_token_logprobs: Array, similarity_matrix: Array)
 
 
 def full_sample_cocoa_ppl(answer_token_logprobs: Array, similarity_matrix: Array) -> float:
-    """Samples against each other in place of the answer: ppl * mean_{i != j} (1 - S_ij).
+    """CoCoA of samples among themselves, over perplexity: ppl * mean_{i != j} (1 - S_ij).
 
     Vashurin et al. 2025.
 
@@ -144,7 +144,7 @@ def full_sample_cocoa_ppl(answer_token_logprobs: Array, similarity_matrix: Array
 
 
 def full_sample_cocoa_mte(answer_token_entropies: Array, similarity_matrix: Array) -> float:
-    """Samples against each other in place of the answer: mte * mean_{i != j} (1 - S_ij).
+    """CoCoA of samples among themselves, over mean token entropy: mte * mean_{i != j} (1 - S_ij).
 
     Vashurin et al. 2025.
 
@@ -177,7 +177,7 @@ def rb_inconsistency(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Dissimilarity by probability: sum_A p(y) (1 - s(y, y*)) + (1 - P) * inconsistency, in [0, 1].
+    """Inconsistency by probability: sum_A p(y) (1 - s(y, y*)) + (1 - P) * inconsistency, in [0, 1].
 
     Ours: Rao-Blackwell over Vashurin et al. 2025.
 
@@ -232,9 +232,9 @@ def rb_cocoa_root_sp(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Rao-Blackwellised CoCoA over the root of the length, the default: root_sp * rb_inconsistency.
+    """CoCoA (default): root_sp * rb_inconsistency, Rao-Blackwellised, over the root of the length.
 
-    In nats. Ours: Rao-Blackwell over Vashurin et al. 2025.
+    Ours: Rao-Blackwell over Vashurin et al. 2025.
 
     Use: answers of any length, words and sentences mixed; chosen on real models (ADR 27). Means
     over tokens rank better where words and paragraphs are mixed and shares count.

@@ -82,7 +82,7 @@ def root_sp(answer_token_logprobs: Array) -> float:
 
 
 def ppl(answer_token_logprobs: Array) -> float:
-    """Mean negative log-likelihood: -(1/T) sum_t l_t, in nats, never exponentiated.
+    """Perplexity, as a logarithm: -(1/T) sum_t l_t, in nats, never exponentiated.
 
     Fomicheva et al. 2020.
 
@@ -104,7 +104,7 @@ def mte(answer_token_entropies: Array) -> float:
 
 
 def reasoning_length(reasoning_tokens: float) -> float:
-    """Length of the reasoning before the answer, in tokens, its tags included. Devic et al. 2025.
+    """Length of the reasoning: tokens before the answer, its tags included. Devic et al. 2025.
 
     reasoning_tokens: at least 1; there is none for an answer without a reasoning.
 

@@ -11,7 +11,7 @@ from models.records import Array
 
 
 def inconsistency_light(predicted_dissimilarity: float) -> float:
-    """Predicted dissimilarity of the greedy answer to samples that are never drawn: g(e).
+    """Inconsistency predicted, of samples that are never drawn: g(e).
 
     Vashurin et al. 2025.
 
@@ -24,7 +24,7 @@ def inconsistency_light(predicted_dissimilarity: float) -> float:
 
 
 def cocoa_sp_light(answer_token_logprobs: Array, predicted_dissimilarity: float) -> float:
-    """CoCoA Light over sequence probability, light mode's default: sp * g(e), in nats.
+    """CoCoA Light (light mode's default): sp * g(e), in nats.
 
     Vashurin et al. 2025.
 
@@ -50,7 +50,7 @@ def cocoa_mte_light(answer_token_entropies: Array, predicted_dissimilarity: floa
 
 
 def high_semantic_entropy_light(predicted_high_semantic_entropy: float) -> float:
-    """Predicted probability that samples would differ in meaning more than a split: in [0, 1].
+    """High semantic entropy predicted: probability that it is above a split.
 
     Kossen et al. 2024.
 

@@ -17,7 +17,7 @@ def p_true(p_true_logprob: float) -> float:
 
 
 def bsdetector(answer_contradiction: Array, exact_match: Array, p_true_logprob: float) -> float:
-    """1 - (0.7 O + 0.3 S), O = mean_i [0.8 (1 - C_i) + 0.2 exact_match_i], S = P(True).
+    """BSDetector: 1 - (0.7 O + 0.3 S), O = mean_i [0.8 (1 - C_i) + 0.2 exact_match_i], S = P(True).
 
     Chen & Mueller 2024.
 

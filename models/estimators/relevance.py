@@ -35,7 +35,9 @@ def token_sar(answer_token_logprobs: Array, token_relevance: Array) -> float:
 def sentence_sar(sample_token_logprobs: Sequence[Array], similarity_matrix: Array) -> float:
     """Likelihood shared among similar samples: -(1/M) sum_i log(p_i + (1/t) sum_{j!=i} s_ij p_j).
 
-    t = 0.001. Duan et al. 2024.
+    Duan et al. 2024.
+
+    t = 0.001.
 
     sample_token_logprobs: M arrays (T_i,). similarity_matrix: (M, M).
 
@@ -50,7 +52,7 @@ def sar(
     sample_token_relevance: Sequence[Array],
     similarity_matrix: Array,
 ) -> float:
-    """sentence_sar with p_i = exp(-token_sar_i). Duan et al. 2024.
+    """SAR, of tokens and samples: sentence_sar with p_i = exp(-token_sar_i). Duan et al. 2024.
 
     sample_token_logprobs, sample_token_relevance: M arrays (T_i,). similarity_matrix: (M, M).
 

@@ -11,7 +11,7 @@ from models.records import Array
 
 
 def degmat(entailment: Array) -> float:
-    """Mean disagreement of the samples: 1 - sum W / M^2, W = (E + E^T)/2, W_ii = 1.
+    """DegMat, mean disagreement of samples: 1 - sum W / M^2, W = (E + E^T)/2, W_ii = 1.
 
     Lin et al. 2023.
 
@@ -24,7 +24,7 @@ def degmat(entailment: Array) -> float:
 
 
 def ce_degmat(similarity_matrix: Array) -> float:
-    """DegMat over the cross-encoder: 1 - sum S / M^2. Vashurin et al. 2025 (CEDegMat).
+    """CEDegMat, DegMat over the cross-encoder: 1 - sum S / M^2. Vashurin et al. 2025 (CEDegMat).
 
     similarity_matrix: (M, M), diagonal 1.
 

@@ -24,7 +24,7 @@ def unseen_rb_inconsistency(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Dissimilarity by probability: sum_A p(y) (1 - s(y, y*)) + (1 - P) [c + P (1 - c) / 2].
+    """Inconsistency, unseen texts: sum_A p(y) (1 - s(y, y*)) + (1 - P) [c + P (1 - c) / 2].
 
     Ours, 2026, over rb_inconsistency.
 
@@ -49,7 +49,7 @@ def unseen_rb_cocoa_sp(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """CoCoA over sequence probability: sp * unseen_rb_inconsistency, in nats.
+    """CoCoA, unseen texts, over sequence probability: sp * unseen_rb_inconsistency, in nats.
 
     Ours, 2026, over rb_cocoa_sp.
 

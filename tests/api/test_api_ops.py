@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -102,14 +103,20 @@ async def test_the_version_is_known_before_the_models_are():
     )
 
 
-async def test_the_estimators_are_those_of_the_registry(service):
+async def test_the_estimators_are_those_of_the_registry_and_of_the_docs_word_by_word(service):
     result = (await service.client.get("/estimators")).json()
+    text = " ".join((Path(__file__).parents[2] / "docs/estimators.md").read_text().split())
+    sections = dict(part.split(" ", 1) for part in text.split(" ## ")[1:])
     assert result["default"] == list(DEFAULT_ESTIMATORS)
     assert [entry["name"] for entry in result["estimators"]] == list(known_estimators())
     for entry in result["estimators"]:
         assert entry["needs"] == sorted(needs([entry["name"]]))
         assert entry["available"] == (entry["reason"] is None)
-        assert entry["formula"]
+        if entry["name"] not in ESTIMATORS:
+            continue  # of a plugin
+        for fact in (entry["title"], entry["formula"], entry["cost"], entry["source"]):
+            assert " ".join(fact.split()) in sections[entry["name"]]
+        assert (f", in {entry['unit']}" in sections[entry["name"]]) or not entry["unit"]
     available = {entry["name"] for entry in result["estimators"] if entry["available"]}
     assert set(DEFAULT_ESTIMATORS) <= available
 

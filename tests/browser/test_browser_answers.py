@@ -206,7 +206,10 @@ async def test_scores_say_from_where_to_where_they_run(browser, url):
     async with visiting(browser, url) as visit:
         await visit.is_ready()
         await visit.ask(MADE_UP, seed=7)
-        for name, extent in {"inconsistency": "from 0 to 1", "sp": "from 0 without an end"}.items():
+        for name, extent in {
+            "inconsistency": "from 0 to 1",
+            "sp": "from 0 without an end, in nats",
+        }.items():
             row = visit(f".part tr:has(th code:text-is('{name}'))")
             await expect(row).to_contain_text(f"It runs {extent}.")
 

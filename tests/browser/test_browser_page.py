@@ -3,6 +3,7 @@
 import pytest
 from playwright.async_api import expect
 
+from models.estimators import ESTIMATORS
 from tests.browser.pages import KNOWN, MADE_UP, answered, visiting
 from tests.browser.test_browser_chat import posts
 
@@ -37,11 +38,13 @@ async def test_a_full_answer_has_tokens_gauge_verdict_groups_scores_and_times(br
         await expect(verdict).to_contain_text(api["decision"]["guarantee"])
 
         base = api["scores"]["root_sp"]
-        disagreement = api["uncertainty"] / base
+        inconsistency = api["uncertainty"] / base
         factors = visit(".factors")
         await expect(factors).to_contain_text(f"{base:.3g} How surprising its whole")
-        await expect(factors).to_contain_text(f"something else: {100 * disagreement:.0f} %")
-        await expect(visit("table.stacked")).to_contain_text("Disagreement. Mean dissimilarity")
+        await expect(factors).to_contain_text(f"something else: {100 * inconsistency:.0f} %")
+        known = ESTIMATORS["inconsistency"]
+        told = f"{known.title}. {known.formula}. It runs from 0 to 1. {known.source}."
+        await expect(visit("table.stacked")).to_contain_text(told)
 
         shares = await visit.texts(".groups .share")
         assert shares == [f"{100 * group['share']:.0f} %" for group in api["groups"]]

@@ -123,7 +123,7 @@ def _thresholds(of: Calibration) -> list[dict[str, Any]]:
 
 @router.get("/estimators", response_model=EstimatorList)
 async def estimators(request: Request) -> dict[str, Any]:
-    """Every estimator: its formula, its needs, and whether this deployment supplies them."""
+    """Every estimator: what it is, its needs, and whether this deployment supplies them."""
     service: Service = request.app.state.service
     scorer = service.ready_scorer()
     available = scorer.available_statistics(Ask(prompt=""))
@@ -157,8 +157,12 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> dict
     splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
     return {
         "name": name,
+        "title": estimator.title,
         "formula": estimator.formula,
         "range": estimator.range,
+        "unit": estimator.unit,
+        "cost": estimator.cost,
+        "source": estimator.source,
         "needs": read,
         "available": not missing,
         "reason": reason,

@@ -40,14 +40,22 @@ class EntropySplit(BaseModel):
 
 
 class EstimatorInfo(BaseModel):
-    """One estimator: formula, statistics it reads, and whether this deployment supplies them."""
+    """One estimator; the higher its value, the less sure."""
 
     name: str
     """as requests name it"""
+    title: str
+    """what people read"""
     formula: str
-    """what it computes, with its source"""
+    """what it computes"""
     range: tuple[float | None, float | None]
     """between which values it lies, real numbers; null for no end"""
+    unit: str
+    """nats, tokens or meanings; empty for a share"""
+    cost: str
+    """beyond the answer: samples, and passes of other models"""
+    source: str
+    """who published it"""
     needs: list[str]
     """the statistics that it reads"""
     available: bool

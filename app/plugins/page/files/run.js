@@ -8,7 +8,7 @@ import { probe, samples } from "./samples.js";
 import { Statements } from "./statements.js";
 import { Tokens } from "./tokens.js";
 import { extent, gauge, verdict } from "./verdict.js";
-import { factors, word } from "./words.js";
+import { factors, titleOf } from "./words.js";
 
 export const TITLES = {
   full: "Full",
@@ -140,7 +140,7 @@ export class Run {
       ...[
         acts && rating(result, acts, request),
         warnings(result),
-        explained(result),
+        explained(result, estimators),
         fields(result),
         statements.root,
         result.provenance.mode === "full" ? samples(result) : probe(result),
@@ -188,8 +188,8 @@ function warnings({ warnings: codes }) {
   return el("section", { class: "part warnings" }, el("h4", {}, "Take care"), el("ul", {}, items));
 }
 
-function explained(result) {
-  const list = factors(result);
+function explained(result, estimators) {
+  const list = factors(result, estimators);
   return list && part("How the uncertainty comes about", list);
 }
 
@@ -199,8 +199,8 @@ function scores({ scores: values, reasons, estimator }, estimators) {
   const rows = names.map((name) => {
     const value = values[name] === null ? "none" : number(values[name]);
     const known = estimators.get(name);
-    const told = `${known?.formula ?? ""}${known ? ` It runs${extent(known).replace(",", "")}.` : ""}`;
-    const called = word(name);
+    const unit = known?.unit ? `, in ${known.unit}` : "";
+    const told = known ? `${known.formula}. It runs${extent(known).replace(",", "")}${unit}. ${known.source}.` : "";
     return el(
       "tr",
       { class: name === estimator ? "reported" : "" },
@@ -209,7 +209,7 @@ function scores({ scores: values, reasons, estimator }, estimators) {
       el(
         "td",
         { class: "meaning" },
-        called ? el("b", {}, `${called[0].toUpperCase()}${called.slice(1)}. `) : null,
+        el("b", {}, `${titleOf(name, estimators)}. `),
         reasons[name] ? `${told} Here: ${reasons[name]}.` : told,
       ),
     );

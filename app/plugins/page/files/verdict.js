@@ -1,7 +1,7 @@
 // How sure the model is, and what would change the verdict.
 
 import { el, number, percent, svg } from "./dom.js";
-import { PRODUCT, word } from "./words.js";
+import { PRODUCT, titleOf } from "./words.js";
 
 const LEVELS = [
   [0.8, "high", "Probably right"],
@@ -25,7 +25,7 @@ export function gauge(result, estimators) {
     return dial("Confidence", confidence, level, word, notes);
   }
   const value = uncertainty === null ? "no value" : number(uncertainty);
-  const called = word(estimator) ? `${word(estimator)} (${estimator})` : estimator;
+  const called = `${titleOf(estimator, estimators)} (${estimator})`;
   return el(
     "div",
     { class: "gauge plain" },
@@ -167,10 +167,10 @@ function change({ uncertainty, decision, scores, estimator }) {
     ? `Its uncertainty is ${gap} below the threshold ${number(threshold)}. `
     : `Its uncertainty is ${gap} above the threshold ${number(threshold)}. `;
   if (!(base > 0)) return where;
-  const disagreement = uncertainty / base;
+  const inconsistency = uncertainty / base;
   const limit = threshold / base;
-  const stands = percent(Math.min(1, disagreement));
-  if (!accept) return `${where}It would pass with a disagreement of ${percent(limit)}; it is ${stands}.`;
-  if (limit >= 1) return `${where}It would pass with any disagreement; it is ${stands}.`;
-  return `${where}Above a disagreement of ${percent(limit)} it would not pass; it is ${stands}.`;
+  const stands = percent(Math.min(1, inconsistency));
+  if (!accept) return `${where}It would pass with an inconsistency of ${percent(limit)}; it is ${stands}.`;
+  if (limit >= 1) return `${where}It would pass with any inconsistency; it is ${stands}.`;
+  return `${where}Above an inconsistency of ${percent(limit)} it would not pass; it is ${stands}.`;
 }
