@@ -24,7 +24,8 @@ from app.http.repeats import Repeats
 from app.http.routes import answers, openai, ops
 from app.http.service import Service
 from app.http.telemetry import Telemetry
-from app.plugin import Gateway, Plugin, PluginInvalid, installed
+from app.installed import hand_over, installed
+from app.plugin import Gateway, Plugin, PluginInvalid
 from app.revision import git_revision
 from app.scoring.calibrators import load_calibrator
 from app.scoring.deployment import models_of
@@ -59,6 +60,7 @@ def create_app(
     """
     if plugins is None:
         plugins = installed()
+    hand_over(plugins)
     settings = completed(settings, tuple(plugins))
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
@@ -147,7 +149,7 @@ async def _start(
     for start in starts:
         await start()
     _check_calibrator(settings.calibrator)
-    known_estimators()  # those of others are imported now, and for no request
+    known_estimators()  # those of plugins are imported now, and for no request
     workers = await build_workers(settings.workers, hooks)
     turns = None
     if service.access is not None:

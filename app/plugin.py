@@ -7,8 +7,6 @@ modules are imported with the list of commands: each imports the rest of itself 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +37,10 @@ class Plugin:
         commands: of `cocoa`, by name: "module:function" or "module:Typer", and what the list of
             commands says.
         in_workers: whether processes of workers install it, too; they have routes of their own.
+        similarities: pair models by name, as in `models.similarity.PAIR_MODELS`; always loaded.
+        estimators: by name "module:ROW", of `models.estimators.row`.
+        generators: by `COCOA_GENERATION__API` what connects with such a server, as
+            `workers.openai.generator.connect_generator` does.
     """
 
     name: str
@@ -46,6 +48,9 @@ class Plugin:
     settings: Callable[[], Mapping[str, tuple[Any, Any]]] = dict
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     in_workers: bool = False
+    similarities: Mapping[str, str] = field(default_factory=dict)
+    estimators: Mapping[str, str] = field(default_factory=dict)
+    generators: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -129,22 +134,3 @@ class Gateway:
             for context in self._beside:
                 await stack.enter_async_context(context())
             yield
-
-
-@cache
-def installed() -> tuple[Plugin, ...]:
-    """The plugins of all distributions that are installed, in the order of their names.
-
-    Raises:
-        PluginInvalid: one cannot be imported, or is none.
-    """
-    plugins = []
-    for point in sorted(entry_points(group="cocoa.plugins"), key=lambda point: point.name):
-        try:
-            plugin = point.load()
-        except Exception as error:
-            raise PluginInvalid(f"the plugin {point.name} cannot be imported: {error!r}") from error
-        if not isinstance(plugin, Plugin) or plugin.name != point.name:
-            raise PluginInvalid(f"the plugin {point.name} is no Plugin of this name")
-        plugins.append(plugin)
-    return tuple(plugins)

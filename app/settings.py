@@ -18,7 +18,8 @@ from pydantic_settings import (
 )
 
 from app.cache.protocol import CacheConfig
-from app.plugin import Plugin, PluginInvalid, installed
+from app.installed import installed
+from app.plugin import Plugin, PluginInvalid
 from app.scoring.deployment import AskLimits
 from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig

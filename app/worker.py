@@ -17,7 +17,8 @@ from app.http.hooks import hooks_of
 from app.http.logs import places_of
 from app.http.middleware import Gate, add_middleware
 from app.http.telemetry import Telemetry
-from app.plugin import Gateway, installed
+from app.installed import hand_over, installed
+from app.plugin import Gateway
 from app.settings import Settings
 from workers.build import load_served
 from workers.config import Role
@@ -82,6 +83,7 @@ def create_worker_app(role: Role, settings: Settings, on_death: Callable[[], Non
     served = [*routes(service.ready, _log_defect), *operation]
     app = Starlette(routes=served, lifespan=lifespan)
     gateway = Gateway(app, settings)
+    hand_over(installed())
     for plugin in installed():
         if plugin.in_workers:
             plugin.install(gateway)

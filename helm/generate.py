@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from app.plugin import installed
+from app.installed import installed
 from app.settings import settings_class
 from models.engines.protocol import EngineConfig
 from models.similarity.protocol import SimilarityConfig

@@ -16,11 +16,10 @@ import hypothesis
 import pytest
 from fastapi import FastAPI
 
+from app.installed import hand_over, installed
 from app.main import create_app
-from app.plugin import installed
 from app.settings import settings_class
 from models.errors import ModelLost
-from models.estimators import known_estimators
 from models.similarity.protocol import NliConfig
 from tests import fakes
 from tests.worker_servers import listening, make_app
@@ -31,6 +30,7 @@ from workers.remote.wire import GenerationInfo
 from workers.supervision import running_workers
 
 fakes.register()
+hand_over(installed())
 
 # Each client reads the authorities of TLS anew, 20 ms for all of a machine: here is one.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "nobody.pem")
@@ -61,11 +61,12 @@ def anyio_backend():
 
 @pytest.fixture
 def without_lab(monkeypatch):
-    """As where the lab is not installed, nor anything else that adds to the service."""
-    monkeypatch.setattr("models.registered.entry_points", lambda group: ())
-    known_estimators.cache_clear()
+    """As where the lab is not installed."""
+    ours = tuple(plugin for plugin in installed() if plugin.name != "lab")
+    monkeypatch.setattr("app.main.installed", lambda: ours)
+    hand_over(ours)
     yield
-    known_estimators.cache_clear()
+    hand_over(installed())
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from models.errors import ModelNotLoaded
 from models.similarity.protocol import EMBEDDED
-from workers.config import LanguageModel, Role, WorkerConfig, refuse_changes, variable
+from workers.config import ADAPTERS, LanguageModel, Role, WorkerConfig, refuse_changes, variable
 from workers.hooks import Hooks
 from workers.loading import (
     check_name,
@@ -91,8 +91,11 @@ async def connect_generator(config: WorkerConfig, hooks: Hooks) -> Generator | N
     if not generation.url:
         return None
     # Clients of servers are imported only where a deployment has such servers.
-    if generation.api == "openai":
-        connect = resolve("workers.openai.generator:connect_generator")
+    if generation.api != "cocoa":
+        if generation.api not in ADAPTERS:
+            named = f"{variable('generation.api')} is '{generation.api}'"
+            raise ModelNotLoaded(f"{named}, and no installed plugin speaks it (docs/plugins.md)")
+        connect = resolve(ADAPTERS[generation.api])
         adapter: Generator = await connect(generation, hooks, config.probes)
         return adapter
     refuse_changes("probes", config.probes, "generation")

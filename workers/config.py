@@ -113,6 +113,10 @@ class ServerAddress(Credentials):
         return _ENDPOINT.sub("", self.url)
 
 
+# "module:function" by the API that it connects with, beside our own: of plugins.
+ADAPTERS: dict[str, str] = {}
+
+
 @dataclass(frozen=True)
 class GeneratorConfig(EngineConfig, ServerAddress):
     """The language model, in this process or at a `url`.

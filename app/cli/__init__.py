@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from app.plugin import PluginInvalid, installed
+from app.installed import hand_over, installed
+from app.plugin import Plugin, PluginInvalid
 
 # Each is a function or a Typer in a module of its name; beside it what the list of commands says.
 _LIST = """
@@ -48,21 +49,25 @@ class _Commands(TyperGroup):
         super().format_help(ctx, formatter)
 
 
-def _of_plugins() -> dict[str, tuple[str, str]]:
-    """Where each command of a plugin is, and what the list says of it."""
+def _plugins() -> tuple[Plugin, ...]:
     try:
-        plugins = installed()
+        return installed()
     except PluginInvalid as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
+
+
+def _of_plugins() -> dict[str, tuple[str, str]]:
+    """Where each command of a plugin is, and what the list says of it."""
     commands: dict[str, tuple[str, str]] = {}
-    for plugin in plugins:
+    for plugin in _plugins():
         commands |= plugin.commands
     return commands
 
 
 def _command(ctx: Any, name: str) -> Any:
     """The command of this name; None where there is none."""
+    hand_over(_plugins())
     if name in COMMANDS:
         from models.lasting import lasting
 

@@ -12,7 +12,7 @@ from app.scoring.plan import NO_CALIBRATOR, Plan
 from models.calibration import ALL, Calibration, Calibrator, Part, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 from models.estimators import known_estimators
-from models.registered import in_lab
+from models.others import in_lab
 from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
 
 logger = logging.getLogger(__name__)

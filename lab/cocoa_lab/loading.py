@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
+from app.installed import hand_over, installed
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
@@ -32,6 +33,7 @@ async def lab_scorer(
         settings: of the models, as they serve.
         generator: in place of the language model, which is then not loaded.
     """
+    hand_over(installed())  # commands did so already, modules that run alone did not
     config = settings.workers
     if generator is not None or not settings.generation.url:
         config = replace(config, probes=_NO_PROBES)  # a worker elsewhere has its probes anyway

@@ -1,4 +1,4 @@
-"""The lab as a plugin of the service: its commands."""
+"""The lab as a plugin of the service: its commands, and what the paper compares with by words."""
 
 from app.plugin import Plugin
 
@@ -17,4 +17,9 @@ PLUGIN = Plugin(
         "evaluate": ("cocoa_lab.commands.evaluate:evaluate", _EVALUATE),
         "probe": ("cocoa_lab.commands.probe:probe", _PROBE),
     },
+    similarities={
+        "jaccard": "cocoa_lab.lexical:JACCARD",
+        "rouge_l": "cocoa_lab.lexical:ROUGE_L",
+    },
+    estimators={"lexical_similarity": "cocoa_lab.lexical:LEXICAL_SIMILARITY"},
 )

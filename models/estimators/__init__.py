@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, Literal
 
+from models import others
 from models.errors import ModelNotLoaded
 from models.estimators import cocoa, information, light, reflection, relevance, semantic, unseen
 from models.estimators.information import Undefined
-from models.registered import registered
 from models.statistics import STATISTICS
 
 # cocoa: the product of a base and of inconsistency, light or not. alternative: other formulas over
@@ -168,17 +169,22 @@ _ROWS = (
 ESTIMATORS: dict[str, Estimator] = {each.function.__name__: each for each in _ROWS}
 
 
-@cache
 def known_estimators() -> dict[str, Estimator]:
-    """`ESTIMATORS`, and those that other distributions add; of two of one name ours.
+    """`ESTIMATORS`, and those that plugins add; of two of one name ours.
 
     Raises:
         ModelNotLoaded: one of theirs cannot be imported.
     """
+    return _known(tuple(others.ESTIMATORS.items()))
+
+
+@cache
+def _known(added: tuple[tuple[str, str], ...]) -> dict[str, Estimator]:
     known = dict(ESTIMATORS)
-    for name, point in registered("cocoa.estimators").items():
+    for name, path in added:
+        module, _, row_name = path.partition(":")
         try:
-            known.setdefault(name, point.load())
+            known.setdefault(name, getattr(import_module(module), row_name))
         except (ImportError, AttributeError) as error:
             raise ModelNotLoaded(f"the estimator {name} cannot be loaded: {error}") from error
     return known

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from models.registered import in_lab, registered
+from models.others import SIMILARITIES, in_lab
 
 # Similarity functions of their own, with weights or without; `load` takes a `SimilarityConfig`.
 PAIR_MODELS: dict[str, str] = {
@@ -34,12 +34,8 @@ def not_known(name: str, known: Iterable[str]) -> str:
 
 
 def registered_models() -> dict[str, str]:
-    """Those that other distributions add, as in `PAIR_MODELS`; they are always loaded."""
-    found = {}
-    for name, point in registered("cocoa.similarities").items():
-        if name not in PAIR_MODELS:
-            found[name] = point.value
-    return found
+    """Those that plugins add, as in `PAIR_MODELS`; they are always loaded."""
+    return {name: path for name, path in SIMILARITIES.items() if name not in PAIR_MODELS}
 
 
 def reads_added(name: str, compare: str) -> bool:

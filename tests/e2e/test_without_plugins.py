@@ -2,6 +2,9 @@
 
 import pytest
 
+from app.installed import hand_over, installed
+from models.estimators import ESTIMATORS
+from models.similarity import PAIR_MODELS
 from tests.e2e.embedded_service import embedded_service
 
 pytestmark = pytest.mark.anyio
@@ -14,6 +17,7 @@ CHAT = {"model": "cocoa", "messages": [{"role": "user", "content": QUESTION}]}
 async def client(anyio_backend):
     async with embedded_service(plugins=()) as client:
         yield client
+    hand_over(installed())  # for the tests behind these
 
 
 async def test_the_embedded_models_answer_a_prompt_and_a_chat(client):
@@ -21,6 +25,13 @@ async def test_the_embedded_models_answer_a_prompt_and_a_chat(client):
     assert whole.json()["uncertainty"] >= 0
     chat = await client.post("/v1/chat/completions", json=CHAT)
     assert chat.json()["choices"][0]["uncertainty"]["value"] >= 0
+
+
+async def test_estimators_and_similarity_functions_are_the_services_own(client):
+    listed = (await client.get("/estimators")).json()
+    assert [one["name"] for one in listed["estimators"]] == list(ESTIMATORS)
+    scorers = client.app.state.service.scorer.workers.similarity_scorers
+    assert scorers.keys() <= {*PAIR_MODELS, "nli"}
 
 
 @pytest.mark.parametrize("path", ["/", "/mcp", "/feedback", "/v1/responses"])

@@ -14,8 +14,8 @@ from pydantic_core import PydanticCustomError
 
 from app.spelling import closest, did_you_mean
 from models.estimators import ESTIMATORS, known_estimators
+from models.others import in_lab
 from models.ranges import LOGPROBS
-from models.registered import in_lab
 from models.renamed import current_name
 
 Value = TypeVar("Value")

@@ -3,15 +3,16 @@
 import os
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 from fastapi import APIRouter
 from starlette.applications import Starlette
 
-from app import plugin
+from app import installed as module
+from app.installed import hand_over, installed
 from app.main import create_app
-from app.plugin import Gateway, Plugin, PluginInvalid, installed
+from app.plugin import Gateway, Plugin, PluginInvalid
 from app.settings import Settings, completed, load_settings, settings_class
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +27,7 @@ def installed_are(monkeypatch):
         points = []
         for name, target in targets.items():
             points.append(EntryPoint(name, target, "cocoa.plugins"))
-        monkeypatch.setattr(plugin, "entry_points", lambda group: points)
+        monkeypatch.setattr(module, "entry_points", EntryPoints(points).select)
         installed.cache_clear()
 
     yield are
@@ -55,7 +56,7 @@ def test_a_plugin_that_cannot_be_used_is_refused_by_its_name(installed_are, targ
 
 
 def test_ours_are_those_of_the_project_file():
-    ours = {"keys", "labels", "mcp", "page", "responses", "traces"}
+    ours = {"keys", "labels", "mcp", "page", "responses", "servers", "traces"}
     assert ours <= {found.name for found in installed()}
 
 
@@ -81,6 +82,7 @@ def test_a_path_that_is_served_already_is_refused(path):
     one, other = (Plugin(name, lambda gateway: gateway.add_routes(router)) for name in "ab")
     with pytest.raises(PluginInvalid, match=f"a plugin serves {path}, as another"):
         create_app(Settings(), plugins=(one, other))
+    hand_over(installed())
 
 
 async def test_what_runs_beside_begins_in_order_and_ends_in_reverse():
