@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -287,6 +287,43 @@ class Sequence(Exact):
             columns.append(unknown if values is None else values.tolist())
         columns += unknown, self.token_tops or [()] * self.num_tokens
         return list(map(Token, *columns))
+
+    def remaining_tokens(self, num_streamed: int, num_characters: int) -> list[Token]:
+        """The tokens that were not streamed; the first has the rest of the text.
+
+        A text without known tokens counts as one token. With those streamed came `num_characters`.
+        """
+        rest = self.text[num_characters:]
+        if rest and num_streamed >= self.num_tokens:
+            return [Token(rest)]
+        tokens: list[Token] = []
+        for token in self.tokens[num_streamed:]:
+            tokens.append(replace(token, text=rest))
+            rest = ""
+        return tokens
+
+    def behind(self, reasoning: Reasoning, answer: str, first: int | None) -> "Sequence":
+        """The answer's part of the sequence, which has the statistics of all its tokens.
+
+        Args:
+            reasoning: that it began with.
+            answer: text behind it.
+            first: index of the answer's first token; None where nobody knows it, and so no
+                statistics.
+        """
+        changed: dict[str, Any] = {}
+        for name in ("token_ids", "token_logprobs", "token_entropies", "token_texts", "token_tops"):
+            values = getattr(self, name)
+            if first is None:
+                values = None
+            elif values is not None:
+                values = values[first:]
+            changed[name] = values
+        if first is not None:
+            changed["num_tokens"] = self.num_tokens - first
+        return replace(
+            self, text=answer, compared_text=answer.strip(), reasoning=reasoning, **changed
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from models.engines.texts import remaining_tokens
 from models.errors import CocoaError, DeadlineExceeded, SimilarityUnavailable
 from models.records import OnToken, Sequence, Token
 
@@ -113,7 +112,7 @@ class Listener:
             return
         if sequence.reasoning is not None:
             self.tell_thoughts(sequence.reasoning.text)
-        for token in remaining_tokens(sequence, self.num_tokens, self.num_characters):
+        for token in sequence.remaining_tokens(self.num_tokens, self.num_characters):
             self.tell(token)
 
     def has_heard_nothing(self) -> bool:

@@ -19,10 +19,8 @@ from models.engines.protocol import (
     Engine,
     EngineInfo,
     Job,
-    OnStep,
     StepReport,
-    check_grammar,
-    check_no_images,
+    refuse_unheeded,
 )
 from models.errors import EngineError, InvalidRequest, ModelLost, NotReady
 from models.images import images_of
@@ -80,7 +78,7 @@ class GenerationWorker:
         *,
         model_thread: ModelThread | None = None,
         text_thread: ModelThread | None = None,
-        on_step: OnStep = lambda num_rows: None,
+        on_step: Callable[[int], None] = lambda num_rows: None,
         caller: Callable[[], str] = str,
     ) -> None:
         self.engine = engine
@@ -183,7 +181,8 @@ class GenerationWorker:
                 generation = read(probes, to_engine, generation)
             return with_readings(generation, request)
 
-        check_no_images(dict(images_of(to_engine.messages or ())), self.info.no_images)
+        for field in dict(images_of(to_engine.messages or ())):
+            refuse_unheeded(field, self.info.no_images)
         prepare = partial(self.engine.prepare, to_engine, streams=on_token is not None)
         async with in_time(request.timeout_s):
             if to_engine.grammar is not None:
@@ -228,7 +227,7 @@ class GenerationWorker:
 
     async def _compile(self, grammar: Grammar) -> None:
         """Have the engine know a grammar, once it is known to harm nobody."""
-        check_grammar(self.info.no_grammar)
+        refuse_unheeded("grammar", self.info.no_grammar)
         if self._closed or self._trials is None:
             raise NotReady(_STOPPED)
         verdict = await self._trials.check(self.engine.grammar_source(grammar))

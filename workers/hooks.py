@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from models.engines.protocol import OnStep
 from workers.config import Role
 
 # The outcome of one call of another process: a typed error is an answer, too.
@@ -25,7 +24,7 @@ class Hooks:
         tenant: whose request it is, in the operator's words; never a key. "" for nobody's.
     """
 
-    on_step: OnStep = lambda num_rows: None
+    on_step: Callable[[int], None] = lambda num_rows: None
     on_batch: Callable[[int], None] = lambda size: None
     on_call: Callable[[Role, Outcome, float], None] = lambda role, outcome, seconds: None
     on_server: Callable[[Role, str, str], None] = lambda role, url, trouble: None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from models.engines.protocol import NO_IMAGES, EngineInfo
+from models.engines.protocol import EngineInfo
 from models.probes.card import Card
 from models.ranges import Exact, Logprob
 from models.records import Generation, GenerationRequest, OnToken, Pair
@@ -75,7 +75,7 @@ class GeneratorInfo(EngineInfo):
     prompts: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
     capabilities: Mapping[str, str | int | bool | None] = field(default_factory=dict)
-    no_images: str = NO_IMAGES
+    no_images: str = "the model in this process or in a worker reads texts alone"
     no_greedy: str = ""
     no_given: str = ""
     parts_calls: bool = False

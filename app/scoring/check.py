@@ -12,7 +12,6 @@ from app.scoring.derive import of_nli, of_similarity
 from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Calibrated, Plan
 from app.scoring.questions import given_sequence, read_by_token, subject_of
 from models.calibration import Calibrator
-from models.engines.protocol import check_grammar, check_no_images
 from models.errors import (
     CocoaError,
     Forbidden,
@@ -203,7 +202,8 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
         if bound is not None and bound >= most:
             yield field, f"must be less than max_new_tokens, which is {most}"
     if ask.grammar is not None:
-        check_grammar(generator.no_grammar)
+        if generator.no_grammar:
+            yield "grammar", f"is not heeded here: {generator.no_grammar}"
         if sampling.stop and not ask.requires_call:
             yield "stop", "must be left out where an answer is held to a format"
     if not ask.num_tops:
@@ -226,7 +226,8 @@ def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits) -> Faults:
     """Images that the model does not read, too many or too large ones, and too many URLs."""
     num_urls = 0
     for number, (field, url) in enumerate(images_of(ask.messages or ())):
-        check_no_images([field], generator.no_images)
+        if generator.no_images:
+            yield field, f"is not heeded here: {generator.no_images}"
         if number >= limits.max_images:
             yield field, f"at most {limits.max_images} images are taken"
         if url.startswith(DATA) and num_bytes(url) > limits.max_image_bytes:

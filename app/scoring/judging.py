@@ -14,11 +14,11 @@ from app.scoring.derive import NO_ANSWER
 from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
 from app.scoring.units import Scored, ScoredUnits
 from models.calibration import Binding, Calibration, Threshold
+from models.engines.tags import Tags
 from models.estimators import needs
 from models.ranges import Described
 from models.records import FINISH_REASONS, ProbeReading
 from models.records import Sequence as TokenSequence
-from models.units.reasoning import HARMONY, KNOWN_TAGS
 from models.units.steps import WorkBudget
 from models.units.unit import Unit
 from models.warnings import Warned
@@ -34,8 +34,6 @@ _WARNED = {
     Warned.PROMPT_OUT_OF_DOMAIN: "no prompts like this one were calibrated",
     Warned.SAMPLES_LEFT_OUT: "no answers with fewer samples than were wanted were calibrated",
 }
-# An answer that is nothing but the tag before a reasoning.
-_OPENED = {tags.start for tags in (*KNOWN_TAGS, HARMONY)}
 _UNLIKE_TRAINING = "out_of_domain: the probe was not trained on answers like this one"
 
 
@@ -224,7 +222,7 @@ def _judged(
 def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]) -> str | None:
     """The code and reason, in words, of an answer unlike all that were calibrated."""
     text, no_answer = answer.compared_text, answer.no_answer
-    if no_answer is None and text in _OPENED:
+    if no_answer is None and text == Tags.known_in(text).start:
         no_answer = "reasoning_unfinished"
     if no_answer is not None:
         return f"{no_answer}: {NO_ANSWER[no_answer]}"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from models.engines.shown_messages import ROLES, about_role, check_none_left_out, stand_ins
+from models.engines.shown_messages import ROLES, StandIns, about_role
 from models.engines.template_variables import check_variables, variables_of
 from models.errors import ChatTemplateError, InvalidRequest
 from models.pretrained import PreTrainedTokenizerBase
@@ -42,13 +42,13 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
             raise ChatTemplateError(complaint, field="messages") from None
         complaint += about_role(roles[others[0]])
         raise ChatTemplateError(complaint, field=f"messages.{others[0]}") from None
-    if (drawn := stand_ins(request)) is not None:
-        stood_in, words = drawn
+    stand_ins = StandIns(request)
+    if stand_ins.words:
         shown = None
         with suppress(Exception):  # it reads the messages' texts, and has just taken those sent
-            shown = rendered_chat(tokenizer, stood_in, plain_messages(stood_in))
+            shown = rendered_chat(tokenizer, stand_ins.request, plain_messages(stand_ins.request))
         if shown is not None:
-            check_none_left_out(request, words, shown)
+            stand_ins.check(shown)
     return _encode_marked(tokenizer, rendered, marks)
 
 

@@ -4,7 +4,7 @@ An engine knows no event loop, no queue of waiters and no deadline; those belong
 owns it (`workers.generation`). tests/contract/test_engines_*.py run on each implementation.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol, TypeVar
 
@@ -14,11 +14,8 @@ from pydantic import StringConstraints
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Grammar, Token
 
-# Called after each step, in order, with its number of rows; 0 when the batch has run empty.
-OnStep = Callable[[int], None]
 NO_REASONING = "the model is not known to reason"
 NO_GRAMMAR = "no text can be held to a schema by this engine"
-NO_IMAGES = "the model in this process or in a worker reads texts alone"
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
@@ -230,25 +227,14 @@ def fitted(
     return replace(request, sampling=replace(request.sampling, max_new_tokens=num_new))
 
 
-def check_grammar(no_grammar: str) -> None:
-    """Refuse a grammar where nobody follows one, for this reason; "" where it is followed.
+def refuse_unheeded(field: str, reason: str) -> None:
+    """Refuse a field that is not heeded here, for this reason; "" where it is.
 
     Raises:
-        InvalidRequest: names the reason.
+        InvalidRequest: names the field and the reason.
     """
-    if no_grammar:
-        raise InvalidRequest(f"is not heeded here: {no_grammar}", field="grammar")
-
-
-def check_no_images(fields: Iterable[str], no_images: str) -> None:
-    """Refuse images where nobody looks at them, for this reason; "" where somebody does.
-
-    Raises:
-        InvalidRequest: names the first of the fields, and the reason.
-    """
-    first = next(iter(fields), None)
-    if no_images and first is not None:
-        raise InvalidRequest(f"no images are read here: {no_images}", field=first)
+    if reason:
+        raise InvalidRequest(f"is not heeded here: {reason}", field=field)
 
 
 def check_hidden_layers(request: GenerationRequest, num_layers: int) -> None:

@@ -1,10 +1,10 @@
 """Tags of models that reason before they answer, and prompts that begin a reasoning."""
 
 from models.engines.chats import ids_of, plain_messages, rendered_chat
+from models.engines.tags import HARMONY, Tags, is_opened, recognise, tags_around
 from models.engines.template_variables import variables_of
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
-from models.units.reasoning import HARMONY, Tags, is_opened, recognise, tags_around
 
 # Stand for thoughts and an answer, and occur in no template.
 _THOUGHTS, _ANSWER = "7c1e93f0ab", "e58d20b6c4"

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 
 from models.engines.jobs import Progress, Row
+from models.engines.tags import Tags
 from models.engines.texts import num_stable
 from models.engines.tokenization import Detokenizer
 from models.records import Token, TokenTops
-from models.units.reasoning import Tags
 
 
 def new_tokens(row: Row, detokenizer: Detokenizer) -> list[Token]:

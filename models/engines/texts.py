@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from models.records import FinishReason, Reasoning, SamplingParams, Sequence, Token
-from models.units.reasoning import HARMONY, KNOWN_TAGS, Tags, part
+from models.engines.tags import Tags
+from models.records import FinishReason, SamplingParams, Sequence
 
 TokenName = TypeVar("TokenName", int, str)
 
@@ -53,44 +53,12 @@ def parted(sequence: Sequence, texts: SequenceOf[str] | None = None) -> Sequence
     >>> answer.text, answer.reasoning
     (' Paris', Reasoning(text='hm', num_tokens=0, is_finished=True))
     """
-    reasoning, answer = part(texts or [sequence.text], tags_in(sequence.text, opened=False))
+    reasoning, answer = Tags.known_in(sequence.text).part(texts or [sequence.text])
     if reasoning is None:
         return sequence
     if not texts:
-        return behind(sequence, replace(reasoning, num_tokens=0), answer, None)
-    return behind(sequence, reasoning, answer, reasoning.num_tokens)
-
-
-def tags_in(text: str, *, opened: bool) -> Tags:
-    """The known tags that a text begins with, or by which it ends a reasoning that was opened."""
-    for tags in (*KNOWN_TAGS, HARMONY):
-        if text.lstrip().startswith(tags.start) or (opened and tags.end in text):
-            return tags
-    return KNOWN_TAGS[0]
-
-
-def behind(sequence: Sequence, reasoning: Reasoning, answer: str, first: int | None) -> Sequence:
-    """The answer's part of a sequence.
-
-    Args:
-        sequence: with the statistics of all its tokens.
-        reasoning: that it began with.
-        answer: text behind it.
-        first: index of the answer's first token; None where nobody knows it, and so no statistics.
-    """
-    changed: dict[str, Any] = {}
-    for name in ("token_ids", "token_logprobs", "token_entropies", "token_texts", "token_tops"):
-        values = getattr(sequence, name)
-        if values is not None and first is not None:
-            values = values[first:]
-        elif first is None:
-            values = None
-        changed[name] = values
-    if first is not None:
-        changed["num_tokens"] = sequence.num_tokens - first
-    return replace(
-        sequence, text=answer, compared_text=answer.strip(), reasoning=reasoning, **changed
-    )
+        return sequence.behind(replace(reasoning, num_tokens=0), answer, None)
+    return sequence.behind(reasoning, answer, reasoning.num_tokens)
 
 
 def num_stable(text: str, stop: tuple[str, ...]) -> int:
@@ -109,26 +77,6 @@ def num_stable(text: str, stop: tuple[str, ...]) -> int:
             if text[:stable].endswith(string[:size]):
                 held = size
     return stable - held
-
-
-def remaining_tokens(sequence: Sequence, num_streamed: int, num_characters: int) -> list[Token]:
-    """The tokens of a finished sequence that were not streamed; the first has the rest of its text.
-
-    A text without known tokens counts as one token.
-    With those streamed came `num_characters` of its text.
-
-    >>> tokens = remaining_tokens(Sequence(" Paris", "Paris", 2, "stop"), 0, 0)
-    >>> [token.text for token in tokens]
-    [' Paris', '']
-    """
-    rest = sequence.text[num_characters:]
-    if rest and num_streamed >= sequence.num_tokens:
-        return [Token(rest)]
-    tokens: list[Token] = []
-    for token in sequence.tokens[num_streamed:]:
-        tokens.append(replace(token, text=rest))
-        rest = ""
-    return tokens
 
 
 def unshared(groups: SequenceOf[Iterable[TokenName]]) -> list[tuple[TokenName, ...]]:

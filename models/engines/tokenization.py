@@ -10,11 +10,11 @@ import numpy as np
 from models.engines.chats import encode_chat, ids_behind
 from models.engines.jobs import Row
 from models.engines.protocol import NO_REASONING
+from models.engines.tags import Tags
 from models.engines.texts import cut_at_stop, unshared
 from models.errors import InvalidRequest
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import BYTES, AnswerForm, GenerationRequest, Reasoning, Sequence, TokenTops
-from models.units.reasoning import Tags, part
 
 # Tokens at a prompt's end that show how it ends.
 _TAIL = 4
@@ -156,7 +156,7 @@ class Detokenizer:
             return
         token_ids = self.without_end(row.token_ids)
         texts = self.token_texts(token_ids, with_tags=True)
-        reasoning, answer = part(texts, self.tags, ended=len(token_ids) < len(row.token_ids))
+        reasoning, answer = self.tags.part(texts, ended=len(token_ids) < len(row.token_ids))
         if reasoning is not None:
             row.text, row.first_of_answer = answer, reasoning.num_tokens
 
@@ -202,8 +202,10 @@ class Detokenizer:
         return ids, ""
 
     def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
+        if self.tags is None:
+            return ""
         text = self.text(self.without_end(token_ids), with_tags=True)
-        reasoning, _ = part([text], self.tags, opened=opened)
+        reasoning, _ = self.tags.part([text], opened=opened)
         return "" if reasoning is None else reasoning.text
 
     def _has_stop(self, lead: str, token_ids: list[int], stop: tuple[str, ...]) -> bool:

@@ -23,7 +23,7 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
-from models.engines.texts import ended, remaining_tokens
+from models.engines.texts import ended
 from models.errors import ChatTemplateError
 from models.records import (
     Array,
@@ -191,7 +191,7 @@ def _prompt_length(prompt: str) -> int:
 def _told(generation: Generation, request: GenerationRequest) -> list[Token]:
     """The streamed sequence's tokens, each with the word or the part of one that it shows."""
     sequence = (generation.answer, *generation.samples)[request.streamed]
-    tokens = remaining_tokens(sequence, 0, 0)
+    tokens = sequence.remaining_tokens(0, 0)
     shown = re.findall(r"\s*\S+|\s+", sequence.text)
     words = shown + [""] * (len(tokens) - len(shown))
     return [replace(token, text=word) for token, word in zip(tokens, words, strict=True)]

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from app.scoring.units import summary
+from models.engines.tags import Tags
 from models.estimators import ESTIMATORS, score
 from models.units.characters import TokenSpans, overlapping, spans_of_texts
 from models.units.fields import compared, fields
 from models.units.json_values import parse
 from models.units.prose import sentences, supported
-from models.units.reasoning import Tags, part
 from models.units.unit import Unit
 from tests.golden.plain import golden_file
 
@@ -37,7 +37,7 @@ def statistics(case):
 def test_a_reasoned_answer_is_scored_by_the_tokens_behind_its_reasoning(case):
     tags = Tags(case["start"], case["end"])
     token_texts, ended = case["token_texts"], case["ends_with_eos"]
-    reasoning, said = part(token_texts, tags, opened=case["opened"], ended=ended)
+    reasoning, said = tags.part(token_texts, opened=case["opened"], ended=ended)
     state = "none"
     if reasoning is not None:
         state = "finished" if reasoning.is_finished else "unfinished"

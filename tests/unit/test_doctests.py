@@ -12,7 +12,7 @@ MODULES += ["models.similarity.classifier", "cocoa_lab.lexical", "models.similar
 MODULES += ["models.similarity.pairs", "models.similarity.vectors", "cocoa_lab.overlap"]
 MODULES += ["models.units.comparison", "models.units.characters", "models.units.chunks"]
 MODULES += ["models.units.json_values", "models.units.markdown", "models.units.prose"]
-MODULES += ["models.units.reasoning", "models.units.schemas", "models.units.sentences"]
+MODULES += ["models.engines.tags", "models.units.schemas", "models.units.sentences"]
 MODULES += ["app.scoring.units", "cocoa_vllm.columns", "models.renamed"]
 
 

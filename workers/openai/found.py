@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.digests import digest_of
-from models.engines.protocol import NO_REASONING
+from models.engines.tags import Tags
 from models.locations import public_name
 from models.records import MAX_TOPS, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
-from models.units.reasoning import Tags
 from workers.openai.logprobs import Columns
 from workers.openai.profiles import UNMASKED, Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
 from workers.remote.refusals import Rejected
 
+_NO_REASONING = "the model of the server is not known to reason"
 # Of an ability that is not tried out before a request needs it.
 _NOT_KNOWN = "not known yet"
 # Groups of spellings are looked for among so many likeliest first tokens.
@@ -136,7 +136,7 @@ class OpenAIServer:
     def no_reasoning_limit(self) -> str:
         """The reason why it heeds no `max_reasoning_tokens`; "" where it may."""
         if not self.reasons:
-            return NO_REASONING
+            return _NO_REASONING
         if not self.profile.bounds_reasoning:
             return "the server of the model takes no such bound"
         return ""
@@ -242,7 +242,7 @@ class OpenAIServer:
         if no_probes:
             absent |= dict.fromkeys(PROBE_STATISTICS - self.probes.keys(), no_probes)
         if not self.reasons:
-            absent |= dict.fromkeys(supplied_by("reasoning"), NO_REASONING)
+            absent |= dict.fromkeys(supplied_by("reasoning"), _NO_REASONING)
         if self.draws_repeat:
             absent |= dict.fromkeys(SAMPLE_STATISTICS, REPEATED)
         return absent

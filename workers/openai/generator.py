@@ -10,7 +10,6 @@ from functools import partial
 from typing import TypeVar
 
 from models import errors
-from models.engines.protocol import check_hidden_layers
 from models.images import images_of
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
@@ -80,7 +79,8 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
-        check_hidden_layers(request, num_layers=0)
+        if request.hidden_layers or request.prompt_layer:
+            raise errors.InvalidRequest("the model's server shows no hidden states")
         listener = Listener(on_token)
 
         async def exchange(calls: ModelCalls) -> Generation:

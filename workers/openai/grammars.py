@@ -4,8 +4,8 @@ import json
 from asyncio import Lock
 from typing import Any
 
-from models.engines.protocol import check_grammar
-from models.errors import EngineError, InvalidRequest
+from models.engines.protocol import refuse_unheeded
+from models.errors import EngineError
 from models.grammar.calls import MARKS, with_tokens
 from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, Grammar, Sequence
@@ -41,11 +41,11 @@ def check_heeded(server: OpenAIServer, request: GenerationRequest) -> None:
         reason = server.profile.no_grammar or ""
         if request.grammar.kind == "lark":
             reason = "" if server.profile.tokenizes else _NO_LARK
-        check_grammar(reason)
+        refuse_unheeded("grammar", reason)
     reason = server.no_reasoning_limit
     for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
-        if reason and getattr(request.sampling, field):
-            raise InvalidRequest(f"is not heeded here: {reason}", field=field)
+        if getattr(request.sampling, field):
+            refuse_unheeded(field, reason)
 
 
 def under_grammar(server: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:

@@ -13,12 +13,12 @@ import httpx
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
-from models.engines.protocol import check_no_images
-from models.engines.shown_messages import check_none_left_out, stand_ins
+from models.engines.protocol import refuse_unheeded
+from models.engines.shown_messages import StandIns
+from models.engines.tags import KNOWN_TAGS
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
 from models.records import EFFORT, NO_EFFORT, GenerationRequest
-from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
@@ -156,7 +156,8 @@ async def _rendered(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         del variables[EFFORT]
         request = replace(request, chat_template_kwargs=variables)
     images = dict(images_of(request.messages or ()))
-    check_no_images(images, server.no_images)
+    for field in images:
+        refuse_unheeded(field, server.no_images)
     if server.profile.tokenizes and not images:  # images are of chats, never of token ids
         return await _render_ids(calls, request)
     takes_no, such = "the server of the model takes no", "with such a chat"
@@ -267,14 +268,14 @@ async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
 
 async def _check_shows_all(calls: Calls, request: GenerationRequest) -> None:
     """Refuse messages of which the template drops one in silence; names the first one."""
-    if (drawn := stand_ins(request)) is None:
+    stand_ins = StandIns(request)
+    if not stand_ins.words:
         return
-    stood_in, words = drawn
     try:
-        ids = await _render_chat(calls, stood_in)
+        ids = await _render_chat(calls, stand_ins.request)
     except ChatTemplateError:  # it reads the messages' texts, and has just taken those
         return
-    check_none_left_out(request, words, await detokenize(calls, ids))
+    stand_ins.check(await detokenize(calls, ids))
 
 
 async def _check_template_reads_effort(

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from models import records
-from models.engines.texts import behind, cut_at_stop, num_stable, remaining_tokens, tags_in
+from models.engines.tags import KNOWN_TAGS, Tags
+from models.engines.texts import cut_at_stop, num_stable
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import fields_of
-from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.openai.logprobs import ENTROPY, MISSING, column, num_up_to
 from workers.openai.replies import Choice, told_by
@@ -129,7 +129,7 @@ def behind_reasoning(
     reasoning = records.Reasoning((thoughts or "").strip(), num_thoughts, is_finished)
     if num_tokens is None:
         sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - choice.num_hidden))
-    sequence = behind(replace(sequence, token_texts=texts), reasoning, answer, first)
+    sequence = replace(sequence, token_texts=texts).behind(reasoning, answer, first)
     texts, text = sequence.token_texts, sequence.text
     if texts and not text.endswith("".join(texts)) and text.endswith("".join(texts[:-1])):
         return replace(sequence, token_texts=(*texts[:-1], ""))  # what ended it adds nothing
@@ -150,7 +150,7 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
     text = "".join(texts)
     opened = opened or text.lstrip().startswith(_ENDS)  # what begins with its end was opened
-    return part(texts, tags_in(text, opened=opened), opened=opened)
+    return Tags.known_in(text, opened=opened).part(texts, opened=opened)
 
 
 def without_tags(text: str) -> str:
@@ -218,7 +218,7 @@ class TokenStream:
             self._listener.tell(Token("", reasoning=choice.reasoning))
         sequence = to_sequence(choice, self._wanted, self._num_tops)
         # What becomes certain with several tokens at once comes with the first of them.
-        tokens = remaining_tokens(sequence, 0, 0)
+        tokens = sequence.remaining_tokens(0, 0)
         self._texts += choice.tokens or ()
         if self._stop and (num := num_up_to(self._stop, self._texts)) is not None:
             tokens = tokens[: max(0, len(tokens) + num - len(self._texts))]
@@ -235,7 +235,8 @@ class TokenStream:
     def _look_for_answer(self) -> None:
         """Tell the held tokens once it is certain whether they are the answer's."""
         text = "".join(token.text for token in self._held)
-        tags, first = tags_in(text, opened=self._opened), first_of_answer(self._texts, opened=True)
+        tags = Tags.known_in(text, opened=self._opened)
+        first = first_of_answer(self._texts, opened=True)
         found, answer = _parted([text], opened=self._opened)
         if self._is_apart:
             if first is None and not self._texts:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from models.engines.protocol import EngineConfig
-from models.engines.texts import tags_in
+from models.engines.tags import Tags
 from models.errors import CocoaError, ModelNotLoaded
 from models.records import EFFORT, NO_EFFORT, GenerationRequest, SamplingParams
 from workers.calling import Listener
@@ -315,7 +315,7 @@ async def _begin(calls: ModelCalls, greedy: Choice, end_token: str) -> None:
             quiet = await calls.try_complete(prompt, {EFFORT: NO_EFFORT}, max_tokens=most)
             server.heeds_no_effort = quiet is not None and not _has_reasoned(quiet)
         if server.reasons and begun.reasoning is None and not begun.num_hidden:
-            server.tags = tags_in(begun.text, opened=prompt.opened)
+            server.tags = Tags.known_in(begun.text, opened=prompt.opened)
         # Of those that reason, a closed reasoning alone ends so soon.
         for one in await closed(calls, prompt):
             [begun] = await calls.complete(one, max_tokens=most)

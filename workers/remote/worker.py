@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from models.codec import to_json
-from models.engines.protocol import check_grammar, check_no_images
+from models.engines.protocol import refuse_unheeded
 from models.errors import InvalidRequest, SimilarityUnavailable
 from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
@@ -143,8 +143,9 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
             GenerationUnavailable: no answer came; whatever the worker raises comes as it is.
         """
         if request.grammar is not None:
-            check_grammar(self.info.no_grammar)
-        check_no_images(dict(images_of(request.messages or ())), self.info.no_images)
+            refuse_unheeded("grammar", self.info.no_grammar)
+        for field in dict(images_of(request.messages or ())):
+            refuse_unheeded(field, self.info.no_images)
         began_at = time.monotonic()
         body = wire.encode_request(request, streams=on_token is not None)
         decode = partial(wire.decode_generation, request)

@@ -13,10 +13,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from models.engines.protocol import EngineConfig
 from models.engines.reasoning import opens_reasoning
+from models.engines.tags import HARMONY, Tags
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
-from models.units.reasoning import HARMONY, Tags
 from workers.generation import GenerationWorker
 
 pytestmark = pytest.mark.anyio

@@ -3,9 +3,9 @@
 import pytest
 
 from models.engines.reasoning import empty_reasoning, opens_reasoning, tags_of
+from models.engines.tags import HARMONY, KNOWN_TAGS, tags_around
 from models.errors import InvalidRequest
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.units.reasoning import HARMONY, KNOWN_TAGS, part, tags_around
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import engine_of, running
 
@@ -87,7 +87,7 @@ def test_tags_are_what_stands_around_a_reasoning_that_the_template_renders(
     assert (tags.start, tags.end) == (start, end)
     assert opens_reasoning(tokenizer, asking(), tags) is opened
     assert opens_reasoning(tokenizer, asking(f"Say {start}"), tags) is opened
-    said = part([f"{start}Easy one.{end}", "Paris"], tags)
+    said = tags.part([f"{start}Easy one.{end}", "Paris"])
     assert (said[0].text, said[1]) == ("Easy one.", "Paris")
 
 

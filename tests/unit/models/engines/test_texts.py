@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from models.engines.texts import cut_at_stop, num_stable, parted, tags_in
+from models.engines.tags import Tags
+from models.engines.texts import cut_at_stop, num_stable, parted
 from models.records import Sequence
 
 CUT = "reasoning_unfinished"
@@ -49,7 +50,7 @@ def test_a_reasoning_that_was_cut_off_has_no_answer():
 
 @pytest.mark.parametrize(("opened", "start"), [(True, "[THINK]"), (False, "<think>")])
 def test_an_end_tag_tells_the_tags_of_a_reasoning_that_the_prompt_has_opened(opened, start):
-    assert tags_in("hm[/THINK]Paris", opened=opened).start == start
+    assert Tags.known_in("hm[/THINK]Paris", opened=opened).start == start
 
 
 def test_what_is_known_of_tokens_is_cut_to_those_of_the_answer():

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from models.engines.reasoning import opens_reasoning
+from models.engines.tags import KNOWN_TAGS
 from models.engines.tokenization import encode_prompt
 from models.errors import ChatTemplateError, InvalidRequest
 from models.grammar.calls import grammar_of_calls
 from models.records import GenerationRequest, SamplingParams
-from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import Call, read
 from tests.tiny_models import CHAT_TEMPLATE, TOOL_TEMPLATE, byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import ALL, engine_of, running

@@ -36,6 +36,51 @@ class Tags:
         start = "" if opened else self.start + within
         return start + before + self.end + behind
 
+    @classmethod
+    def known_in(cls, text: str, *, opened: bool = False) -> "Tags":
+        """The known tags that a text begins with, or by which it ends an opened reasoning."""
+        for tags in (*KNOWN_TAGS, HARMONY):
+            if text.lstrip().startswith(tags.start) or (opened and tags.end in text):
+                return tags
+        return KNOWN_TAGS[0]
+
+    def part(
+        self, token_texts: Sequence[str], *, opened: bool = False, ended: bool = True
+    ) -> tuple[Reasoning | None, str]:
+        r"""The reasoning of one generation, None without one, and the answer as it was generated.
+
+        The answer is empty behind a reasoning that is not finished. There is a reasoning if it is
+        opened by the prompt, or the text begins with the start tag, white space aside. It is all up
+        to the first end tag; what the token that completes the tag holds beyond it belongs to the
+        answer. Tags anywhere else are text.
+
+        Args:
+            token_texts: of its tokens without the terminating one; they join to its text.
+            opened: whether the prompt ends in the start tag.
+            ended: whether a terminating token follows, which counts as one of the answer.
+
+        >>> Tags("<think>", "</think>").part(["<think>", "hm", "</think", ">\n", "Paris"])
+        (Reasoning(text='hm', num_tokens=4, is_finished=True), '\nParis')
+        """
+        text = "".join(token_texts)
+        if not (opened or text.lstrip().startswith(self.start)):
+            return None, text
+        end = text.find(self.end)
+        if end < 0:
+            return Reasoning(self._inner(text), len(token_texts), is_finished=False), ""
+        behind = end + len(self.end)
+        ends = list(itertools.accumulate(map(len, token_texts)))
+        num_tokens = bisect_left(ends, behind) + 1
+        is_finished = ended or num_tokens < len(token_texts)
+        reasoning = Reasoning(self._inner(text[:end]), num_tokens, is_finished)
+        return reasoning, text[behind:] if is_finished else ""
+
+    def _inner(self, text: str) -> str:
+        """The thoughts alone, of a reasoning up to its end tag."""
+        before, after = self.inner
+        thoughts = text.lstrip().removeprefix(self.start).lstrip()
+        return thoughts.removeprefix(before).rstrip().removesuffix(after).strip()
+
 
 # Of servers, and of models whose chat template shows none.
 KNOWN_TAGS = (
@@ -153,43 +198,3 @@ def is_opened(with_generation_prompt: str, without: str, tags: Tags) -> bool:
     """
     prompt = with_generation_prompt.rstrip()
     return prompt.endswith(tags.start) and not without.startswith(prompt)
-
-
-def part(
-    token_texts: Sequence[str], tags: Tags | None, *, opened: bool = False, ended: bool = True
-) -> tuple[Reasoning | None, str]:
-    r"""The reasoning of one generation, None without one, and the answer as it was generated.
-
-    The answer is empty behind a reasoning that is not finished. There is a reasoning if it is
-    opened by the prompt, or the text begins with the start tag, white space aside. It is all up to
-    the first end tag; what the token that completes the tag holds beyond it belongs to the answer.
-    Tags anywhere else are text.
-
-    Args:
-        token_texts: of its tokens without the terminating one; they join to its text.
-        tags: the model's; None for one that does not reason.
-        opened: whether the prompt ends in the start tag.
-        ended: whether a terminating token follows, which counts as one of the answer.
-
-    >>> part(["<think>", "hm", "</think", ">\n", "Paris"], Tags("<think>", "</think>"))
-    (Reasoning(text='hm', num_tokens=4, is_finished=True), '\nParis')
-    """
-    text = "".join(token_texts)
-    if tags is None or not (opened or text.lstrip().startswith(tags.start)):
-        return None, text
-    end = text.find(tags.end)
-    if end < 0:
-        return Reasoning(_inner(text, tags), len(token_texts), is_finished=False), ""
-    behind = end + len(tags.end)
-    ends = list(itertools.accumulate(map(len, token_texts)))
-    num_tokens = bisect_left(ends, behind) + 1
-    is_finished = ended or num_tokens < len(token_texts)
-    reasoning = Reasoning(_inner(text[:end], tags), num_tokens, is_finished)
-    return reasoning, text[behind:] if is_finished else ""
-
-
-def _inner(text: str, tags: Tags) -> str:
-    """The thoughts alone, of a reasoning up to its end tag."""
-    before, after = tags.inner
-    thoughts = text.lstrip().removeprefix(tags.start).lstrip()
-    return thoughts.removeprefix(before).rstrip().removesuffix(after).strip()

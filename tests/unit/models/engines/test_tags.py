@@ -1,7 +1,7 @@
 import pytest
 
+from models.engines.tags import HARMONY, KNOWN_TAGS, Tags, is_opened, recognise
 from models.records import Reasoning
-from models.units.reasoning import HARMONY, KNOWN_TAGS, Tags, is_opened, part, recognise
 
 THINK = Tags("<think>", "</think>")
 
@@ -29,7 +29,7 @@ THINK = Tags("<think>", "</think>")
          "opened and begun again", "nothing", "nothing behind an open tag"],
 )  # fmt: skip
 def test_a_generation_is_parted(texts, opened, is_finished, thoughts, answer):
-    found, said = part(texts, THINK, opened=opened)
+    found, said = THINK.part(texts, opened=opened)
 
     assert said == answer
     assert (found and found.is_finished, found and found.text) == (is_finished, thoughts)
@@ -38,21 +38,17 @@ def test_a_generation_is_parted(texts, opened, is_finished, thoughts, answer):
 def test_without_a_token_behind_the_end_tag_it_is_unfinished():
     texts = ["<think>", "a", "</think> 7"]
 
-    assert part(texts, THINK, ended=False) == (Reasoning("a", 3, False), "")
-    assert part(texts, THINK, ended=True) == (Reasoning("a", 3, True), " 7")
-
-
-def test_a_model_without_tags_has_no_reasoning():
-    assert part(["<think>", "a", "</think>", "7"], None) == (None, "<think>a</think>7")
+    assert THINK.part(texts, ended=False) == (Reasoning("a", 3, False), "")
+    assert THINK.part(texts, ended=True) == (Reasoning("a", 3, True), " 7")
 
 
 def test_a_reasoning_of_a_hundred_thousand_tokens_is_parted():
     texts = ["<think>", *[" <think> </thin"] * 100_000, "k7>"]
 
-    found, said = part(texts, THINK)
+    found, said = THINK.part(texts)
 
     assert (found.is_finished, found.num_tokens, said) == (False, len(texts), "")
-    assert part([*texts, "</think>", "7"], THINK)[1] == "7"
+    assert THINK.part([*texts, "</think>", "7"])[1] == "7"
 
 
 @pytest.mark.parametrize(
@@ -65,13 +61,13 @@ def test_a_reasoning_of_a_hundred_thousand_tokens_is_parted():
     ids=["thoughts first", "the final channel at once"],
 )  # fmt: skip
 def test_harmony_answers_in_its_final_channel(texts, thoughts):
-    assert part(texts, HARMONY) == (Reasoning(thoughts, len(texts) - 1, True), "7")
+    assert HARMONY.part(texts) == (Reasoning(thoughts, len(texts) - 1, True), "7")
 
 
 def test_harmony_without_its_final_channel_is_unfinished():
     texts = ["<|channel|>", "commentary to=f", "<|message|>", "{}", "<|call|>"]
 
-    found, _ = part(texts, HARMONY)
+    found, _ = HARMONY.part(texts)
     assert not found.is_finished
 
 
