@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.embedded import PROBES_DIR
 from models.errors import ModelNotLoaded
@@ -23,8 +24,7 @@ from models.records import (
     Span,
 )
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SENTENCES_READ, fields_of
-from models.units.prose import sentences_of
-from models.units.unit import Indices
+from models.units.parts import split
 from models.warnings import Warned
 from workers.config import variable
 from workers.protocol import ProbeInfo
@@ -75,7 +75,8 @@ def read(
             readings |= _sound([name], probe.read(_features(means[layer], probe, answer)[None]))
             continue
         means_of = dict(generation.sentence_hidden_means)
-        units = [unit for unit in sentences_of(answer, request.tools) if unit.spans[0] in means_of]
+        sentences = split(answer, "sentences", tools=request.tools).units
+        units = [unit for unit in sentences if unit.spans[0] in means_of]
         rows = []
         for unit in units:
             rows.append(_features(means_of[unit.spans[0]][layer], probe, answer, unit.tokens))
@@ -103,7 +104,9 @@ def _together(readings: list[ProbeReading]) -> ProbeReading:
     )
 
 
-def _features(mean: Array, probe: Probe, answer: Sequence, tokens: Indices | None = None) -> Array:
+def _features(
+    mean: Array, probe: Probe, answer: Sequence, tokens: NDArray[np.intp] | None = None
+) -> Array:
     """A mean state and a probe's token features, of all tokens of the answer or of some."""
     if not probe.card.token_features:
         return mean

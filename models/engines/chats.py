@@ -14,7 +14,7 @@ from models.engines.template_variables import check_variables, variables_of
 from models.errors import ChatTemplateError, InvalidRequest
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
-from models.units.tool_calls import example, reads_back
+from models.units.tool_calls import CallTrial
 
 
 def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
@@ -109,14 +109,14 @@ def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest)
     known = variables_of(str(tokenizer.get_chat_template(tools=list(map(dict, request.tools)))))
     if known is not None and "tools" not in known:
         raise InvalidRequest("the model's chat template takes no tools", field="tools")
-    name = f"f{secrets.token_hex(4)}"
-    called = plain_messages(replace(request, messages=tuple(example(name))))
+    trial = CallTrial()
+    called = plain_messages(replace(request, messages=tuple(trial.chat)))
     try:
         prompt = rendered_chat(tokenizer, request, called[:1])
         rendered = rendered_chat(tokenizer, request, called, add_generation_prompt=False)
     except Exception:  # a template is a program, and may fail in any way a program can
         prompt = rendered = ""
-    if not reads_back(prompt, rendered, name):
+    if not trial.reads_back(prompt, rendered):
         message = "the model's chat template writes tool calls in a format that is not read here"
         raise InvalidRequest(message, field="tools")
 

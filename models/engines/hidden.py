@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from models.pretrained import PreTrainedModel
 from models.records import Array, Span
-from models.units.unit import Indices
 
 # The number of first tokens of an answer whose states are kept until it ends, for its sentences: a
 # state of 4,096 numbers takes 16 kB.
@@ -96,7 +97,7 @@ class HiddenMean:
             return self.prefill
         return self.total / self.num_steps
 
-    def over(self, stretches: Mapping[Span, Indices]) -> dict[Span, Array]:
+    def over(self, stretches: Mapping[Span, NDArray[np.intp]]) -> dict[Span, Array]:
         """Means (layers, d) over the steps whose input is one of a stretch's tokens.
 
         A stretch of which no state is kept is left out.

@@ -26,12 +26,12 @@ from models.engines.sampling import StepPlan, next_tokens, plan_step
 from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer
 from models.errors import CocoaError, EngineError, InvalidLogits, InvalidRequest, ModelLost
-from models.grammar.rules import TOO_COMPLEX, refusal
+from models.grammar.rules import refusal
 from models.records import AnswerForm
 
 AnswerForms = Mapping[AnswerForm, tuple[int, ...]]
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
-_TOO_COMPLEX = refusal(TOO_COMPLEX)
+_TOO_COMPLEX = refusal()
 
 
 class InflightBatch:

@@ -56,7 +56,7 @@ from models.pretrained import (
 )
 from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span
 from models.statistics import fields_of, supplied_by
-from models.units.prose import sentences_of
+from models.units.parts import split
 
 logger = logging.getLogger(__name__)
 
@@ -247,8 +247,8 @@ class TransformersEngine:
         if job.hidden is not None:
             hidden_mean = job.hidden.value().numpy(force=True)
             if job.request.by_sentence:
-                sentences = sentences_of(answer, job.request.tools)
-                tokens = {unit.spans[0]: unit.tokens for unit in sentences}
+                parts = split(answer, "sentences", tools=job.request.tools)
+                tokens = {unit.spans[0]: unit.tokens for unit in parts.units}
                 sentence_means = job.hidden.over(tokens)
         prompt_state = None
         if job.prompt_state is not None:

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from models.units.json_schemas import COUNTS, NUMBERS
-
 # Up to this each integer has a double of its own.
 _EXACT = 2**53
 _MAX_COUNT = 2**31 - 1
@@ -36,9 +34,6 @@ def lowered_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         Unheld: no number lies between them, or none that can be followed.
     """
-    for keyword in NUMBERS:
-        if not _is_finite(schema.get(keyword, 0)):
-            raise Unheld(f"{keyword} must be a finite number")
     lowered: dict[str, Any] = {}
     if "multipleOf" in schema:
         lowered["multipleOf"] = _step(schema["multipleOf"])
@@ -68,16 +63,14 @@ def checked_counts(schema: Mapping[str, Any]) -> dict[str, int]:
         Unheld: one is negative, a least one too large, or larger than the greatest.
     """
     counts: dict[str, int] = {}
-    for keyword in COUNTS:
-        if keyword not in schema:
-            continue
-        if schema[keyword] < 0:
-            raise Unheld(f"{keyword} must not be negative")
-        if keyword.startswith("min") and schema[keyword] > _MAX_COUNT:
-            raise Unheld(f"{keyword} must be at most {_MAX_COUNT}")
-        counts[keyword] = min(schema[keyword], _MAX_COUNT)
     for least in ("minItems", "minLength", "minProperties"):
         most = f"max{least[3:]}"
+        for keyword in schema.keys() & {least, most}:
+            if schema[keyword] < 0:
+                raise Unheld(f"{keyword} must not be negative")
+            if keyword == least and schema[keyword] > _MAX_COUNT:
+                raise Unheld(f"{keyword} must be at most {_MAX_COUNT}")
+            counts[keyword] = min(schema[keyword], _MAX_COUNT)
         if counts.get(least, 0) > counts.get(most, _MAX_COUNT):
             raise Unheld(f"{least} is more than {most}")
     return counts
@@ -112,16 +105,23 @@ def check_steps(schemas: Sequence[Mapping[str, Any]]) -> None:
         raise Unheld("several values of multipleOf in one schema have too large a common multiple")
 
 
+def _check_finite(keyword: str, number: float) -> None:
+    if not _is_finite(number):
+        raise Unheld(f"{keyword} must be a finite number")
+
+
 def _is_finite(number: float) -> bool:
     return isinstance(number, int) or math.isfinite(number)
 
 
 def _end(schema: Mapping[str, Any], closed: str, sign: int) -> _End | None:
     """The narrower of the ends that a keyword and its exclusive one set."""
-    ends = ((schema.get(closed), False), (schema.get(f"exclusive{closed.title()}"), True))
-    return max(
-        ((sign * value, is_open) for value, is_open in ends if value is not None), default=None
-    )
+    ends = []
+    for keyword, is_open in ((closed, False), (f"exclusive{closed.title()}", True)):
+        if keyword in schema:
+            _check_finite(keyword, schema[keyword])
+            ends.append((sign * schema[keyword], is_open))
+    return max(ends, default=None)
 
 
 def _whole(end: _End) -> _End:
@@ -146,6 +146,7 @@ def _step(step: float) -> float:
     """The value of multipleOf, which must be a decimal of few digits."""
     if step <= 0:
         raise Unheld("multipleOf must be more than 0")
+    _check_finite("multipleOf", step)
     digits = step
     while digits % 1:
         digits *= 10  # as llguidance does: it knows no decimals

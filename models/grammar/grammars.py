@@ -20,7 +20,7 @@ from models.grammar.bounds import (
     lowered_numbers,
 )
 from models.records import Grammar
-from models.units.json_schemas import VALUES, BadSchema, check_depth, place, pointer, schemas_in
+from models.units.json_schemas import VALUES, BadSchema, pointer, schemas_in
 from models.units.json_values import escaped
 
 MAX_SCHEMA_CHARACTERS = 65_536
@@ -65,10 +65,9 @@ def grammar_of(schema: Mapping[str, Any]) -> Grammar:
         BadSchema: it is too large, says what cannot be heeded, points out of itself, or no finite
             value is valid under it.
     """
-    check_depth(schema)
+    schemas = schemas_in(schema)
     if len(json.dumps(schema)) > MAX_SCHEMA_CHARACTERS:
         raise BadSchema(f"has more than {MAX_SCHEMA_CHARACTERS} characters of JSON")
-    schemas = dict(schemas_in(schema))
     for path, part in schemas.items():
         if isinstance(part, dict):
             _check_keywords(path, part, schemas)
@@ -90,25 +89,25 @@ def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, 
             is_known = keyword.startswith("x-") and keyword != _OPTIONS
             is_known |= keyword == "$id" and not path
         if not is_known:
-            raise BadSchema(f"{place(path)}: the keyword {keyword!r:.60} is not supported")
+            raise BadSchema(f": the keyword {keyword!r:.60} is not supported", at=path)
     for keyword in ("enum", "anyOf", "oneOf", "allOf", "type"):
         if schema.get(keyword) == []:
-            raise BadSchema(f"{place(path)}: {keyword} is empty")
+            raise BadSchema(f": {keyword} is empty", at=path)
     patterns = schema.get("patternProperties", {})
     for pattern in [*filter(None, [schema.get("pattern")]), *patterns]:
         keyword = "patternProperties" if pattern in patterns else "pattern"
         if what := _fault_of(pattern):
-            raise BadSchema(f"{place(path)}: {keyword}: {what}")
+            raise BadSchema(f": {keyword}: {what}", at=path)
         if len(pattern) > MAX_PATTERN_CHARACTERS:
             most = f"has a pattern of more than {MAX_PATTERN_CHARACTERS} characters"
-            raise BadSchema(f"{place(path)}: {keyword} {most}")
+            raise BadSchema(f": {keyword} {most}", at=path)
     reference = schema.get("$ref")
     if reference is None:
         return
     if not reference.startswith("#"):
-        raise BadSchema(f"{place(path)}: $ref must point into the schema itself, as #/$defs/name")
+        raise BadSchema(": $ref must point into the schema itself, as #/$defs/name", at=path)
     if pointer(reference) not in schemas:
-        raise BadSchema(f"{place(path)}: $ref {reference!r:.60} points to no schema")
+        raise BadSchema(f": $ref {reference!r:.60} points to no schema", at=path)
 
 
 def _fault_of(pattern: str) -> str:
@@ -222,7 +221,7 @@ class _Writer:
             check_constants([schema.get("const"), schema.get("enum")])
             written |= self._applied(path, schema)
         except Unheld as error:
-            raise BadSchema(f"{place(path)}: {error}") from None
+            raise BadSchema(f": {error}", at=path) from None
         return written
 
     def _members(self, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:

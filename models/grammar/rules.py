@@ -30,5 +30,5 @@ def rule_of(message: str) -> str:
     return next((rule for words, rule in _RULES.items() if words in message), _OTHERWISE)
 
 
-def refusal(rule: str) -> str:
+def refusal(rule: str = TOO_COMPLEX) -> str:
     return f"no answer can be held to it: {rule}"

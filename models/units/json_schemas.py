@@ -23,8 +23,8 @@ MAX_DEPTH = 100
 _ONE = ("items", "additionalItems", "additionalProperties", "propertyNames")
 _SEVERAL = ("prefixItems", "allOf", "anyOf", "oneOf")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions")
-COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 # Python types of what these keywords can have for a value.
 VALUES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(_ONE, (dict, bool)),
@@ -32,20 +32,23 @@ VALUES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(_NAMED, (dict,)),
     **dict.fromkeys(("enum", "required"), (list,)),
     **dict.fromkeys(("$ref", "pattern", "format"), (str,)),
-    **dict.fromkeys(COUNTS, (int,)),
-    **dict.fromkeys(NUMBERS, (int, float)),
+    **dict.fromkeys(_COUNTS, (int,)),
+    **dict.fromkeys(_NUMBERS, (int, float)),
     "type": (str, list),
     "uniqueItems": (bool,),
 }
 
 
 class BadSchema(ValueError):
-    """A schema that is none, or that no text can follow; names the place in it and the reason."""
+    """A schema that is none, or that no text can follow; names the place in it and the reason.
 
+    at: JSON Pointer of the place; None where the whole is meant.
+    """
 
-def place(path: str) -> str:
-    """A JSON Pointer, as messages begin with it."""
-    return f"at #{path:.120}"
+    def __init__(self, reason: str, at: str | None = None) -> None:
+        if at is not None:
+            reason = f"at #{at:.120}{reason}"
+        super().__init__(reason)
 
 
 def pointer(reference: str) -> str:
@@ -57,12 +60,8 @@ def pointer(reference: str) -> str:
     return unquote(reference.removeprefix("#"))
 
 
-def check_depth(value: Any) -> None:
-    """Refuse a schema whose readers would recurse too deeply.
-
-    Raises:
-        BadSchema: names the bound.
-    """
+def _check_depth(value: Any) -> None:
+    """Refuse a schema whose readers would recurse too deeply."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
@@ -76,19 +75,23 @@ def check_depth(value: Any) -> None:
         raise BadSchema(f"is nested deeper than {MAX_DEPTH} levels")
 
 
-def schemas_in(root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def schemas_in(root: Mapping[str, Any]) -> dict[str, Any]:
     """Each schema within a schema by its JSON Pointer, the whole first.
 
     Raises:
-        BadSchema: a keyword has a value that it cannot have, or what should be a schema is none.
+        BadSchema: it is nested too deeply, a keyword has a value that it cannot have, or what
+            should be a schema is none.
     """
+    _check_depth(root)
+    schemas = {}
     for path, schema in _walk(root):
         if not isinstance(schema, dict | bool):
-            raise BadSchema(f"{place(path)} must be a schema, which is an object, true or false")
-        yield path, schema
+            raise BadSchema(" must be a schema, which is an object, true or false", at=path)
+        schemas[path] = schema
         if isinstance(schema, dict):
             for keyword, value in schema.items():
                 _check_value(path, keyword, value)
+    return schemas
 
 
 def name_types(root: dict[str, Any]) -> None:
@@ -147,13 +150,13 @@ def _check_value(path: str, keyword: str, value: Any) -> None:
         return
     is_bool = isinstance(value, bool)
     if not isinstance(value, types) or (is_bool and bool not in types):
-        raise BadSchema(f"{place(path)}: {keyword} cannot be {json.dumps(value):.40}")
+        raise BadSchema(f": {keyword} cannot be {json.dumps(value):.40}", at=path)
     if keyword not in ("required", "type"):
         return
     names: list[Any] = value if isinstance(value, list) else [value]
     for name in names:
         if not isinstance(name, str):
-            raise BadSchema(f"{place(path)}: {keyword} must be a list of strings")
+            raise BadSchema(f": {keyword} must be a list of strings", at=path)
         if keyword == "type" and name not in TYPES:
             known = ", ".join(TYPES)
-            raise BadSchema(f"{place(path)}: type {name!r:.40} is none of {known}")
+            raise BadSchema(f": type {name!r:.40} is none of {known}", at=path)

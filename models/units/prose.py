@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.records import Array, Span
-from models.records import Sequence as TokenSequence
-from models.units.characters import TokenSpans, overlapping, token_spans
+from models.units.characters import TokenSpans, overlapping
 from models.units.sentences import sentence_spans
 from models.units.tool_calls import as_value, names_of
 from models.units.unit import Unit
@@ -30,11 +29,6 @@ def spans_in(text: str, tools: Tools = ()) -> list[Span]:
     if tools and as_value(text, names_of(tools)) is not None:
         return []
     return sentence_spans(text)
-
-
-def sentences_of(answer: TokenSequence, tools: Tools = ()) -> list[Unit]:
-    """All sentences of an answer whose tokens' texts are known."""
-    return sentences(answer.text, spans_in(answer.text, tools), token_spans(answer))
 
 
 def claim(statement: str, quotes: Iterable[str], text: str, tokens: TokenSpans) -> Unit:

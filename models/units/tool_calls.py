@@ -1,4 +1,4 @@
-"""Tool calls in the text of an answer, in the formats of the templates that are known. Pure.
+"""Tool calls in the text of an answer, in the formats of the templates that are known.
 
 | what templates write | models |
 |---|---|
@@ -12,6 +12,7 @@ text must be calls of tools that there are.
 
 import json
 import re
+import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,6 +112,50 @@ def num_settled(text: str, *, is_start: bool) -> int:
     return len(text.rstrip())
 
 
+class CallStream:
+    """Texts and calls of a growing answer, the same that `read` finds in the whole."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._pending = ""
+        self._is_start = True
+        self._in_text = False
+        self._has_text = False
+
+    def add(self, text: str) -> list[str | Call]:
+        self._pending += text
+        settled = num_settled(self._pending, is_start=self._is_start)
+        if not settled:
+            return []
+        text, self._pending = self._pending[:settled], self._pending[settled:]
+        return self._settled(text)
+
+    def finish(self) -> list[str | Call]:
+        text, self._pending = self._pending, ""
+        return self._settled(text)
+
+    def _settled(self, text: str) -> list[str | Call]:
+        parts = segments(text, self._names if self._is_start else ())
+        self._is_start = False
+        settled: list[str | Call] = []
+        for i, part in enumerate(parts):
+            if isinstance(part, Call):
+                self._in_text = False
+                settled.append(part)
+                continue
+            if i + 1 < len(parts) or not self._pending:
+                part = part.rstrip()
+            if not self._in_text:
+                part = part.lstrip()
+            if not part:
+                continue
+            if self._has_text and not self._in_text:
+                part = f"\n{part}"
+            self._in_text = self._has_text = True
+            settled.append(part)
+        return settled
+
+
 def as_value(text: str, names: Collection[str]) -> Value | None:
     """The calls of an answer as one JSON array; None where there are none."""
     calls = [part.value for part in read(text, names) if isinstance(part, Call)]
@@ -166,36 +211,41 @@ def _closed(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "additionalProperties": False}
 
 
-def example(name: str) -> list[dict[str, Any]]:
-    """A chat that ends in a call of this name, for `reads_back`."""
-    function = {"name": name, "arguments": json.dumps({_PROBE_ARGUMENT: name})}
-    call = {"id": "a1b2c3d4e", "type": "function", "function": function}
-    return [
-        {"role": "user", "content": "Hello"},
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-    ]
+class CallTrial:
+    """A chat that ends in a call, which shows whether a template writes calls that are read here.
 
-
-def reads_back(prompt: str, rendered: str, name: str) -> bool:
-    """True where `read` finds the call of an `example` as a template writes it.
-
-    Args:
-        prompt: the chat without its last message, rendered for an answer.
-        rendered: the chat.
-        name: of the tool.
+    Attributes:
+        chat: a question, and the call.
     """
-    size = 0
-    while prompt[size : size + 1] == rendered[size : size + 1] != "":
-        size += 1
-    written = rendered[size:]
-    if _BEGIN in rendered[max(0, size - len(_BEGIN)) :]:  # it may begin as another tag does
-        written = rendered[rendered.rindex(_BEGIN) :]
-    elif (bare := _BARE_CALLS.match(written)) is not None:  # what ends the turn is no text
-        written = bare[0]
-    calls = [part for part in read(written, [name]) if isinstance(part, Call)]
-    if [call.name for call in calls] != [name]:
-        return False
-    return bool(json.loads(calls[0].arguments) == {_PROBE_ARGUMENT: name})
+
+    def __init__(self) -> None:
+        self._name = f"f{secrets.token_hex(4)}"
+        function = {"name": self._name, "arguments": json.dumps({_PROBE_ARGUMENT: self._name})}
+        call = {"id": "a1b2c3d4e", "type": "function", "function": function}
+        self.chat: list[dict[str, Any]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+        ]
+
+    def reads_back(self, prompt: str, rendered: str) -> bool:
+        """True where `read` finds the call as the template writes it.
+
+        Args:
+            prompt: the chat without its last message, rendered for an answer.
+            rendered: the chat.
+        """
+        size = 0
+        while prompt[size : size + 1] == rendered[size : size + 1] != "":
+            size += 1
+        written = rendered[size:]
+        if _BEGIN in rendered[max(0, size - len(_BEGIN)) :]:  # it may begin as another tag does
+            written = rendered[rendered.rindex(_BEGIN) :]
+        elif (bare := _BARE_CALLS.match(written)) is not None:  # what ends the turn is no text
+            written = bare[0]
+        calls = [part for part in read(written, [self._name]) if isinstance(part, Call)]
+        if [call.name for call in calls] != [self._name]:
+            return False
+        return bool(json.loads(calls[0].arguments) == {_PROBE_ARGUMENT: self._name})
 
 
 def _bare(text: str, names: Collection[str]) -> Iterator[Call]:

@@ -8,7 +8,7 @@ import pytest
 
 from models.errors import DeadlineExceeded, InvalidRequest, NotReady, PromptTooLong
 from models.records import GivenAnswer
-from models.units.prose import sentences_of
+from models.units.parts import split
 from tests.contract.generators import (
     BUILDERS,
     FIRST_TOKEN,
@@ -159,7 +159,7 @@ async def test_each_sentence_of_the_answer_has_a_mean_a_layer(generator):
     found = await generator.generate(asked(generator, **wanted))
     without = await generator.generate(asked(generator, hidden_layers=(2, 1)))
 
-    told = {unit.spans[0] for unit in sentences_of(found.answer)}
+    told = {unit.spans[0] for unit in split(found.answer, "sentences").units}
     assert dict(found.sentence_hidden_means).keys() <= told
     assert found.sentence_hidden_means or not told or found.answer.num_tokens == 1
     for _, mean in found.sentence_hidden_means:

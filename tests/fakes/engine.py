@@ -36,7 +36,7 @@ from models.records import (
     Tops,
 )
 from models.statistics import supplied_by
-from models.units.prose import sentences_of
+from models.units.parts import split
 
 _ANSWERS = (" Paris", " It is Paris.", " The capital is Paris.", " Lyon", " I do not know.", "")
 _WORD = re.compile(r"\s*\S+")
@@ -257,7 +257,7 @@ def _by_sentence(
 ) -> tuple[tuple[Span, Array], ...]:
     """(layers, d) float32 of each sentence, the same for the same prompt."""
     means = {}
-    for number, unit in enumerate(sentences_of(answer, request.tools)):
+    for number, unit in enumerate(split(answer, "sentences", tools=request.tools).units):
         found = _hidden(digest + number, request.hidden_layers, size)
         if request.by_sentence and found is not None:
             means[unit.spans[0]] = found

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -19,7 +18,7 @@ from models.engines.tags import KNOWN_TAGS
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
 from models.records import EFFORT, NO_EFFORT, GenerationRequest
-from models.units.tool_calls import example, reads_back
+from models.units.tool_calls import CallTrial
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
 from workers.openai.replies import Choice, all_taken, read_choices
@@ -250,8 +249,8 @@ async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
 
 async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
     """Refuse tools where the template shows none, or writes calls that are not read here."""
-    name = f"f{secrets.token_hex(4)}"
-    chat = tuple(example(name))
+    trial = CallTrial()
+    chat = tuple(trial.chat)
     with suppress(ChatTemplateError):
         # One after the other: a new connection would have the server tried out again.
         plain = await _render_chat(calls, replace(request, messages=chat[:1], tools=()))
@@ -260,7 +259,7 @@ async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
         ids = await _render_chat(calls, called, add_generation_prompt=False)
         if len(offered) > len(plain):
             prompt, rendered = await detokenize(calls, offered), await detokenize(calls, ids)
-            if reads_back(prompt, rendered, name):
+            if trial.reads_back(prompt, rendered):
                 return
     message = "the chat template of the model's server takes no tools, or writes calls in a format"
     raise InvalidRequest(f"{message} that is not read here", field="tools")

@@ -7,7 +7,7 @@ from app.http.openai.responses import BLANK, Choice, Known, Wanted, known_of, wi
 from app.http.responses import call_info
 from app.scoring.result import Result
 from models.records import Token
-from models.units.tool_calls import Call, num_settled, segments
+from models.units.tool_calls import Call, CallStream
 
 
 class Piece(NamedTuple):
@@ -28,7 +28,7 @@ class Pieces:
     def __init__(self, wanted: Wanted, *, is_message: bool) -> None:
         self._with_logprobs = wanted.logprobs
         self._is_message = is_message
-        self._calls = _CallStream(wanted.tools) if wanted.tools else None
+        self._calls = CallStream(wanted.tools) if wanted.tools else None
         # Tokens of text that may yet become a call.
         self._held: list[Known] = []
         self._has_begun = self._has_text = False
@@ -74,47 +74,3 @@ class Pieces:
                 yield Piece(part, known)
             else:
                 yield Piece(known=known, call=call_info(part))
-
-
-class _CallStream:
-    """Texts and calls of a growing answer, the same that `parted` reads from the whole answer."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._pending = ""
-        self._is_start = True
-        self._in_text = False
-        self._has_text = False
-
-    def add(self, text: str) -> list[str | Call]:
-        self._pending += text
-        settled = num_settled(self._pending, is_start=self._is_start)
-        if not settled:
-            return []
-        text, self._pending = self._pending[:settled], self._pending[settled:]
-        return self._settled(text)
-
-    def finish(self) -> list[str | Call]:
-        text, self._pending = self._pending, ""
-        return self._settled(text)
-
-    def _settled(self, text: str) -> list[str | Call]:
-        parts = segments(text, self._names if self._is_start else ())
-        self._is_start = False
-        settled: list[str | Call] = []
-        for i, part in enumerate(parts):
-            if isinstance(part, Call):
-                self._in_text = False
-                settled.append(part)
-                continue
-            if i + 1 < len(parts) or not self._pending:
-                part = part.rstrip()
-            if not self._in_text:
-                part = part.lstrip()
-            if not part:
-                continue
-            if self._has_text and not self._in_text:
-                part = f"\n{part}"
-            self._in_text = self._has_text = True
-            settled.append(part)
-        return settled

@@ -15,7 +15,7 @@ from models.engines.hidden import decoder_blocks
 from models.engines.rows import RowCache
 from models.errors import InvalidRequest
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.units.prose import sentences_of
+from models.units.parts import split
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (
     ARCHITECTURES,
@@ -198,7 +198,7 @@ async def test_a_sentence_has_the_mean_of_the_steps_whose_input_are_its_tokens(a
     for prompt, generation in zip(PROMPTS, generations, strict=True):
         answer, means = generation.answer, dict(generation.sentence_hidden_means)
         states = states_of(model, tokenizer(prompt).input_ids, answer.token_ids)
-        for unit in sentences_of(answer):
+        for unit in split(answer, "sentences").units:
             read = unit.tokens[unit.tokens < len(states)]
             if len(read):
                 num_sentences += 1
@@ -217,7 +217,7 @@ async def test_sentences_behind_the_tokens_whose_states_are_kept_have_no_mean(mo
         cut = await worker.generate(by_sentence(PROMPTS[0]))
         none = await worker.generate(light(PROMPTS[0], max_new_tokens=48))
 
-    kept = [unit.spans[0] for unit in sentences_of(whole.answer) if unit.tokens[0] < 3]
+    kept = [unit.spans[0] for unit in split(whole.answer, "sentences").units if unit.tokens[0] < 3]
     assert list(dict(cut.sentence_hidden_means)) == kept
     np.testing.assert_array_equal(cut.answer_hidden_mean, whole.answer_hidden_mean)
     assert none.sentence_hidden_means == ()

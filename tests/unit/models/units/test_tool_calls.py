@@ -10,11 +10,10 @@ from models.units.json_values import parse
 from models.units.schemas import rules
 from models.units.tool_calls import (
     Call,
+    CallTrial,
     as_value,
-    example,
     num_settled,
     read,
-    reads_back,
     schema_of,
     segments,
 )
@@ -133,13 +132,14 @@ RENDERED = {
 
 @pytest.mark.parametrize(("prompt", "frame", "is_known"), RENDERED.values(), ids=RENDERED.keys())
 def test_a_template_is_known_if_its_calls_can_be_read_back(prompt, frame, is_known):
-    name = "tool77ab"
-    [user, message] = example(name)
+    trial = CallTrial()
+    [user, message] = trial.chat
     [call] = message["tool_calls"]
+    name = call["function"]["name"]
     arguments = parse(call["function"]["arguments"]).plain()
     written = json.dumps({"name": name, "arguments": arguments})
     before = f"<tool_call>{{name}}</tool_call> {user['content']}{prompt}"
     rendered = before + frame.replace("%s", written)
     opening = "<think>\n" if is_known and "tool_call" in frame else ""
-    assert reads_back(before + opening, rendered, name) is is_known
-    assert not reads_back(before, rendered, "another")
+    assert trial.reads_back(before + opening, rendered) is is_known
+    assert not CallTrial().reads_back(before, rendered)
