@@ -16,12 +16,12 @@ serve       Serve the HTTP API; everything else is set by COCOA_* variables (doc
 worker      Serve one model of this deployment to gateways (docs/workers.md).
 ask         Answer one prompt and say how sure the model is.
 doctor      Look at a gateway and all that it depends on, by its settings; 1 if something is wrong.
-estimators  List every estimator with formula, needs, cost and use, as Markdown.
-errors      List every error and warning with its code and meaning, as Markdown.
 """
 COMMANDS = dict(line.split(maxsplit=1) for line in _LIST.strip().splitlines())
 _IN_LAB = ("calibrate", "check", "evaluate", "probe")
 _GONE = {
+    "estimators": "is gone: docs/estimators.md and GET /estimators have the list",
+    "errors": "is gone: docs/errors.md has the list",
     "run-batch": "is gone: use `cocoa-batch` of the client, which asks a running service "
     "(`pip install ./clients/python` in a checkout of cocoa-serve; docs/batches.md)",
 }

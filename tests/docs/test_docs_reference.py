@@ -2,33 +2,26 @@
 
 import re
 from pathlib import Path
+from runpy import run_path
 
 import orjson
 import pytest
 
-from app.cli.errors import errors
-from app.cli.estimators import estimators
 from models.codec import generation_from_json, to_json
 from models.estimators import ESTIMATORS
 from models.warnings import Warned
 from tests.results import generation
 
-PAGE = Path(__file__).parents[4] / "app/plugins/page/files/run.js"
-DOCS = Path(__file__).parents[4] / "docs"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "app/plugins/page/files/run.js"
+DOCS = ROOT / "docs"
+PAGES = run_path(str(DOCS / "site" / "reference.py"))["PAGES"]
 
 
-def test_the_page_of_estimators_is_what_the_docstrings_say(capsys):
-    estimators()
-    page = capsys.readouterr().out
-    assert (DOCS / "estimators.md").read_text() == page, (
-        "run: cocoa estimators > docs/estimators.md"
-    )
-
-
-def test_the_page_of_errors_is_what_the_classes_say(capsys):
-    errors()
-    page = capsys.readouterr().out
-    assert (DOCS / "errors.md").read_text() == page, "run: cocoa errors > docs/errors.md"
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_the_code_says(name):
+    page = PAGES[name]()
+    assert (DOCS / name).read_text() == page, "run: python docs/site/reference.py"
 
 
 def test_every_warning_says_what_was_noticed_and_stands_on_the_page_at_slash():
