@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import methodcaller
 from typing import Any, TypeVar
 
 from app.scoring.ask import PARTS
@@ -30,7 +31,7 @@ from app.scoring.questions import (
 )
 from models.errors import PromptTooLong
 from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
-from models.similarity.pairs import PairTable, similarity_matrix
+from models.similarity.pairs import PairTable
 from models.units.steps import WorkBudget
 from workers.admission import Turn
 from workers.protocol import Workers
@@ -202,7 +203,7 @@ class Computation:
     async def _chosen(self, subject: Subject) -> Subject:
         matrix: Array | None = None
         if self.plan.strategy == "mbr":
-            matrix = await self._compared(subject, partial(similarity_matrix, subject.texts))
+            matrix = await self._compared(subject, methodcaller("similarity_matrix", subject.texts))
         return choose(self.plan.strategy, subject, matrix)
 
     async def _compared(self, subject: Subject, work: Callable[[PairTable], Array]) -> Array:

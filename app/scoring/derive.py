@@ -11,13 +11,7 @@ from typing import Any
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, log_share, read_by_token
 from models.records import Generation, NoAnswer
-from models.similarity.pairs import (
-    PairTable,
-    answer_relation,
-    directed_matrix,
-    exact_match,
-    similarity_matrix,
-)
+from models.similarity.pairs import PairTable
 from models.similarity.relevance import token_relevance
 from models.statistics import (
     ANSWER_STATISTICS,
@@ -125,7 +119,7 @@ def _compared(
     statistics = of_similarity(plan, subject, contexts, similarity)
     if "exact_match" in plan.statistics:
         answer = subject.answer.compared_text
-        statistics["exact_match"] = exact_match(answer, subject.texts, similarity.rules.rules)
+        statistics["exact_match"] = similarity.rules.rules.matches(answer, subject.texts)
     if nli is not None:
         statistics |= of_nli(plan, subject, nli)
     if subject.lacks_samples:
@@ -204,9 +198,9 @@ def of_similarity(
     wanted, answer = plan.statistics, subject.answer.compared_text
     statistics: dict[str, Any] = {}
     if "similarity" in wanted:
-        statistics["similarity"] = answer_relation(answer, subject.other_texts, table, "similarity")
+        statistics["similarity"] = table.answer_relation(answer, subject.other_texts, "similarity")
     if "similarity_matrix" in wanted:
-        statistics["similarity_matrix"] = similarity_matrix(subject.texts, table)
+        statistics["similarity_matrix"] = table.similarity_matrix(subject.texts)
     relevances = []
     for context, sequence in zip(contexts, read_by_token(plan, subject), strict=True):
         relevances.append(token_relevance(context, sequence.token_texts or (), table))
@@ -223,9 +217,9 @@ def of_nli(plan: Plan, subject: Subject, table: PairTable) -> dict[str, Any]:
     for name in sorted(plan.statistics & _NLI):
         label, shape = STATISTICS[name].label or "", STATISTICS[name].shape
         if shape == ("M", "M"):
-            statistics[name] = directed_matrix(subject.texts, table, label)
+            statistics[name] = table.directed_matrix(subject.texts, label)
         else:
-            statistics[name] = answer_relation(answer, subject.texts, table, label)
+            statistics[name] = table.answer_relation(answer, subject.texts, label)
     return statistics
 
 

@@ -71,6 +71,14 @@ class PairRules:
             return text.strip()
         return text
 
+    def matches(self, answer: str, samples: Sequence[str]) -> Array:
+        """1.0 where a sample equals the answer as it is compared, else 0.0: (M,)."""
+        compared = self.normalise(answer)
+        matches = np.zeros(len(samples))
+        for i, sample in enumerate(map(self.normalise, samples)):
+            matches[i] = sample == compared
+        return matches
+
 
 @dataclass(frozen=True, slots=True)
 class _Text:
@@ -234,7 +242,7 @@ class PairTable:
         decides whether others are read.
 
         >>> table = PairTable.noting(("similarity",), TextRules())
-        >>> _ = answer_relation("Paris", ["Rome", " Paris"], table, "similarity")
+        >>> _ = table.answer_relation("Paris", ["Rome", " Paris"], "similarity")
         >>> list(table.scores)
         [('Paris', 'Rome'), ('Rome', 'Paris')]
         """
@@ -257,35 +265,24 @@ class PairTable:
         """Mean over the two orders of the pair."""
         return (self.value(a, b, label) + self.value(b, a, label)) / 2
 
+    def answer_relation(self, answer: str, samples: Sequence[str], label: str) -> Array:
+        """Values (M,) of the answer against each sample, both directions averaged."""
+        values: dict[str, float] = {}
+        for text in set(samples):
+            values[text] = self.both_directions(answer, text, label)
+        return np.array(list(map(values.__getitem__, samples)))
 
-def answer_relation(answer: str, samples: Sequence[str], table: PairTable, label: str) -> Array:
-    """Values (M,) of the answer against each sample with multiplicity, both directions averaged."""
-    values: dict[str, float] = {}
-    for text in set(samples):
-        values[text] = table.both_directions(answer, text, label)
-    return np.array(list(map(values.__getitem__, samples)))
+    def similarity_matrix(self, texts: Sequence[str]) -> Array:
+        """S (M, M), both directions averaged, diagonal 1."""
+        directed = self.directed_matrix(texts, "similarity")
+        matrix: Array = (directed + directed.T) / 2
+        np.fill_diagonal(matrix, 1.0)
+        return matrix
 
-
-def similarity_matrix(texts: Sequence[str], table: PairTable) -> Array:
-    """S (M, M), both directions averaged, diagonal 1."""
-    directed = directed_matrix(texts, table, "similarity")
-    matrix: Array = (directed + directed.T) / 2
-    np.fill_diagonal(matrix, 1.0)
-    return matrix
-
-
-def directed_matrix(texts: Sequence[str], table: PairTable, label: str) -> Array:
-    """Values (M, M) of text i against text j, not symmetrised."""
-    distinct = list(dict.fromkeys(map(table.rules.rules.normalise, texts)))
-    index = [distinct.index(table.rules.rules.normalise(text)) for text in texts]
-    values: Array = np.array([table.value(a, b, label) for a, b in product(distinct, distinct)])
-    return values.reshape(len(distinct), len(distinct))[np.ix_(index, index)]
-
-
-def exact_match(answer: str, samples: Sequence[str], rules: PairRules) -> Array:
-    """1.0 where a sample equals the answer as it is compared, else 0.0: (M,)."""
-    compared = rules.normalise(answer)
-    matches = np.zeros(len(samples))
-    for i, sample in enumerate(map(rules.normalise, samples)):
-        matches[i] = sample == compared
-    return matches
+    def directed_matrix(self, texts: Sequence[str], label: str) -> Array:
+        """Values (M, M) of text i against text j, not symmetrised."""
+        normalise = self.rules.rules.normalise
+        distinct = list(dict.fromkeys(map(normalise, texts)))
+        index = [distinct.index(normalise(text)) for text in texts]
+        values: Array = np.array([self.value(a, b, label) for a, b in product(distinct, distinct)])
+        return values.reshape(len(distinct), len(distinct))[np.ix_(index, index)]

@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
+from operator import methodcaller
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +17,7 @@ import pytest
 from models.errors import SimilarityUnavailable
 from models.records import PairScores
 from models.similarity import NLI_MODELS, PAIR_MODELS
-from models.similarity.pairs import PairRules, PairTable, TextRules, answer_relation
+from models.similarity.pairs import PairRules, PairTable, TextRules
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from models.threads import ModelThread
 from tests.conftest import until
@@ -40,7 +40,7 @@ def table_of(info, reply):
 
 async def similarity(worker, answer, samples):
     """What a request makes of a worker: the pairs it needs, and their scores as similarities."""
-    work = partial(answer_relation, answer, samples, label="similarity")
+    work = methodcaller("answer_relation", answer, samples, label="similarity")
     reply = await worker.compare(pairs_read(work, worker.info.labels, TextRules(worker.info.rules)))
     table = table_of(worker.info, reply)
     return SimpleNamespace(values=work(table), truncated=table.truncated)
