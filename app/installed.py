@@ -6,13 +6,6 @@ from importlib.metadata import entry_points
 
 from app.plugin import Plugin, PluginInvalid
 
-# Groups of entry points of older releases, by the field of a plugin that takes their place.
-_GONE = {
-    "cocoa.commands": "commands",
-    "cocoa.estimators": "estimators",
-    "cocoa.similarities": "similarities",
-}
-
 
 @cache
 def installed() -> tuple[Plugin, ...]:
@@ -21,11 +14,11 @@ def installed() -> tuple[Plugin, ...]:
     Raises:
         PluginInvalid: one cannot be imported, or is none, or a distribution is of an older release.
     """
-    for group, field in _GONE.items():
-        for point in entry_points(group=group):
+    for field in "commands", "estimators", "similarities":  # as groups of their own once
+        for point in entry_points(group=f"cocoa.{field}"):
             raise PluginInvalid(
-                f"{point.name} is an entry point of {group}, which is gone: install a release of"
-                f" its package that names it in `{field}` of a plugin (docs/plugins.md)"
+                f"{point.name} is an entry point of cocoa.{field}, which is gone: install a release"
+                f" of its package that names it in `{field}` of a plugin (docs/plugins.md)"
             )
     plugins = []
     for point in sorted(entry_points(group="cocoa.plugins"), key=lambda point: point.name):
@@ -40,8 +33,12 @@ def installed() -> tuple[Plugin, ...]:
 
 
 def hand_over(plugins: Iterable[Plugin]) -> None:
-    """Have this process know what these plugins add to models and workers, and nothing else."""
+    """Have this process know what these plugins add to models and workers, and nothing else.
+
+    Of two of one name ours stands.
+    """
     from models import others
+    from models.similarity import PAIR_MODELS
     from workers.config import ADAPTERS
 
     for table in (others.SIMILARITIES, others.ESTIMATORS, ADAPTERS):
@@ -50,3 +47,5 @@ def hand_over(plugins: Iterable[Plugin]) -> None:
         others.SIMILARITIES.update(plugin.similarities)
         others.ESTIMATORS.update(plugin.estimators)
         ADAPTERS.update(plugin.generators)
+    for name in PAIR_MODELS:
+        others.SIMILARITIES.pop(name, None)

@@ -3,7 +3,7 @@
 The lab adds what the paper compares with by words.
 """
 
-# Pair models with their `load`, as in `models.similarity.PAIR_MODELS`.
+# Pair models with their `load`, as in `models.similarity.PAIR_MODELS`; they are always loaded.
 SIMILARITIES: dict[str, str] = {}
 # Rows that `models.estimators.row` makes.
 ESTIMATORS: dict[str, str] = {}

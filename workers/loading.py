@@ -20,6 +20,7 @@ from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
 from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
+from models.others import SIMILARITIES
 from models.probes.card import STATISTIC, STATISTICS_READ, ProbeMismatch, check_card
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import Probe, ProbeConfig
@@ -31,7 +32,6 @@ from models.similarity import (
     PAIR_MODELS,
     not_known,
     reads_added,
-    registered_models,
 )
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, NliPairModel
@@ -100,9 +100,9 @@ def load_similarity_scorers(
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
         options = {**given_to_all, "is_out_of_domain": is_foreign}
         similarity_scorers[OVER_NLI] = SimilarityWorker(entailment, **options)
-    pair_models = {**PAIR_MODELS, **registered_models()}
+    pair_models = {**PAIR_MODELS, **SIMILARITIES}
     default = default_similarity(similarity, language_model, similarity_scorers)
-    for name in ("added", *registered_models(), default):
+    for name in ("added", *SIMILARITIES, default):
         if name in similarity_scorers:
             continue
         setting, model = "similarity.model", similarity.model
@@ -175,7 +175,7 @@ def check_settings(
             loaded, or a checkpoint that cannot be loaded; names variable, reason and remedy.
     """
     generation, similarity, nli = config.generation, config.similarity, config.nli
-    functions = [*PAIR_MODELS, *registered_models()]
+    functions = [*PAIR_MODELS, *SIMILARITIES]
     if nli_model := nli_checkpoint(nli, language_model):
         functions.append(OVER_NLI)
     if "generation" in roles:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from models.others import SIMILARITIES, in_lab
+from models.others import in_lab
 
 # Similarity functions of their own, with weights or without; `load` takes a `SimilarityConfig`.
 PAIR_MODELS: dict[str, str] = {
@@ -31,11 +31,6 @@ LEARNED = ("cross_encoder", "embedding")
 def not_known(name: str, known: Iterable[str]) -> str:
     """What to say of a name that is none of those that are known."""
     return in_lab(name) or GONE.get(name, f"must be one of {', '.join(known)}")
-
-
-def registered_models() -> dict[str, str]:
-    """Those that plugins add, as in `PAIR_MODELS`; they are always loaded."""
-    return {name: path for name, path in SIMILARITIES.items() if name not in PAIR_MODELS}
 
 
 def reads_added(name: str, compare: str) -> bool:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from models.similarity import ENTAILMENT, NLI_MODELS, PAIR_MODELS, registered_models
+from models.others import SIMILARITIES
+from models.similarity import ENTAILMENT, NLI_MODELS, PAIR_MODELS
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from tests.tiny_models import tiny_encoder
 from workers.loading import resolve
@@ -18,7 +19,7 @@ PAIRS = [
 ]
 
 
-PATHS = {**PAIR_MODELS, **registered_models()}
+PATHS = {**PAIR_MODELS, **SIMILARITIES}
 
 
 def loaded(name):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from models.errors import NotReady
-from models.similarity import OVER_NLI, PAIR_MODELS, registered_models
+from models.others import SIMILARITIES
+from models.similarity import OVER_NLI, PAIR_MODELS
 from models.similarity.protocol import NliConfig
 from tests.score_servers import score_server
 from tests.tiny_models import tiny_encoder
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.anyio
 PAIRS = [("Paris", "It is Paris."), ("It is Paris.", "Paris"), ("", "Rome"), ("42. Or 43.", "43")]
 # Those of one deployment: its default, what needs no weights, what an NLI model gives, and itself.
 SERVERS = {"vLLM's /score": "vllm", "TEI's /predict": "tei", "/v1/embeddings": "embeddings"}
-NAMES = [*PAIR_MODELS, *registered_models(), OVER_NLI, "the NLI model"]
+NAMES = [*PAIR_MODELS, *SIMILARITIES, OVER_NLI, "the NLI model"]
 
 
 @cache

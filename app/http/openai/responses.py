@@ -131,7 +131,7 @@ class Choice:
             are not known.
         calls: as `ToolCallInfo`.
         refusal: of the model's server; None where it answers.
-        held_back: why a decision here keeps the text; None where it does not.
+        message_refusal: what a message says in place of an answer: that, or why it is held back.
     """
 
     index: int
@@ -141,7 +141,7 @@ class Choice:
     finish_reason: FinishReason
     calls: Sequence[dict[str, Any]] = ()
     refusal: str | None = None
-    held_back: str | None = None
+    message_refusal: str | None = None
 
     @property
     def known(self) -> list[Known]:
@@ -157,11 +157,6 @@ class Choice:
     def message_text(self) -> str | None:
         return self.text and self.text.removeprefix(BLANK)
 
-    @property
-    def message_refusal(self) -> str | None:
-        """What a message says in place of an answer."""
-        return self.held_back if self.refusal is None else self.refusal
-
 
 def choices_of(result: Result, n: int) -> list[Choice]:
     """The scored answer, then the other samples as `_others` has them."""
@@ -169,12 +164,11 @@ def choices_of(result: Result, n: int) -> list[Choice]:
     first = _choice_of(0, answer)
     if result.passed_text != answer.text:
         first = replace(first, text=result.passed_text, sequence=None)
-    held_back = None
-    if first.text is None and result.refusal is None:
-        held_back = why_held_back(result) if result.is_held_back else _NOT_REFINED
-    choices = [
-        replace(first, reasoning=result.reasoning, refusal=result.refusal, held_back=held_back)
-    ]
+    told = refusal = result.refusal
+    if first.text is None and refusal is None:
+        told = why_held_back(result) if result.is_held_back else _NOT_REFINED
+    first = replace(first, reasoning=result.reasoning, refusal=refusal, message_refusal=told)
+    choices = [first]
     for sample in _others(result, n):
         choices.append(_choice_of(len(choices), sample))
     if result.ask.tools:
@@ -188,7 +182,8 @@ def _choice_of(index: int, sequence: records.Sequence) -> Choice:
         text = sequence.text or None
     known = sequence if sequence.token_logprobs is not None else None
     reasoning = sequence.reasoning.text if sequence.reasoning is not None else None
-    return Choice(index, text, reasoning, known, sequence.finish_reason, refusal=sequence.refusal)
+    refusal = sequence.refusal
+    return Choice(index, text, reasoning, known, sequence.finish_reason, (), refusal, refusal)
 
 
 def _others(result: Result, n: int) -> Sequence[records.Sequence]:

@@ -9,7 +9,7 @@ from app.installed import hand_over, installed
 from app.plugin import Plugin, PluginInvalid
 from models.errors import ModelNotLoaded
 from models.estimators import ESTIMATORS, known_estimators
-from models.similarity import registered_models
+from models.others import SIMILARITIES
 from workers.build import connect_generator
 from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.hooks import Hooks
@@ -38,7 +38,7 @@ def test_similarity_functions_of_plugins_are_known_by_their_paths_and_replace_no
 ):
     handed_over(similarities=dict.fromkeys(("mine", "added"), "no_such_package:MODEL"))
 
-    assert registered_models() == {"mine": "no_such_package:MODEL"}
+    assert SIMILARITIES == {"mine": "no_such_package:MODEL"}
 
 
 @pytest.mark.parametrize("path", ["no_such_package:ROW", "tests.skeletons.estimator:NO_SUCH"])
@@ -53,7 +53,7 @@ def test_what_a_plugin_added_is_gone_with_it(handed_over):
     handed_over(estimators={"spread": ROW}, similarities={"mine": "no_such_package:MODEL"})
     handed_over()
 
-    assert (known_estimators(), registered_models()) == (ESTIMATORS, {})
+    assert (known_estimators(), SIMILARITIES) == (ESTIMATORS, {})
 
 
 async def test_without_a_plugin_for_it_the_api_of_a_server_is_refused(handed_over):
