@@ -13,7 +13,7 @@ from models.calibration import ALL, Calibration, Calibrator, Part, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 from models.estimators import known_estimators
 from models.others import in_lab
-from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
+from models.similarity.rules import VERSION, outdated
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
             served = generator.probes[statistic].sha256
             identities[f"the probe of {statistic}"] = (binding.probes[statistic], served)
         if binding.rules != VERSION:
-            raise ValueError(f"the scores of the calibrator {OTHER_RULES}: {SCORE_AGAIN}")
+            raise ValueError(outdated("the scores of the calibrator"))
         for name, (bound, served) in identities.items():
             if bound != served:
                 raise ValueError(

@@ -20,7 +20,7 @@ from models.similarity.added import (
     share_contained,
     words_of,
 )
-from models.similarity.reading import Number, read
+from models.similarity.reading import Item, Number, read
 from models.similarity.rules import (
     VERSION,
     Question,
@@ -82,11 +82,14 @@ class PairRules:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What was read of a text: what the rules compare, and what it adds to its question."""
+    """What was read of a text: what the rules compare, and the items that count.
+
+    Where texts are cut, these are what it adds to its question, and `added` their words in order.
+    """
 
     reading: Reading
+    items: Sequence[Item]
     added: str
-    words: Words
 
 
 @dataclass(eq=False)
@@ -107,6 +110,7 @@ class TextRules:
     are_values: bool = False
     steps: WorkBudget = field(default_factory=WorkBudget)
     _texts: dict[str, _Text] = field(default_factory=dict)
+    _words: dict[str, Words] = field(default_factory=dict)
 
     def of_values(self) -> "TextRules":
         """The same for the values of fields, which are compared whole."""
@@ -159,7 +163,9 @@ class TextRules:
 
     def words(self, text: str) -> Words:
         """The words that a text adds to the question."""
-        return self._read(text).words
+        if text not in self._words:
+            self._words[text] = words_of(self._read(text).items)
+        return self._words[text]
 
     def share_said(self, statement: str, text: str) -> float:
         """Share of the words of a statement that a text has, in [0, 1]."""
@@ -213,9 +219,12 @@ class TextRules:
     def _read(self, text: str) -> _Text:
         if text not in self._texts:
             items = read(text, self.question.asked)
-            told = added(items, self._repeated) if self.rules.cuts else list(items)
-            written = " ".join(item.text for item in told) or text
-            self._texts[text] = _Text(reading(items, len(text)), written, words_of(told))
+            told: Sequence[Item] = items
+            written = text
+            if self.rules.cuts:
+                told = added(items, self._repeated)
+                written = " ".join(item.text for item in told) or text
+            self._texts[text] = _Text(reading(items, len(text)), told, written)
         return self._texts[text]
 
 

@@ -26,7 +26,7 @@ Relation = Literal["same", "different"]
 # Version of these rules, which the identity of every similarity scorer holds.
 VERSION = 9
 OTHER_RULES = "were made by other rules of what two answers say"
-SCORE_AGAIN = (
+_SCORE_AGAIN = (
     "score the same samples again by `cocoa evaluate … --rescore`, and calibrate by "
     "`cocoa calibrate`; labels of /feedback hold scores, and must be collected anew"
 )
@@ -41,6 +41,11 @@ _IN_ORDER = re.compile(
     r"\border|\brank|\bsort|chronolog|alphabet|reihenfolge|sortier|\bordne|\bordre\b|\borden|поряд|"
     "顺序|排序|順"
 )
+
+
+def outdated(scores: str) -> str:
+    """What to say of scores that were made by other rules than these, and what to do."""
+    return f"{scores} {OTHER_RULES}: {_SCORE_AGAIN}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from models.locations import without_folders
 from models.records import Array
 from models.renamed import current_name
 from models.selection import Strategy
-from models.similarity.rules import OTHER_RULES, SCORE_AGAIN, VERSION
+from models.similarity.rules import VERSION, outdated
 from models.statistics import reads_samples
 
 logger = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def prompts_of(folder: Path) -> dict[str, str]:
 def _check_rules(folder: Path, results: Mapping[str, Any]) -> None:
     origin = results.get("binding") or results["origin"]
     if origin.get("rules", UNNAMED_RULES) != VERSION:
-        raise CannotCalibrate(f"the scores in {folder} {OTHER_RULES}: {SCORE_AGAIN}")
+        raise CannotCalibrate(outdated(f"the scores in {folder}"))
 
 
 def _is_wanted(wanted: Variant, found: tuple[str, str, str]) -> bool:
