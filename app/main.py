@@ -15,11 +15,10 @@ from starlette.routing import BaseRoute
 
 from app.cache.memory import make_cache
 from app.cache.protocol import Cache
-from app.http.access import Origins
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of
-from app.http.middleware import Gate, JsonCalls, add_middleware
+from app.http.middleware import Gate, add_middleware
 from app.http.repeats import Repeats
 from app.http.routes import answers, openai, ops
 from app.http.service import Service
@@ -111,13 +110,10 @@ def create_app(
         endpoints += router.routes
     _check_paths(endpoints)
     app.state.endpoints = endpoints
-    app.add_middleware(JsonCalls, routes=endpoints)  # the innermost
     add_error_handlers(app, telemetry)
     add_document(app, gateway.bodies, needs_keys=access is not None)
-    has_ops_port = settings.ops_port is not None
-    origins = Origins(settings.host, settings.allowed_hosts, settings.cors_origins)
-    gate = Gate(access or origins, has_ops_port, gateway.open_paths, gateway.free_paths)
-    add_middleware(app, telemetry, settings.limits, gate)
+    gate = Gate.of(settings, access, gateway.open_paths, gateway.free_paths)
+    add_middleware(app, telemetry, settings.limits, gate, endpoints)
     for around in gateway.middleware:
         app.user_middleware.insert(0, around)
     if settings.cors_origins:

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, StringConstraints
 from models.ranges import (
     ENTROPIES,
     LOGPROBS,
+    PERCENTILES,
+    PROBABILITIES,
     Count,
     Entropy,
     Exact,
@@ -340,6 +342,12 @@ class ProbeReading(Exact):
     value: Probability
     distance_percentile: Percentile
     out_of_domain: bool
+
+    @property
+    def is_sound(self) -> bool:
+        """True where both numbers lie in their ranges, which NaN does not."""
+        (low, high), (least, most) = PROBABILITIES, PERCENTILES
+        return low <= self.value <= high and least <= self.distance_percentile <= most
 
 
 def _whole(sequence: Sequence) -> Sequence:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from models.errors import ModelNotLoaded
 from models.similarity.protocol import EMBEDDED
@@ -16,7 +16,7 @@ from workers.loading import (
     load_similarity_scorers,
     resolve,
 )
-from workers.protocol import Generator, NliScorer, Served, SimilarityScorer, Workers
+from workers.protocol import Generator, NliScorer, Served, SimilarityScorer, Worker, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,16 @@ def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
         return Served(generator=load_generator(config, hooks))
     similarity_scorers, nli = load_similarity_scorers(config, hooks, language_model)
     return Served(similarity_scorers=similarity_scorers, nli=nli)
+
+
+async def connect(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Worker]:
+    """The workers of this role in another process, once it answers; see `build_workers`."""
+    if role == "generation":
+        generator = await connect_generator(config, hooks)
+        return list(filter(None, [generator]))
+    language_model = LanguageModel.of(config.generation)
+    similarity_scorers, _ = await connect_similarity_scorers(config, hooks, language_model)
+    return list(similarity_scorers.values())
 
 
 async def connect_generator(config: WorkerConfig, hooks: Hooks) -> Generator | None:

@@ -1,13 +1,12 @@
 """Common parts of calls of workers: a deadline, concurrent work, and listeners to tokens."""
 
 import asyncio
-import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from models.errors import CocoaError, DeadlineExceeded, SimilarityUnavailable
+from models.errors import CocoaError, DeadlineExceeded
 from models.records import OnToken, Sequence, Token
 
 
@@ -55,15 +54,6 @@ async def gather(*work: Awaitable[Any]) -> list[Any]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
-
-
-def check_finite(values: Iterable[float]) -> None:
-    """Raises `SimilarityUnavailable` where a model has no similarity for a pair."""
-    if not all(map(math.isfinite, values)):
-        raise SimilarityUnavailable(
-            "the similarity model has no finite number for a pair: it makes a vector of zeros of a "
-            "text, or has failed"
-        )
 
 
 @contextmanager

@@ -38,7 +38,12 @@ from models.records import (
 from models.threads import ModelThread
 from models.warnings import Warned
 from workers.calling import Listener, failing_as, in_time
-from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
+from workers.probe_reading import (
+    with_inputs_of,
+    with_probes_read,
+    with_prompt_compared,
+    with_readings,
+)
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.trials import Trials
 
@@ -178,7 +183,7 @@ class GenerationWorker:
             if not probes:
                 return generation
             with failing_as(EngineError, "reading a probe"):
-                generation = read(probes, to_engine, generation)
+                generation = with_probes_read(probes, to_engine, generation)
             return with_readings(generation, request)
 
         for field in dict(images_of(to_engine.messages or ())):

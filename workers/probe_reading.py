@@ -14,7 +14,6 @@ from models.estimators.information import mte, sp
 from models.probes.card import STATISTIC, STATISTICS_READ, ProbeMismatch, joined, read_card
 from models.probes.domain import PromptDomain
 from models.probes.protocol import Probe, ProbeConfig
-from models.ranges import PERCENTILES, PROBABILITIES
 from models.records import (
     Array,
     Generation,
@@ -48,7 +47,7 @@ def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> G
     )
 
 
-def read(
+def with_probes_read(
     probes: Mapping[str, Probe], request: GenerationRequest, generation: Generation
 ) -> Generation:
     """The generation with the reading of each probe, beside its inputs.
@@ -92,7 +91,7 @@ def read(
 def _sound(names: Iterable[Name], readings: Iterable[ProbeReading]) -> dict[Name, ProbeReading]:
     """The readings by name, without those that are no number in their range."""
     pairs = zip(names, readings, strict=True)
-    return {name: each for name, each in pairs if is_sound(each.value, each.distance_percentile)}
+    return {name: each for name, each in pairs if each.is_sound}
 
 
 def _together(readings: list[ProbeReading]) -> ProbeReading:
@@ -162,12 +161,6 @@ def with_prompt_compared(domain: PromptDomain, generation: Generation) -> Genera
     if domain.is_foreign(generation.prompt_state):
         warnings = (*warnings, Warned.PROMPT_OUT_OF_DOMAIN)
     return replace(generation, warnings=warnings, prompt_state=None)
-
-
-def is_sound(value: float, distance_percentile: float) -> bool:
-    """True where both numbers of a reading lie in their ranges, which NaN does not."""
-    (low, high), (least, most) = PROBABILITIES, PERCENTILES
-    return low <= value <= high and least <= distance_percentile <= most
 
 
 def probe_infos(config: ProbeConfig) -> Mapping[str, ProbeInfo]:

@@ -6,11 +6,13 @@ in a frozen `info`, and every reply names the identity of the weights that spoke
 takes the numbers of one model for those of another.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from models.engines.protocol import EngineInfo
+from models.errors import SimilarityUnavailable
 from models.probes.card import Card
 from models.ranges import Exact, Logprob
 from models.records import Generation, GenerationRequest, OnToken, Pair
@@ -120,6 +122,15 @@ class PairReply:
 
     scores: Mapping[Pair, PairScore]
     identity: str
+
+    def check_finite(self) -> None:
+        """Raises `SimilarityUnavailable` where a model has no similarity for a pair."""
+        for values, _ in self.scores.values():
+            if not all(map(math.isfinite, values)):
+                raise SimilarityUnavailable(
+                    "the similarity model has no finite number for a pair: it makes a vector of "
+                    "zeros of a text, or has failed"
+                )
 
 
 class Watched(Protocol):

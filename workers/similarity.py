@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any, TypeVar
 
 from models.digests import digest_of
@@ -12,7 +11,7 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
-from workers.calling import check_finite, failing_as, gather
+from workers.calling import failing_as, gather
 from workers.protocol import NliScorer, PairReply, PairScore, SimilarityInfo, SimilarityScorer
 
 Item = TypeVar("Item")
@@ -71,8 +70,9 @@ class SimilarityWorker:
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
         with failing_as(SimilarityUnavailable, "the similarity model"):
             scores = await self._pairs.submit(pairs)
-        check_finite(chain.from_iterable(values for values, _ in scores.values()))
-        return PairReply(scores, self.info.identity)
+        reply = PairReply(scores, self.info.identity)
+        reply.check_finite()
+        return reply
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
         return await self._each(self._contexts, texts)

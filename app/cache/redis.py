@@ -31,7 +31,7 @@ class RedisCache:
         # A connection each, so that no lookup waits for large values to be stored.
         self._reader = Connection(url, config.ca_file)
         self._writer = Connection(url, config.ca_file)
-        self._reads: Lane[list[str], Any] = Lane(self._read, _MAX_KEYS, _MAX_WAITING_KEYS)
+        self._reads: Lane[list[str], Any] = Lane(self._fetch, _MAX_KEYS, _MAX_WAITING_KEYS)
         self._writes: Lane[Command, Any] = Lane(self._write, _MAX_WRITE_BYTES, _MAX_WAITING_BYTES)
         self._breaker = Breaker(
             self._probe,
@@ -63,7 +63,7 @@ class RedisCache:
     async def run(self) -> None:
         await self._breaker.run()
 
-    async def _read(self, lookups: Sequence[list[str]]) -> list[list[bytes | None]]:
+    async def _fetch(self, lookups: Sequence[list[str]]) -> list[list[bytes | None]]:
         """Values of all lookups by one MGET, since each further reply costs."""
         names = list(chain.from_iterable(lookups))
         with self._breaker.watching():

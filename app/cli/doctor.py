@@ -21,8 +21,8 @@ from app.cli.environment import ApiKey, as_url, settings_or_exit
 from app.http.responses import weights_of
 from app.settings import Settings
 from models.errors import ModelNotLoaded
-from workers.build import connect_generator, connect_similarity_scorers
-from workers.config import LanguageModel, Role, WorkerConfig, variable
+from workers.build import connect
+from workers.config import Role, WorkerConfig, variable
 from workers.hooks import Hooks
 
 
@@ -160,17 +160,8 @@ async def _tried(role: Role, config: WorkerConfig, patience_s: float) -> tuple[s
     workers: Sequence[Any] = ()
     with suppress(TimeoutError):
         async with asyncio.timeout(patience_s):
-            workers = await connected(role, config, Hooks(on_server=on_server))
+            workers = await connect(role, config, Hooks(on_server=on_server))
     return trouble, workers
-
-
-async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
-    if role == "generation":
-        return [await connect_generator(config, hooks)]
-    similarity_scorers, _ = await connect_similarity_scorers(
-        config, hooks, LanguageModel.of(config.generation)
-    )
-    return list(similarity_scorers.values())
 
 
 def _identities(role: Role, workers: Sequence[Any], served: dict[str, Any]) -> list[Finding]:

@@ -21,7 +21,7 @@ from app.http.access import Access, Origins
 from app.http.errors import answer_to
 from app.http.logs import current_request_id
 from app.http.telemetry import Telemetry
-from app.settings import Limits
+from app.settings import Limits, Settings
 from models.errors import NotReady, Overloaded
 
 logger = logging.getLogger(__name__)
@@ -52,8 +52,11 @@ def add_middleware(
     telemetry: Telemetry,
     limits: Limits,
     gate: "Gate",
+    endpoints: Iterable[BaseRoute] = (),
 ) -> None:
-    """Put this middleware around an application."""
+    """Put this middleware around an application, whose calls in JSON these endpoints take."""
+    if endpoints:
+        app.add_middleware(JsonCalls, routes=endpoints)  # the innermost
     app.add_middleware(BodyLimit, limits=limits)
     app.add_middleware(RequestLog, telemetry=telemetry, gate=gate)
 
@@ -156,6 +159,18 @@ class Gate:
     open_paths: Collection[str] = ()
     free_paths: Collection[str] = ()
 
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        keys: Access | None,
+        open_paths: Collection[str],
+        free_paths: Collection[str],
+    ) -> "Gate":
+        """The gate of these settings: by keys, or without any by where a request comes from."""
+        origins = Origins(settings.host, settings.allowed_hosts, settings.cors_origins)
+        return cls(keys or origins, settings.ops_port is not None, open_paths, free_paths)
+
     def passed(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         """Let a request in, by its connection, its port and its key, until it ends.
 
@@ -211,7 +226,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = scope["state"]["body"] = await self._read(scope, receive)
+        body = scope["state"]["body"] = await self._whole_body(scope, receive)
         unread = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> Message:
@@ -222,7 +237,7 @@ class BodyLimit:
 
         await self._app(scope, replayed, send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+    async def _whole_body(self, scope: Scope, receive: Receive) -> bytes:
         max_bytes, max_s = self._limits.max_body_bytes, self._limits.max_body_s
         declared = dict(scope["headers"]).get(b"content-length", b"0").lstrip(b"0")
         if declared.isdigit() and (len(declared) > _MAX_DIGITS or int(declared) > max_bytes):

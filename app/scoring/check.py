@@ -206,13 +206,15 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
             yield "grammar", f"is not heeded here: {generator.no_grammar}"
         if sampling.stop and not ask.requires_call:
             yield "stop", "must be left out where an answer is held to a format"
-    if not ask.num_tops:
-        return
+    if ask.num_tops:
+        yield from _of_tops(ask, generator)
+
+
+def _of_tops(ask: Ask, generator: GeneratorInfo) -> Faults:
+    """Likeliest tokens that the language model here does not tell."""
     if ask.strategy not in ("greedy", "sample"):
-        yield (
-            "num_tops",
-            f"are told of greedy and of drawn answers: {ask.strategy} chooses among samples",
-        )
+        message = f"are told of greedy and of drawn answers: {ask.strategy} chooses among samples"
+        yield "num_tops", message
     if not generator.max_tops:
         yield "num_tops", "the model here tells no likeliest tokens"
     if ask.num_tops > generator.max_tops:
@@ -289,10 +291,8 @@ def _of_streams(plan: Plan) -> Faults:
     """An answer that is chosen among finished samples, or may be held back."""
     ask, read_before = plan.ask, "where tokens are streamed: they are read before the decision"
     if plan.is_sampled and plan.strategy != "sample":
-        yield (
-            "strategy",
-            "must be greedy or sample where tokens are streamed: others choose among samples",
-        )
+        message = "must be greedy or sample where tokens are streamed: others choose among samples"
+        yield "strategy", message
     if ask.on_reject != "answer":
         yield "on_reject", f"must be answer {read_before}"
     if ask.on_unit_reject != "keep":
@@ -304,10 +304,8 @@ def _check_given(plan: Plan, similarity_scorer: SimilarityInfo, limits: AskLimit
     ask, subject = plan.ask, subject_of(plan.ask, None)
     contexts = [""] * len(read_by_token(plan, subject))
     rules = TextRules(PairRules(), reads=False)  # more pairs, but no text is read
-    similarity, nli = (
-        PairTable.noting(similarity_scorer.labels, rules),
-        PairTable.noting(NLI_LABELS, rules),
-    )
+    similarity = PairTable.noting(similarity_scorer.labels, rules)
+    nli = PairTable.noting(NLI_LABELS, rules)
     if not similarity_scorer.rules.by_words:  # which asks no model
         of_similarity(plan, subject, contexts, similarity)
     of_nli(plan, subject, nli)

@@ -31,7 +31,6 @@ from app.scoring.questions import (
 )
 from models.errors import PromptTooLong
 from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
-from models.similarity.pairs import PairTable
 from models.units.steps import WorkBudget
 from workers.admission import Turn
 from workers.protocol import Workers
@@ -203,13 +202,11 @@ class Computation:
     async def _chosen(self, subject: Subject) -> Subject:
         matrix: Array | None = None
         if self.plan.strategy == "mbr":
-            matrix = await self._compared(subject, methodcaller("similarity_matrix", subject.texts))
+            work = methodcaller("similarity_matrix", subject.texts)
+            pairs = await self._in_thread(subject, self._similarity.read_by, work)
+            table = await self._similarity.table(pairs)
+            matrix = await self._in_thread(subject, work, table)
         return choose(self.plan.strategy, subject, matrix)
-
-    async def _compared(self, subject: Subject, work: Callable[[PairTable], Array]) -> Array:
-        """What is made of similarities of a subject's texts."""
-        pairs = await self._in_thread(subject, self._similarity.read_by, work)
-        return await self._in_thread(subject, work, await self._similarity.table(pairs))
 
     async def _in_thread(
         self, subject: Subject, work: Callable[..., Value], *args: Any, **named: Any

@@ -94,14 +94,12 @@ def sentence(groups: Sequence[SampleGroup]) -> str:
 
 
 def _to_answer(subject: Subject, similarity: Array) -> Array:
-    """Similarity (M,) of each sample to the answer; 1 for the one that is the answer."""
+    """Similarity (M,) of each sample to the answer; 1 for the one that is the answer.
+
+    Where there is no answer behind a reasoning nothing means it: 0.
+    """
     if subject.answer_sample is not None:
         similarity = np.insert(similarity, subject.answer_sample, 1.0)
-    return _as_finished(subject, similarity)
-
-
-def _as_finished(subject: Subject, similarity: Array) -> Array:
-    """Similarity (M,), 0 where there is no answer behind a reasoning, so nothing that means it."""
     if subject.answer.no_answer:
         return np.zeros(len(similarity))
     unfinished = [sample.no_answer is not None for sample in subject.samples]

@@ -13,7 +13,7 @@ from app.scoring.ask import HAND_OVER_BELOW, PARTS, Ask
 from app.scoring.derive import NO_ANSWER
 from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
 from app.scoring.units import Scored, ScoredUnits
-from models.calibration import Binding, Calibration, Threshold
+from models.calibration import Binding, Calibration, Calibrator, Threshold
 from models.engines.tags import Tags
 from models.estimators import needs
 from models.ranges import Described
@@ -133,9 +133,8 @@ def judge(
     if scored.units is None or plan.ask.units not in PARTS:
         return judgement
     parts = _of_parts(plan, answer, scored.units, warned)
-    return replace(
-        judgement, parts=_refined(plan.ask, answer, scored.units, steps or WorkBudget(), parts)
-    )
+    parts = _refined(plan.ask, answer, scored.units, steps or WorkBudget(), parts)
+    return replace(judgement, parts=parts)
 
 
 def _of_answer(
@@ -153,7 +152,9 @@ def _of_answer(
         if readings[name].out_of_domain:
             unlike = unlike or _UNLIKE_TRAINING
     judged = _judged(plan.primary, uncertainty, calibrated.calibration, ask, unlike)
-    why_not = judged.reason if judged.confidence is None else None
+    why_not: str | None = None
+    if judged.confidence is None:
+        why_not = judged.reason
     decision: DecisionInfo | None = None
     if judged.accept is not None:
         decision = _decided(ask, calibrated, _OF_ANSWER, judged, why_not)
@@ -202,20 +203,22 @@ def _judged(
     unlike: str | None,
 ) -> JudgedUnit:
     """The judgement of an answer or a part, which may be unlike all that were calibrated."""
-    reason, confidence = unlike, None
-    if reason is None and uncertainty is None:
-        reason = f"{estimator} has no value"
-    elif reason is None and uncertainty is not None:
-        confidence = calibration.confidence(uncertainty)
+    accept: bool | None = None
+    if ask.target_error is not None:
+        accept = False
+    if unlike is not None:
+        return JudgedUnit(accept=accept, reason=unlike)
+    if uncertainty is None:
+        return JudgedUnit(accept=accept, reason=f"{estimator} has no value")
+    confidence = calibration.confidence(uncertainty)
     if ask.target_error is None:
-        return JudgedUnit(confidence, reason=reason)
+        return JudgedUnit(confidence)
     threshold = _threshold(ask.target_error, calibration)
-    if reason is None and threshold.accepts(uncertainty):
+    if threshold.accepts(uncertainty):
         return JudgedUnit(confidence, accept=True)
-    if reason is None and threshold.uncertainty is None:
+    reason = "its uncertainty is above the threshold"
+    if threshold.uncertainty is None:
         reason = "no threshold is sure to keep the target error"
-    elif reason is None:
-        reason = "its uncertainty is above the threshold"
     return JudgedUnit(confidence, accept=False, reason=reason)
 
 
@@ -257,31 +260,39 @@ def _decided(
 ) -> DecisionInfo:
     """The decision on an answer or its parts together, which pass unless there is a `why_not`."""
     threshold = _threshold(ask.target_error or 0.0, calibrated.calibration)
-    calibrator, percent = calibrated.calibrator, _percent(threshold.target_error)
-    accept, confidence = bool(judged.accept), judged.confidence
-    guarantee = (
-        f"{promise.format(percent=percent)}, with probability {1 - calibrator.delta:g} over "
-        f"calibration sets, for prompts like those of {calibrator.source}"
-    )
-    if threshold.uncertainty is None:
-        guarantee = f"no threshold is sure to keep at most {percent} wrong: nothing is accepted"
-        if threshold.labels_missing is not None:
-            guarantee += f"; about {threshold.labels_missing} more labels are needed"
-    if why_not is not None:
-        accept, guarantee = False, f"{why_not}: not accepted"
-    floor = HAND_OVER_BELOW if ask.hand_over_below is None else ask.hand_over_below
-    action: Action = "hand_over"
-    reason = "it does not pass, and nothing is known of its confidence"
-    if accept:
-        action, reason = "accept", f"it passes at a target error of {percent}"
-    elif confidence is not None and confidence < floor:
+    at, target_error = threshold.uncertainty, threshold.target_error
+    percent, confidence = _percent(target_error), judged.confidence
+    guarantee = f"{why_not}: not accepted"
+    if why_not is None:
+        guarantee = _guarantee(threshold, calibrated.calibrator, promise.format(percent=percent))
+    if judged.accept and why_not is None:
+        reason = f"it passes at a target error of {percent}"
+        return DecisionInfo(True, at, target_error, guarantee, "accept", reason)
+    if confidence is None:
+        reason = "it does not pass, and nothing is known of its confidence"
+        return DecisionInfo(False, at, target_error, guarantee, "hand_over", reason)
+    floor = ask.hand_over_below
+    if floor is None:
+        floor = HAND_OVER_BELOW
+    if confidence < floor:
         reason = f"its confidence of {_percent(confidence)} is below {_percent(floor)}"
-    elif confidence is not None:
-        action = "verify"
-        reason = f"it does not pass, but its confidence is {_percent(confidence)}"
-    return DecisionInfo(
-        accept, threshold.uncertainty, threshold.target_error, guarantee, action, reason
-    )
+        return DecisionInfo(False, at, target_error, guarantee, "hand_over", reason)
+    reason = f"it does not pass, but its confidence is {_percent(confidence)}"
+    return DecisionInfo(False, at, target_error, guarantee, "verify", reason)
+
+
+def _guarantee(threshold: Threshold, calibrator: Calibrator, promise: str) -> str:
+    """What holds of the answers that the threshold accepts, in words."""
+    if threshold.uncertainty is not None:
+        return (
+            f"{promise}, with probability {1 - calibrator.delta:g} over calibration sets, "
+            f"for prompts like those of {calibrator.source}"
+        )
+    percent = _percent(threshold.target_error)
+    guarantee = f"no threshold is sure to keep at most {percent} wrong: nothing is accepted"
+    if threshold.labels_missing is not None:
+        guarantee += f"; about {threshold.labels_missing} more labels are needed"
+    return guarantee
 
 
 def _percent(share: float) -> str:

@@ -159,13 +159,46 @@ class Plan:
 
 def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     """The plan of an ask, whether or not the deployment can carry it out."""
-    ask = fitted_to(ask, deployment.models.generator)
+    models = deployment.models
+    ask = fitted_to(ask, models.generator)
     available = available_statistics(ask, deployment)
-    strategy: Strategy = "given" if ask.answer is not None else ask.strategy
+    strategy: Strategy = ask.strategy
+    if ask.answer is not None:
+        strategy = "given"
+    similarity = ask.similarity or models.default_similarity
+    if ask.samples is not None:
+        similarity = ask.similarity or models.similarity_of_given or models.default_similarity
     estimators = estimators_of(ask)
+    primary, degraded = ask.primary, False
+    if primary is None:
+        primary, degraded = primary_of(estimators, available)
     read = needs(estimators) | STRATEGY_NEEDS[strategy]
-    # Sentences have a probe of their own, or at least the probability of their tokens; where there
-    # is no probe of answers, the light scores of the whole are null with the reason.
+    plan = Plan(
+        ask=ask,
+        estimators=estimators,
+        primary=primary,
+        strategy=strategy,
+        similarity=similarity,
+        statistics=(read | _shown(ask)) & available,
+        read=read,
+        available=available,
+        absent=_absent(ask, models.generator),
+        degraded=degraded,
+        calibrator=deployment.calibrator,
+    )
+    if ask.units in (None, "answer"):
+        return plan
+    return _with_parts(plan, has_nli=models.nli is not None)
+
+
+def _with_parts(plan: Plan, *, has_nli: bool) -> Plan:
+    """The plan with what scores the parts of the answer.
+
+    Sentences have a probe of their own, or at least the probability of their tokens; where there is
+    no probe of answers, the light scores of the whole are null with the reason.
+    """
+    ask, read, available = plan.ask, plan.read, plan.available
+    shown = frozenset({"answer_token_texts"})
     of_parts, of_anything = Unit.SUPPLIED, available
     if ask.units == "sentences" and Unit.PREDICTED in read:
         if SENTENCES_READ in available:
@@ -173,37 +206,18 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
             of_parts |= {Unit.PREDICTED}
         if SENTENCES_READ in available or (ask.estimators is None and ask.primary is None):
             of_anything |= {Unit.PREDICTED}
-    models = deployment.models
-    of_given = models.similarity_of_given if ask.samples is not None else ""
-    similarity = ask.similarity or of_given or models.default_similarity
-    shown = _shown(ask)
-    compared_by: Comparing | None = None
-    unit_estimators: tuple[str, ...] = ()
-    unit_primary: str | None = None
-    if ask.units not in (None, "answer"):
-        compared_by = _similarity_scorer_of_parts(ask, read, has_nli=models.nli is not None)
-        unit_estimators, unit_primary = _of_parts(ask, estimators, of_parts, of_anything)
-        shown |= {"answer_token_texts"}
+    compared_by = _similarity_scorer_of_parts(ask, read, has_nli=has_nli)
     if compared_by is not None:
         shown |= {"sample_texts"}
-    primary, degraded = ask.primary, False
-    if primary is None:
-        primary, degraded = primary_of(estimators, available)
-    return Plan(
-        ask=ask,
-        estimators=estimators,
-        primary=primary,
-        strategy=strategy,
-        similarity=similarity,
-        statistics=(read | shown) & available,
+    unit_estimators, unit_primary = _of_parts(ask, plan.estimators, of_parts, of_anything)
+    return replace(
+        plan,
+        statistics=plan.statistics | ((read | shown) & available),
         read=read,
         available=of_anything,
-        absent=_absent(ask, models.generator),
-        degraded=degraded,
         unit_estimators=unit_estimators,
         unit_primary=unit_primary,
         parts_compared_by=compared_by,
-        calibrator=deployment.calibrator,
     )
 
 
@@ -255,7 +269,9 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
 def _lost_to_grammar(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
     """The statistics that a generator supplies of other texts, and not of those under a grammar."""
     is_held = ask.grammar is not None and not ask.tools
-    return _OF_LOGPROBS if is_held and generator.no_grammar_logprobs else frozenset()
+    if is_held and generator.no_grammar_logprobs:
+        return _OF_LOGPROBS
+    return frozenset()
 
 
 def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
@@ -328,7 +344,9 @@ def _similarity_scorer_of_parts(
     if ask.of_tokens and ask.samples is None and not reads_samples(read):
         return None  # none are drawn for the parts alone
     comparing = _COMPARED_BY[PARTS[ask.units]]
-    return "words" if comparing == "nli" and not has_nli else comparing
+    if comparing == "nli" and not has_nli:
+        return "words"
+    return comparing
 
 
 def _calibrated(plan: Plan, primary: str | None, unit: Kind) -> Calibrated | str:

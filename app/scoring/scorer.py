@@ -18,9 +18,10 @@ from app.scoring.entries import decode
 from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
+from app.scoring.parts import PartsOfAnswer
 from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.result import STAGES, Result, Source
-from app.scoring.units import Scored, as_read, scored
+from app.scoring.units import Scored, scored, with_readings
 from models.calibration import Calibrator
 from models.errors import ChatTemplateError
 from models.estimators import ESTIMATORS
@@ -129,7 +130,9 @@ class Scorer:
             evidence, source = await self._obtain(work, on_token)
             if on_token is not None and source != "computed":
                 _stream_whole(evidence.subject.answer, on_token)
-            parts, parts_s = await self._parts(work, evidence)
+            parts, parts_s = Parts(), 0.0
+            if work.parts is not None:
+                parts, parts_s = await _compared(work.parts, evidence)
             if evidence.subject.is_reasoned:
                 is_reasoned = evidence.subject.answer.reasoning is not None
                 plan = plan.for_reasoned(answer=is_reasoned)
@@ -203,13 +206,6 @@ class Scorer:
             admit = self.admission.admit_item
         return partial(admit, ask.caller.name, num_rows)
 
-    async def _parts(self, work: Computation, evidence: Evidence) -> tuple[Parts, float]:
-        if work.parts is None:
-            return Parts(), 0.0
-        began_at = time.monotonic()
-        parts = as_read(await work.parts.compared(evidence.subject), evidence.generation)
-        return parts, time.monotonic() - began_at
-
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
         work = partial(scored, plan, evidence, parts, self.observer.observe_failure)
         ask = plan.ask
@@ -246,6 +242,15 @@ class Scorer:
         uncertainty, is_new = scoring.scores[plan.primary], source == "computed"
         has_shifted = self.calibrator.observe(plan, uncertainty, is_new=is_new)
         return replace(judgement, has_shifted=has_shifted)
+
+
+async def _compared(work: PartsOfAnswer, evidence: Evidence) -> tuple[Parts, float]:
+    """The parts with their support and readings, and the seconds that comparing took."""
+    began_at, generation = time.monotonic(), evidence.generation
+    parts = await work.compared(evidence.subject)
+    if generation is not None and generation.sentence_readings:
+        parts = with_readings(parts, dict(generation.sentence_readings))
+    return parts, time.monotonic() - began_at
 
 
 def _stream_whole(answer: Sequence, on_token: OnToken) -> None:

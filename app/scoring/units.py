@@ -13,7 +13,7 @@ from app.scoring.defaults import OF_SUPPORT
 from app.scoring.derive import Evidence
 from app.scoring.plan import Plan
 from models.estimators import OnFailure, needs, score
-from models.records import Generation
+from models.records import ProbeReading, Span
 from models.units.parts import Parts
 from models.units.unit import Unit
 
@@ -71,10 +71,9 @@ class Scored:
     units: ScoredUnits | None = None
 
 
-def as_read(parts: Parts, generation: Generation | None) -> Parts:
-    if generation is None or not generation.sentence_readings:
-        return parts
-    units, readings = [], dict(generation.sentence_readings)
+def with_readings(parts: Parts, readings: Mapping[Span, ProbeReading]) -> Parts:
+    """The parts with what a probe has read of sentences, by their spans."""
+    units = []
     for unit in parts.units:
         if unit.kind == "sentence":
             unit = replace(unit, reading=readings.get(unit.spans[0]))
@@ -83,38 +82,43 @@ def as_read(parts: Parts, generation: Generation | None) -> Parts:
 
 
 def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) -> Scored:
+    """The scores of the answer, and of its parts where units are wanted."""
     absent = {Unit.PREDICTED: _NO_PROBE, **plan.absent, **evidence.absent}
     scores, reasons = score(plan.estimators, evidence.statistics, absent, on_failure)
     if plan.ask.units is None:
         return Scored(scores, reasons)
     answer, statistics = evidence.subject.answer, evidence.statistics
-    whole = Unit(
-        "answer",
-        answer.text,
-        np.arange(answer.num_tokens),
-        ((0, len(answer.text)),),
-        supports=statistics.get("similarity"),
-    )
-    units = [ScoredUnit(whole, plan.primary, scores, reasons)]
+    span, tokens = (0, len(answer.text)), np.arange(answer.num_tokens)
+    supports = statistics.get("similarity")
+    whole = Unit("answer", answer.text, tokens, (span,), supports=supports)
     if answer.token_texts is None:
         unknown = dict.fromkeys(("answer_token_logprobs", "answer_token_entropies"), TOKENS_UNKNOWN)
         absent = {**unknown, **absent}
-    # What the whole answer lacks its parts lack, too; the reason is reported once.
-    names = []
-    for name in plan.unit_estimators:
-        is_read = Unit.PREDICTED in needs([name])  # by a probe of its own
-        if scores[name] is not None or is_read or name == plan.unit_primary:
-            names.append(name)
+    names = _names_of_parts(plan, scores)
+    others = []
     for unit in parts.units:
         values, why = score(names, *unit.cut(statistics, absent), on_failure)
         estimator = plan.unit_primary
         if not len(unit.tokens) and values.get(OF_SUPPORT) is not None:
             estimator = OF_SUPPORT  # which reads no tokens
-        units.append(ScoredUnit(unit, estimator, values, why))
-    _, *others = units
+        others.append(ScoredUnit(unit, estimator, values, why))
     comparable = [part for part in others if part.estimator == plan.unit_primary] or others
     mean, greatest = summary([part.uncertainty for part in comparable])
-    return Scored(scores, reasons, ScoredUnits(tuple(units), parts, mean, greatest))
+    units = (ScoredUnit(whole, plan.primary, scores, reasons), *others)
+    return Scored(scores, reasons, ScoredUnits(units, parts, mean, greatest))
+
+
+def _names_of_parts(plan: Plan, scores: Mapping[str, float | None]) -> list[str]:
+    """The estimators of parts without those that the whole answer lacks.
+
+    Its parts lack them, too, and the reason is reported once. A probe reads parts of its own.
+    """
+    names = []
+    for name in plan.unit_estimators:
+        is_read = Unit.PREDICTED in needs([name])
+        if scores[name] is not None or is_read or name == plan.unit_primary:
+            names.append(name)
+    return names
 
 
 def summary(scores: Iterable[float | None]) -> tuple[float | None, float | None]:

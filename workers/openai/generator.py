@@ -28,7 +28,6 @@ from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInf
 from workers.remote.refusals import FILTERED, TOO_LONG, Failed, Rejected
 from workers.remote.standing import Server
 from workers.remote.upstream import RemoteWorker, Upstream, session_of
-from workers.remote.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")
 Exchange = Callable[[ModelCalls], Awaitable[Reply]]
@@ -100,7 +99,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         """The reply of the server; each failure is one of `models.errors`."""
         until = deadline_of(request.timeout_s)
         # For a router between here and the server, and for their logs.
-        headers = {SESSION_HEADER: session_of(request), **self._own_headers()}
+        headers = {**session_of(request), **self._own_headers()}
         if self._is_routed and (tenant := self._tenant()):
             headers[FAIRNESS] = tenant
 

@@ -17,7 +17,6 @@ from models.errors import InvalidLogits
 from models.probes.domain import DOMAIN_PERCENTILE
 from models.ranges import LOGPROBS
 from models.records import Array, ProbeReading
-from workers.probe_reading import is_sound
 from workers.protocol import ProbeInfo
 from workers.remote.standing import ChangedModel
 
@@ -112,10 +111,10 @@ class Columns:
             value, percentile = column(tops, first), column(tops, first + 1)
             if value is None or percentile is None or not len(value):
                 continue
-            reading, far = float(value[-1]), float(percentile[-1])
-            if is_sound(reading, far):
-                is_far = far > DOMAIN_PERCENTILE
-                readings[statistic] = ProbeReading(reading, far, out_of_domain=is_far)
+            far = float(percentile[-1])
+            reading = ProbeReading(float(value[-1]), far, out_of_domain=far > DOMAIN_PERCENTILE)
+            if reading.is_sound:
+                readings[statistic] = reading
         return readings
 
 

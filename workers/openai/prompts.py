@@ -23,7 +23,7 @@ from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
 from workers.openai.replies import Choice, all_taken, read_choices
 from workers.openai.requests import Prompt, completion
-from workers.remote.calls import Calls, Read, read
+from workers.remote.calls import Calls, Read, shaped
 from workers.remote.client import Client
 from workers.remote.refusals import ALL_TAKEN, OF_PROMPT, Denied, Rejected
 
@@ -129,7 +129,7 @@ class ModelCalls(Calls):
 
 async def token_ids(calls: Calls, **body: Any) -> tuple[int, ...]:
     """Token ids in the reply of `/tokenize` to a body."""
-    return tuple(read(_TOKENS, await calls.post("/tokenize", body), "its token ids")["tokens"])
+    return tuple(shaped(_TOKENS, await calls.post("/tokenize", body), "its token ids")["tokens"])
 
 
 async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
@@ -311,7 +311,7 @@ async def _render_chat(
 async def detokenize(calls: Calls, ids: Sequence[int]) -> str:
     """Text of token ids, special ones among them."""
     reply = await calls.post("/detokenize", {"tokens": list(ids)})
-    return read(_TEXT, reply, "its text of tokens")["prompt"]
+    return shaped(_TEXT, reply, "its text of tokens")["prompt"]
 
 
 def _ends_in(text: str, *tags: str) -> bool:

@@ -22,7 +22,7 @@ from models.records import Array, FinishReason
 from models.units.tool_calls import Call
 from models.units.tool_calls import read as calls_in
 from workers.openai.logprobs import UNCOVERED, num_ended, unsound, without_columns
-from workers.remote.calls import read
+from workers.remote.calls import shaped
 from workers.remote.client import Unreachable
 from workers.remote.refusals import Unreadable
 
@@ -281,7 +281,7 @@ def told_by(event: Any, index: int) -> list[Choice]:
 
 
 def _pieces(event: Any) -> list[_Piece]:
-    return read(_EVENT, event, "its answer").get("choices") or []
+    return shaped(_EVENT, event, "its answer").get("choices") or []
 
 
 def _index(piece: _Piece) -> int:

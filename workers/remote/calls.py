@@ -184,7 +184,7 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
     raise Refused(f"it has no model of the name that the settings say; it lists {names:.500}")
 
 
-def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
+def shaped(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
     """A reply, or a part of it, as the structure that it should have; named `what` in the error."""
     try:
         return structure.validate_python(reply)

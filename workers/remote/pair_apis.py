@@ -17,7 +17,7 @@ from models.ranges import PROBABILITIES
 from models.records import Array, Pair
 from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
 from workers.calling import gather
-from workers.remote.calls import Calls, listed_model, read
+from workers.remote.calls import Calls, listed_model, shaped
 from workers.remote.client import Client, Refused, Unreachable
 from workers.remote.refusals import Rejected
 from workers.remote.standing import TRIAL_S
@@ -145,7 +145,7 @@ class VllmApi(PairApi):
 
     async def described(self, calls: Calls) -> PairServer:
         entry = await listed_model(calls, self._model)
-        length = read(_COUNT, entry.get("max_model_len"), _OF_MODEL)
+        length = shaped(_COUNT, entry.get("max_model_len"), _OF_MODEL)
         if length in _ROBERTA_LENGTHS:
             length = 512
         return PairServer(entry["id"], "", length, _VLLM_CALL, flags=(str(entry.get("root")),))
@@ -154,20 +154,20 @@ class VllmApi(PairApi):
         firsts, seconds = zip(*pairs, strict=True)
         body: dict[str, Any] = {"model": server.model_id, "text_1": firsts, "text_2": seconds}
         body["truncate_prompt_tokens"] = server.max_pair_tokens
-        reply = read(_SCORES, await calls.post("/score", body), "its answer")
+        reply = shaped(_SCORES, await calls.post("/score", body), "its answer")
         return _scores(sorted(reply["data"], key=lambda row: row.get("index", 0)), len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
         reply = await calls.post("/tokenize", {"model": server.model_id, "prompt": text})
         name = "its count of tokens"
-        return read(_NUM_TOKENS, read(_OBJECT, reply, name).get("count"), name)
+        return shaped(_NUM_TOKENS, shaped(_OBJECT, reply, name).get("count"), name)
 
 
 class TeiApi(PairApi):
     """text-embeddings-inference's `/predict`."""
 
     async def described(self, calls: Calls) -> PairServer:
-        info = read(_OBJECT, await calls.get("/info"), _OF_MODEL)
+        info = shaped(_OBJECT, await calls.get("/info"), _OF_MODEL)
         if "embedding" in str(info.get("model_type")):
             raise Refused(
                 "its model gives embeddings, and no scores of pairs: serve a cross-encoder, "
@@ -179,14 +179,14 @@ class TeiApi(PairApi):
         return PairServer(
             str(info.get("model_id") or ""),
             str(info.get("model_sha") or ""),
-            read(_COUNT, info.get("max_input_length"), _OF_MODEL),
+            shaped(_COUNT, info.get("max_input_length"), _OF_MODEL),
             most,
             flags=(str(info.get("model_dtype")), str(info.get("version"))),
         )
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         body = {"inputs": pairs, "raw_scores": False, "truncate": True}
-        rows: Any = read(_ROWS, await calls.post("/predict", body), "its answer")
+        rows: Any = shaped(_ROWS, await calls.post("/predict", body), "its answer")
         if rows and not isinstance(rows[0], list):
             rows = [rows]
         if set(map(len, rows)) - {1}:
@@ -194,7 +194,7 @@ class TeiApi(PairApi):
         return _scores([row[0] for row in rows], len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
-        [tokens] = read(_TOKENS, await calls.post("/tokenize", {"inputs": text}), "its tokens")
+        [tokens] = shaped(_TOKENS, await calls.post("/tokenize", {"inputs": text}), "its tokens")
         return len(tokens)
 
 
@@ -231,7 +231,7 @@ class EmbeddingsApi(PairApi):
         # No text may be empty for OpenAI.
         body = {"model": server.model_id, "input": [text or " " for text in texts]}
         try:
-            reply = read(_EMBEDDINGS, await calls.post("/v1/embeddings", body), "its vectors")
+            reply = shaped(_EMBEDDINGS, await calls.post("/v1/embeddings", body), "its vectors")
         except Rejected as refusal:
             if len(texts) == 1 or refusal.status not in (400, 413, 422):
                 raise

@@ -1,7 +1,6 @@
 """A `SimilarityScorer` over a server that scores pairs of texts (`workers.remote.pair_apis`)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import chain
 from typing import TypeVar
 
 from models.digests import digest_of
@@ -12,7 +11,7 @@ from models.similarity import reads_added
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
-from workers.calling import check_finite, gather
+from workers.calling import gather
 from workers.config import LanguageModel, SimilaritySettings
 from workers.hooks import Hooks
 from workers.protocol import PairReply, PairScore, SimilarityInfo, SimilarityScorer
@@ -79,11 +78,12 @@ class PairServerScorer(RemoteWorker[PairServer]):
             message = f"the server of the similarity model refuses a pair ({error})"
             raise SimilarityUnavailable(message) from None
         scores = {pair: score for pair, (score, _) in replies.items()}
-        check_finite(chain.from_iterable(values for values, _ in scores.values()))
         identities = {identity for _, identity in replies.values()}
         if len(identities) > 1:
             raise SimilarityUnavailable("the similarity model was replaced; repeat the request")
-        return PairReply(scores, identities.pop())
+        reply = PairReply(scores, identities.pop())
+        reply.check_finite()
+        return reply
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
         """Cut between words."""

@@ -38,6 +38,7 @@ Reply = TypeVar("Reply")
 # calls cost money.
 Whose = Literal["ours", "others", "hosted"]
 
+_SESSION_HEADER = "X-Session-ID"
 _CONNECT_S = 2.0
 # A server that sends nothing for so long has gone; ours sends a blank line more often.
 _SILENCE_S = 20.0
@@ -242,9 +243,9 @@ class RemoteWorker(Generic[Known]):
             raise _UNAVAILABLE[self.upstream.role](message) from None
 
 
-def session_of(request: GenerationRequest) -> str:
-    """A hash of the prompt: routers send equal ones to the one server that has it cached."""
+def session_of(request: GenerationRequest) -> dict[str, str]:
+    """A header with a hash of the prompt: by it routers choose the server that has it cached."""
     prompt = request.prompt
     if prompt is None:
         prompt = orjson.dumps(list(map(dict, request.messages or ()))).decode()
-    return hashlib.sha256(prompt.encode()).hexdigest()[:16]
+    return {_SESSION_HEADER: hashlib.sha256(prompt.encode()).hexdigest()[:16]}

@@ -39,7 +39,6 @@ VERSION = 7
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"
-SESSION_HEADER = "X-Session-ID"
 REQUEST_ID_HEADER = "X-Request-ID"
 
 # Blank lines come more often than whoever waits gives up.

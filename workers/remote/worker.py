@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from models.codec import to_json
@@ -85,7 +86,7 @@ class _OurWorker(RemoteWorker[Known]):
         decode: Callable[[bytes], Decoded],
         *,
         until: float | None = None,
-        session: str | None = None,
+        session: Mapping[str, str] = MappingProxyType({}),
         listener: Listener = _NOBODY,
         is_of: Callable[[Decoded], bool] = lambda reply: True,
     ) -> Decoded:
@@ -93,7 +94,7 @@ class _OurWorker(RemoteWorker[Known]):
 
         Where an answer is not `is_of` the known weights, the process describes itself anew, and
         where that fails, its earlier description holds. `until` is the monotonic second of the
-        deadline, `session` a hash of the prompt.
+        deadline, `session` a header of the prompt.
 
         Raises:
             CocoaError: it did not answer, or as the worker raised it.
@@ -101,7 +102,9 @@ class _OurWorker(RemoteWorker[Known]):
         digest = wire.digest_of_call(path, body)
 
         async def send(server: Server[Known]) -> Decoded:
-            headers = self._headers(until, session)
+            headers = {wire.WIRE_HEADER: str(wire.VERSION), **self._request_headers(), **session}
+            if until is not None:
+                headers[wire.TIMEOUT_HEADER] = f"{max(0.0, until - time.monotonic()):.3f}"
             posting = server.client.stream("POST", path, content=body, headers=headers)
             async with posting as response:
                 if response.status_code != 200:
@@ -117,14 +120,6 @@ class _OurWorker(RemoteWorker[Known]):
             return reply
 
         return await self.upstream.call(send, may_repeat=listener.has_heard_nothing)
-
-    def _headers(self, until: float | None, session: str | None) -> dict[str, str]:
-        headers = {wire.WIRE_HEADER: str(wire.VERSION), **self._request_headers()}
-        if until is not None:
-            headers[wire.TIMEOUT_HEADER] = f"{max(0.0, until - time.monotonic()):.3f}"
-        if session is not None:
-            headers[wire.SESSION_HEADER] = session
-        return headers
 
 
 class RemoteGenerator(_OurWorker[wire.GenerationInfo]):

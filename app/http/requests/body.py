@@ -70,7 +70,7 @@ class Body(Described):
 
     @model_validator(mode="before")
     @classmethod
-    def _read(cls, body: Any) -> Any:
+    def _without_nulls(cls, body: Any) -> Any:
         if not isinstance(body, dict):
             return body
         if len(body) > _MAX_FIELDS:

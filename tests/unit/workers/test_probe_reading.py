@@ -9,7 +9,12 @@ import pytest
 from models.records import GenerationRequest, ProbeReading
 from models.warnings import Warned
 from tests.results import generation, sequence
-from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
+from workers.probe_reading import (
+    with_inputs_of,
+    with_probes_read,
+    with_prompt_compared,
+    with_readings,
+)
 
 
 class LayerProbe:
@@ -44,7 +49,7 @@ def test_the_engine_is_asked_for_the_layers_of_the_probes_once_and_for_no_probe(
 
 def test_each_probe_reads_its_own_layer_wherever_it_lies():
     written = generation(answer_hidden_mean=np.array([[0.3, 0.3], [0.2, 0.2], [0.1, 0.1]]))
-    read_ones = read(PROBES, asking(3, 2, 1), written).probe_readings
+    read_ones = with_probes_read(PROBES, asking(3, 2, 1), written).probe_readings
     assert {name: one.value for name, one in read_ones.items()} == {
         "predicted_dissimilarity": 0.3,
         "predicted_high_semantic_entropy": 0.1,
@@ -63,7 +68,7 @@ def test_a_probe_of_token_features_gets_the_statistics_that_they_are_made_of():
         token_entropies=np.array([0.125, 0.25]),
     )
     written = generation(answer, answer_hidden_mean=np.array([[0.25]]))
-    told = read(probes, asking(1), written)
+    told = with_probes_read(probes, asking(1), written)
     expected = (0.25 + 0.75 + 0.1875 + np.log(2)) / 4
     assert told.probe_readings["predicted_dissimilarity"].value == pytest.approx(expected)
 
@@ -77,12 +82,14 @@ def test_an_engine_that_gave_no_statistics_of_the_tokens_is_a_fault():
     probes = {"predicted_dissimilarity": LayerProbe(1, ("sp",))}
     answer = replace(sequence(" Paris", num_tokens=1), token_logprobs=None, token_entropies=None)
     with pytest.raises(ValueError, match="no statistics"):
-        read(probes, asking(1), generation(answer, answer_hidden_mean=np.array([[0.25]])))
+        with_probes_read(
+            probes, asking(1), generation(answer, answer_hidden_mean=np.array([[0.25]]))
+        )
 
 
 def test_an_engine_that_gave_no_hidden_states_is_a_fault():
     with pytest.raises(ValueError, match="no hidden states"):
-        read(PROBES, asking(3, 2, 1), generation(answer_hidden_mean=None))
+        with_probes_read(PROBES, asking(3, 2, 1), generation(answer_hidden_mean=None))
 
 
 SENTENCE_PROBE = {"sentence_dissimilarity": LayerProbe(1, ("sp", "mte", "log_length"))}
@@ -103,7 +110,7 @@ def test_a_probe_of_sentences_reads_the_state_and_the_tokens_of_each():
     written = generation(
         TWO, answer_hidden_mean=np.zeros((2, 1)), sentence_hidden_means=tuple(means.items())
     )
-    told = read(SENTENCE_PROBE, asked, written)
+    told = with_probes_read(SENTENCE_PROBE, asked, written)
 
     first, second = dict(told.sentence_readings).values()
     assert dict(told.sentence_readings).keys() == means.keys()  # no state of the last one was kept
@@ -131,12 +138,12 @@ def test_of_sentences_the_farthest_decides_and_an_answer_without_any_has_no_read
     written = generation(
         TWO, answer_hidden_mean=np.zeros((1, 1)), sentence_hidden_means=tuple(means.items())
     )
-    told = read(probes, asked, written)
+    told = with_probes_read(probes, asked, written)
     assert told.probe_readings["sentence_dissimilarity"] == ProbeReading(0.5, 99.5, True)
     assert [one.out_of_domain for _, one in told.sentence_readings] == [True, False]
     assert with_readings(told, REQUEST).warnings == ("out_of_domain",)
 
-    empty = read(probes, asked, replace(written, sentence_hidden_means=()))
+    empty = with_probes_read(probes, asked, replace(written, sentence_hidden_means=()))
     assert (empty.probe_readings, empty.sentence_readings) == ({}, ())
 
 
@@ -168,7 +175,7 @@ def test_a_reading_that_is_no_number_in_its_range_is_left_out(field, value):
             return [replace(ProbeReading(0.5, 50.0, False), **{field: wrong})]
 
     written = generation(answer_hidden_mean=np.array([[0.5, 0.5], [0.25, 0.25]]))
-    told = read({"broken": Broken(), "sound": LayerProbe(2)}, asking(2, 1), written)
+    told = with_probes_read({"broken": Broken(), "sound": LayerProbe(2)}, asking(2, 1), written)
     assert told.probe_readings == {"sound": ProbeReading(0.5, 50.0, False)}
 
 
