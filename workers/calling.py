@@ -11,33 +11,30 @@ from models.records import OnToken, Sequence, Token
 
 
 @asynccontextmanager
-async def in_time(timeout_s: float | None, began_at: float | None = None) -> AsyncIterator[None]:
-    """End what runs within once the time has passed.
+async def in_time(
+    timeout_s: float | None, began_at: float | None = None
+) -> AsyncIterator[float | None]:
+    """End what runs within once the time has passed; its value is the second when it has.
 
     Args:
         timeout_s: None lets it take as long as it takes.
-        began_at: when the time began, by the loop's clock; None for now.
+        began_at: when the time began, in monotonic seconds; None for now.
 
     Raises:
         DeadlineExceeded: it has passed.
     """
     ends_at = None
     if began_at is None:
-        began_at = asyncio.get_running_loop().time()
+        began_at = time.monotonic()
     if timeout_s is not None:
         ends_at = began_at + timeout_s
     try:
         async with asyncio.timeout_at(ends_at) as timeout:
-            yield
+            yield ends_at
     except TimeoutError:
         if not timeout.expired():
             raise
         raise DeadlineExceeded(f"no result within timeout_s = {timeout_s:g} s") from None
-
-
-def deadline_of(timeout_s: float | None) -> float | None:
-    """Monotonic second at which a call that begins now is due; None where nobody waits for it."""
-    return None if timeout_s is None else time.monotonic() + timeout_s
 
 
 async def gather(*work: Awaitable[Any]) -> list[Any]:

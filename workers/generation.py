@@ -170,7 +170,9 @@ class GenerationWorker:
     ) -> Generation:
         called_at = time.monotonic()
         probes = {name: probe for name, probe in self._probes.items() if name in request.statistics}
-        to_engine = with_inputs_of(probes, request) if probes else request
+        to_engine = request
+        if probes:
+            to_engine = with_inputs_of(probes, request)
         if self._domain is not None and not request.prompt_layer:
             to_engine = replace(to_engine, prompt_layer=self._domain.layer)
         listener = Listener(on_token)

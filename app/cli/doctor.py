@@ -108,7 +108,9 @@ async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, 
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return [Finding(False, "service", f"{url}: {_meaning(type(error).__name__)}")], {}
     is_ready = ready.status_code == 200
-    words = "is ready" if is_ready else f"is not ready: {_message_of(ready)}"
+    words = "is ready"
+    if not is_ready:
+        words = f"is not ready: {_message_of(ready)}"
     findings = [Finding(is_ready, "service", f"{url} {words}")]
     if about.status_code != 200:
         words = f"GET /version says {_message_of(about)}: give --api-key, or ask COCOA_OPS_PORT"
@@ -133,8 +135,9 @@ async def _server(
     """Findings on the server of one model: that it answers, and holds the served model."""
     group = config.generation if role == "generation" else config.similarity
     if not group.url:
-        findings = [Finding(True, role, "the service holds the model itself, and serves it")]
-        return findings if served.get("model") else []
+        if not served.get("model"):
+            return []
+        return [Finding(True, role, "the service holds the model itself, and serves it")]
     try:
         trouble, workers = await _tried(role, config, patience_s)
     except ModelNotLoaded as error:
@@ -145,7 +148,9 @@ async def _server(
     await workers[0].close()
     if role == "generation":  # capabilities of a server of others, as it was tried out
         for name, value in workers[0].info.capabilities.items():
-            findings.append(Finding(True, "server", f"{name:26}{'-' if value is None else value}"))
+            if value is None:
+                value = "-"
+            findings.append(Finding(True, "server", f"{name:26}{value}"))
     return [*findings, *_identities(role, workers, served)]
 
 

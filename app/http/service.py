@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from app.http.access import Access
 from app.http.telemetry import Telemetry
 from app.scoring.ask import Ask
-from app.scoring.capabilities import Capability, capabilities
-from app.scoring.deployment import models_of
+from app.scoring.capabilities import Capability
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
 from app.settings import Settings
@@ -59,8 +58,7 @@ class Service:
         """Capabilities of this deployment by name; none until the workers are loaded."""
         if self.scorer is None:
             return {}
-        config = self.settings.workers
-        return capabilities(config, models_of(self.scorer.workers), self.scorer.calibrator)
+        return self.scorer.capabilities(self.settings.workers)
 
     def unmet(self) -> dict[str, str]:
         """Why a requested capability is not available, by the variable that requests it."""

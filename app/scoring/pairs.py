@@ -62,10 +62,6 @@ class PairScores:
         work(table)
         return list(table.scores)
 
-    def check(self, pairs: Sequence[Pair]) -> None:
-        """Refuse more pairs than one ask may have; see `app.scoring.check.check_pairs`."""
-        check_pairs(self.ask, len(pairs), self.limits)
-
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were requested before.
 
@@ -75,7 +71,7 @@ class PairScores:
                 another one in the middle of the ask.
             NotReady: the model has stopped.
         """
-        self.check(pairs)
+        check_pairs(self.ask, len(pairs), self.limits)
         missing = list(filterfalse(self._values.__contains__, dict.fromkeys(pairs)))
         names: dict[Pair, str] = {}
         if missing and self.memory is not None:

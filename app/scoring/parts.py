@@ -59,7 +59,8 @@ class PartsOfAnswer:
         """Refuse given texts that make too many pairs; the parts made for it are not kept."""
         if self.plan.parts_compared_by is not None and not subject.answer.no_answer:
             made = await self._make(subject)
-            self.scores.check(await self.in_thread(self.scores.read_by, made))
+            pairs = await self.in_thread(self.scores.read_by, made)
+            check_pairs(self.plan.ask, len(pairs), self.limits)
 
     async def pairs(self, subject: Subject) -> Sequence[Pair]:
         """The pairs that are compared; an answer may have none.

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.scoring.ask import Ask
 from app.scoring.calibrators import ServedCalibrator
+from app.scoring.capabilities import Capability, capabilities
 from app.scoring.check import check
 from app.scoring.computation import LONG_TEXTS, SHORT_TEXTS, Computation, thread_for
 from app.scoring.deployment import UNBOUNDED, AskLimits, Deployment, models_of
@@ -36,6 +37,7 @@ from models.units.parts import Parts
 from models.warnings import Warned
 from workers.admission import Admission, Turn
 from workers.calling import in_time
+from workers.config import WorkerConfig
 from workers.protocol import Workers
 
 _OF_OTHERS = "estimators"  # which may take long; ours take less than handing them to a thread
@@ -91,6 +93,10 @@ class Scorer:
         models, policy = models_of(self.workers), self.policy
         calibrator = self.calibrator.of(models)
         return Deployment(models, policy.limits, calibrator)
+
+    def capabilities(self, config: WorkerConfig) -> dict[str, Capability]:
+        """What this deployment can do beyond answering, by name."""
+        return capabilities(config, models_of(self.workers), self.calibrator)
 
     def available_statistics(self, ask: Ask) -> frozenset[str]:
         """Statistics that can be known of an ask here."""
@@ -191,7 +197,10 @@ class Scorer:
         Only complete evidence is ever put into the cache.
         """
         plan, memory = work.plan, work.memory
-        turn = self._turn(plan.ask, plan.num_rows)
+        admit = self.admission.admit
+        if plan.ask.in_background:
+            admit = self.admission.admit_item
+        turn: Turn = partial(admit, plan.ask.caller.name, plan.num_rows)
         is_new_each_time = plan.strategy == "sample" and plan.ask.sampling.seed is None
         if memory is None or is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
@@ -199,12 +208,6 @@ class Scorer:
         wanted = plan.statistics, plan.ask.sampling.num_samples
         entry, read = partial(work.entry, turn, on_token), partial(decode, plan=plan)
         return await memory.get_or_compute(work.name, wanted, read, entry)
-
-    def _turn(self, ask: Ask, num_rows: int) -> Turn:
-        admit = self.admission.admit
-        if ask.in_background:
-            admit = self.admission.admit_item
-        return partial(admit, ask.caller.name, num_rows)
 
     async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
         work = partial(scored, plan, evidence, parts, self.observer.observe_failure)

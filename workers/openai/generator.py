@@ -13,7 +13,7 @@ from models import errors
 from models.images import images_of
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
-from workers.calling import Listener, deadline_of, in_time
+from workers.calling import Listener, in_time
 from workers.config import GeneratorConfig
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
@@ -97,7 +97,6 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         self, request: GenerationRequest, exchange: Exchange[Reply], may_repeat: Callable[[], bool]
     ) -> Reply:
         """The reply of the server; each failure is one of `models.errors`."""
-        until = deadline_of(request.timeout_s)
         # For a router between here and the server, and for their logs.
         headers = {**session_of(request), **self._own_headers()}
         if self._is_routed and (tenant := self._tenant()):
@@ -116,7 +115,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
             return await exchange(calls)
 
         try:
-            async with in_time(request.timeout_s):
+            async with in_time(request.timeout_s) as until:
                 return await self._unchanged(send, may_repeat=may_repeat)
         except Rejected as error:
             raise self._refusal(request, error) from None

@@ -92,7 +92,9 @@ class Calls:
             content = await body_of(response)
         if response.status_code != 200:
             error = NoSuccess(response.status_code, content, {}).error
-            raise Unreachable(str(error)) if isinstance(error, Failed) else error
+            if isinstance(error, Failed):
+                raise Unreachable(str(error))
+            raise error
         return _parsed(content)
 
     async def post(
@@ -171,7 +173,9 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
     except _NO_LIST as error:
         if wanted and not isinstance(error, StopIteration):  # it has no such list
             return {"id": wanted}
-        raise error if isinstance(error, Denied) else Unreachable("it lists no models") from None
+        if isinstance(error, Denied):
+            raise
+        raise Unreachable("it lists no models") from None
     # Ollama completes a name by a tag, and Gemini's list has a prefix.
     for name in (wanted, f"{wanted}:latest", f"models/{wanted}"):
         if name in entries:

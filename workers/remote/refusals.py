@@ -112,7 +112,9 @@ def check_no_error(reply: Any, body: Mapping[str, Any]) -> None:
         return
     content = json.dumps(reply).encode()
     code = str(_error_in(content).get("code"))
-    status = int(code) if re.fullmatch("[45][0-9]{2}", code) else 502
+    status = 502
+    if re.fullmatch("[45][0-9]{2}", code):
+        status = int(code)
     raise NoSuccess(status, content, body).error
 
 
@@ -142,7 +144,9 @@ def _error_in(content: bytes) -> Mapping[str, Any]:
         text = str(reply).strip()
         return {} if text.startswith("<") else {"message": text}
     error = reply.get("error")
-    return error if isinstance(error, Mapping) else reply
+    if isinstance(error, Mapping):
+        return error
+    return reply
 
 
 def _without_input(fields: dict[str, Any]) -> dict[str, Any]:

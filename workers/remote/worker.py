@@ -20,7 +20,7 @@ from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity import OVER_NLI
 from models.similarity.protocol import ContextAndText
-from workers.calling import Listener, deadline_of, in_time
+from workers.calling import Listener, in_time
 from workers.config import GeneratorConfig, LanguageModel, Role, SimilaritySettings
 from workers.hooks import Hooks
 from workers.protocol import (
@@ -175,12 +175,12 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         request: GenerationRequest,
         listener: Listener,
     ) -> Reply:
-        async with in_time(request.timeout_s):
+        async with in_time(request.timeout_s) as until:
             return await self._ask(
                 path,
                 body,
                 decode,
-                until=deadline_of(request.timeout_s),
+                until=until,
                 session=session_of(request),
                 listener=listener,
                 is_of=lambda reply: reply.identity == self.info.identity,

@@ -244,18 +244,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
         if body.tools:
             fields |= tool_fields(body, body, strategy=body.strategy, light=light)
     else:
-        fields["answer"] = GivenAnswer(body.answer, body.append_eos)
-        if body.answer_token_logprobs is not None:
-            fields["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
-        if body.samples is not None:
-            samples = []
-            for sample in body.samples:
-                given = sample.token_logprobs
-                samples.append(GivenSample(sample.text, None if given is None else tuple(given)))
-            fields["samples"] = tuple(samples)
-        if body.claims is not None:
-            claims = [GivenClaim(claim.text, tuple(claim.quotes)) for claim in body.claims]
-            fields |= {"units": "claims", "claims": tuple(claims)}
+        fields |= _given(body)
     return Ask(
         prompt=body.prompt,
         chat_template_kwargs=template_variables(body.chat_template_kwargs, body.reasoning_effort),
@@ -269,3 +258,22 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
         return_tokens=body.return_tokens,
         **fields,
     )
+
+
+def _given(body: ScoreRequest) -> dict[str, Any]:
+    """The fields of an `Ask` about what exists already."""
+    fields: dict[str, Any] = {"answer": GivenAnswer(body.answer, body.append_eos)}
+    if body.answer_token_logprobs is not None:
+        fields["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
+    if body.samples is not None:
+        samples = []
+        for sample in body.samples:
+            given = GivenSample(sample.text)
+            if sample.token_logprobs is not None:
+                given = GivenSample(sample.text, tuple(sample.token_logprobs))
+            samples.append(given)
+        fields["samples"] = tuple(samples)
+    if body.claims is not None:
+        claims = [GivenClaim(claim.text, tuple(claim.quotes)) for claim in body.claims]
+        fields |= {"units": "claims", "claims": tuple(claims)}
+    return fields
