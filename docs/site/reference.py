@@ -1,5 +1,6 @@
 """Write docs/errors.md and docs/estimators.md from the code: `python docs/site/reference.py`."""
 
+import ast
 import inspect
 import textwrap
 from pathlib import Path
@@ -38,6 +39,21 @@ def estimators() -> str:
     return "\n".join([_ESTIMATORS, *map(_section, ESTIMATORS)])
 
 
+def warnings() -> dict[str, tuple[str, str]]:
+    """Meaning and remedy of each code, from the text under its name in the class."""
+    (table,) = ast.parse(inspect.getsource(Warned)).body
+    texts = {}
+    code = None
+    for node in table.body[1:]:
+        if isinstance(node, ast.Assign):
+            code = ast.unparse(node.targets[0]).lower()
+            texts[code] = ("", "")
+        elif code is not None:
+            meaning, _, remedy = " ".join(ast.literal_eval(node.value).split()).partition(" Do: ")
+            texts[code] = (meaning, remedy)
+    return texts
+
+
 def errors() -> str:
     """Every error and warning with its code and meaning."""
     lines = [_ERRORS]
@@ -45,7 +61,8 @@ def errors() -> str:
         text, _, _ = inspect.cleandoc(error.__doc__ or "").partition("\n\nAttributes:")
         lines.append(f"| {error.status} | `{error.code}` | {' '.join(text.split())} |")
     lines.append(_WARNINGS)
-    lines += [f"| `{one}` | {one.meaning} | {one.remedy} |" for one in Warned]
+    for code, (meaning, remedy) in warnings().items():
+        lines.append(f"| `{code}` | {meaning} | {remedy} |")
     return "\n".join([*lines, ""])
 
 
