@@ -14,16 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.estimators.information import (
-    at_least,
-    mte,
-    nonempty,
-    plain,
-    ppl,
-    root_sp,
-    sp,
-    with_tokens,
-)
+from models.estimators.information import at_least, nonempty, plain, with_tokens
 from models.records import Array
 
 
@@ -40,119 +31,6 @@ def inconsistency(similarity: Array) -> float:
     return plain((1.0 - at_least(1, similarity)).mean())
 
 
-def cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over sequence probability: sp * inconsistency, in nats.
-
-    Vashurin et al. 2025.
-
-    Use: high only where the model is unsure and its samples disagree. Measured on
-    short answers; as sp it grows with length.
-    """
-    return sp(answer_token_logprobs) * inconsistency(similarity)
-
-
-def cocoa_root_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over the root of the length: root_sp * inconsistency, in nats.
-
-    Ours, over Vashurin et al. 2025.
-
-    Use: as rb_cocoa_root_sp, where the samples' log-probs are not known.
-    """
-    return root_sp(answer_token_logprobs) * inconsistency(similarity)
-
-
-def cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over perplexity: ppl * inconsistency, in nats. Vashurin et al. 2025.
-
-    Use: as cocoa_sp, for answers of one form and differing length; a mean over tokens can rank the
-    wrong way where a model mixes words and sentences.
-    """
-    return ppl(answer_token_logprobs) * inconsistency(similarity)
-
-
-def cocoa_mte(answer_token_entropies: Array, similarity: Array) -> float:
-    """CoCoA over mean token entropy: mte * inconsistency, in nats. Vashurin et al. 2025.
-
-    Use: as cocoa_ppl, where entropies are available and answers are free text.
-    """
-    return mte(answer_token_entropies) * inconsistency(similarity)
-
-
-def prob_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA with a probability as its base: (1 - exp(sum_t l_t)) * inconsistency, in [0, 1].
-
-    Vashurin et al. 2025.
-
-    Use: as cocoa_sp, bounded; flat for long answers, whose probability is near 0.
-    """
-    return -math.expm1(-sp(answer_token_logprobs)) * inconsistency(similarity)
-
-
-def prob_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA with a token's probability as its base: (1 - exp(mean_t l_t)) * inconsistency.
-
-    Vashurin et al. 2025.
-
-    Use: as cocoa_ppl, bounded.
-    """
-    return -math.expm1(-ppl(answer_token_logprobs)) * inconsistency(similarity)
-
-
-def additive_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """Additive CoCoA over sequence probability: sp + inconsistency. Vashurin et al. 2025.
-
-    Use: the paper's ablation; the part with the larger scale decides.
-    """
-    return sp(answer_token_logprobs) + inconsistency(similarity)
-
-
-def additive_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """Additive CoCoA over perplexity: ppl + inconsistency. Vashurin et al. 2025.
-
-    Use: the paper's ablation; closer to the product than the other sums, as its parts are of
-    similar size.
-    """
-    return ppl(answer_token_logprobs) + inconsistency(similarity)
-
-
-def additive_cocoa_mte(answer_token_entropies: Array, similarity: Array) -> float:
-    """Additive CoCoA over mean token entropy: mte + inconsistency. Vashurin et al. 2025.
-
-    Use: the paper's ablation.
-    """
-    return mte(answer_token_entropies) + inconsistency(similarity)
-
-
-def full_sample_cocoa_sp(answer_token_logprobs: Array, similarity_matrix: Array) -> float:
-    """CoCoA of samples among themselves, over sequence probability: sp * mean_{i != j} (1 - S_ij).
-
-    Vashurin et al. 2025.
-
-    Use: the paper's ablation on whether the answer itself must be compared. Costs D(D - 1) pairs.
-    """
-    return sp(answer_token_logprobs) * _mean_dissimilarity(similarity_matrix)
-
-
-def full_sample_cocoa_ppl(answer_token_logprobs: Array, similarity_matrix: Array) -> float:
-    """CoCoA of samples among themselves, over perplexity: ppl * mean_{i != j} (1 - S_ij).
-
-    Vashurin et al. 2025.
-
-    Use: the paper's ablation on whether the answer itself must be compared. Costs D(D - 1) pairs.
-    """
-    return ppl(answer_token_logprobs) * _mean_dissimilarity(similarity_matrix)
-
-
-def full_sample_cocoa_mte(answer_token_entropies: Array, similarity_matrix: Array) -> float:
-    """CoCoA of samples among themselves, over mean token entropy: mte * mean_{i != j} (1 - S_ij).
-
-    Vashurin et al. 2025.
-
-    Use: the paper's ablation on whether the answer itself must be compared. Costs D(D - 1) pairs.
-    """
-    return mte(answer_token_entropies) * _mean_dissimilarity(similarity_matrix)
-
-
 def inconsistency_std_error(similarity: Array) -> float | None:
     """Standard error of `inconsistency`: sd(1 - s_i, ddof 1) / sqrt(M); None for M < 2.
 
@@ -164,9 +42,10 @@ def inconsistency_std_error(similarity: Array) -> float | None:
     return math.sqrt(deviations @ deviations / (len(similarity) * (len(similarity) - 1)))
 
 
-def _mean_dissimilarity(matrix: Array) -> float:
-    num_samples = len(at_least(2, matrix))
-    dissimilarity = 1.0 - matrix
+def sample_inconsistency(similarity_matrix: Array) -> float:
+    """Mean over pairs of samples: mean_{i != j} (1 - S_ij). similarity_matrix: (M, M), M > 1."""
+    num_samples = len(at_least(2, similarity_matrix))
+    dissimilarity = 1.0 - similarity_matrix
     return plain((dissimilarity.sum() - dissimilarity.trace()) / (num_samples * (num_samples - 1)))
 
 
@@ -204,81 +83,6 @@ def rb_inconsistency(
     if mass > 1:
         return plain(seen / mass)
     return plain(seen + (1.0 - mass) * unseen)
-
-
-def rb_cocoa_sp(
-    answer_token_logprobs: Array,
-    sample_token_logprobs: Sequence[Array],
-    sample_texts: Sequence[str],
-    similarity: Array,
-    exact_match: Array,
-) -> float:
-    """Rao-Blackwellised CoCoA over sequence probability: sp * rb_inconsistency, in nats.
-
-    Ours: Rao-Blackwell over Vashurin et al. 2025.
-
-    Use: as cocoa_sp, where the samples' log-probs are known, for answers of one length; of most use
-    for short ones, of whose probability ten samples find a large part.
-    """
-    return sp(answer_token_logprobs) * rb_inconsistency(
-        answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
-    )
-
-
-def rb_cocoa_root_sp(
-    answer_token_logprobs: Array,
-    sample_token_logprobs: Sequence[Array],
-    sample_texts: Sequence[str],
-    similarity: Array,
-    exact_match: Array,
-) -> float:
-    """CoCoA (default): root_sp * rb_inconsistency, Rao-Blackwellised, over the root of the length.
-
-    Ours: Rao-Blackwell over Vashurin et al. 2025.
-
-    Use: answers of any length, words and sentences mixed; chosen on real models (ADR 27). Means
-    over tokens rank better where words and paragraphs are mixed and shares count.
-    """
-    return root_sp(answer_token_logprobs) * rb_inconsistency(
-        answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
-    )
-
-
-def rb_cocoa_ppl(
-    answer_token_logprobs: Array,
-    sample_token_logprobs: Sequence[Array],
-    sample_texts: Sequence[str],
-    similarity: Array,
-    exact_match: Array,
-) -> float:
-    """Rao-Blackwellised CoCoA over perplexity: ppl * rb_inconsistency, in nats.
-
-    Ours: Rao-Blackwell over Vashurin et al. 2025.
-
-    Use: as cocoa_ppl, where the samples' log-probs are known.
-    """
-    return ppl(answer_token_logprobs) * rb_inconsistency(
-        answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
-    )
-
-
-def rb_cocoa_mte(
-    answer_token_logprobs: Array,
-    answer_token_entropies: Array,
-    sample_token_logprobs: Sequence[Array],
-    sample_texts: Sequence[str],
-    similarity: Array,
-    exact_match: Array,
-) -> float:
-    """Rao-Blackwellised CoCoA over mean token entropy: mte * rb_inconsistency, in nats.
-
-    Ours: Rao-Blackwell over Vashurin et al. 2025.
-
-    Use: as cocoa_mte, where the samples' log-probs are known.
-    """
-    return mte(answer_token_entropies) * rb_inconsistency(
-        answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
-    )
 
 
 def found_mass(

@@ -9,7 +9,6 @@ mean dissimilarity of the rest.
 from collections.abc import Sequence
 
 from models.estimators.cocoa import found_mass, inconsistency, rb_inconsistency
-from models.estimators.information import sp
 from models.records import Array
 
 # Least squares of (1 - P)(r - c) on (1 - P) P (1 - c), r by 400 draws: .40 to .67 for 3 to 10
@@ -40,22 +39,3 @@ def unseen_rb_inconsistency(
         answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
     )
     return biased + (1.0 - mass) * disagreeing
-
-
-def unseen_rb_cocoa_sp(
-    answer_token_logprobs: Array,
-    sample_token_logprobs: Sequence[Array],
-    sample_texts: Sequence[str],
-    similarity: Array,
-    exact_match: Array,
-) -> float:
-    """CoCoA, unseen texts, over sequence probability: sp * unseen_rb_inconsistency, in nats.
-
-    Ours, 2026, over rb_cocoa_sp.
-
-    Use: as rb_cocoa_sp, of most use with fewer samples than ten and below temperature 1, where many
-    answers are repeated by all samples.
-    """
-    return sp(answer_token_logprobs) * unseen_rb_inconsistency(
-        answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
-    )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.estimators import ESTIMATORS, needs, score
+from models.estimators import ESTIMATORS, score
 from models.estimators.cocoa import found_mass
 
 BASES = ["sp", "ppl", "mte"]
@@ -46,7 +46,7 @@ def statistics(draw, log_mass=(-3.0, 0.0), one_tokenisation=True):
 
 
 def value(name, stats):
-    return ESTIMATORS[name].function(**{statistic: stats[statistic] for statistic in needs([name])})
+    return ESTIMATORS[name].value(stats, {})
 
 
 def mass(stats):
