@@ -25,8 +25,8 @@ from cocoa_lab.run import Run
 from cocoa_lab.summary import only_compared, summarise
 
 # The methods of a figure, where the run has them.
-_RELIABILITY = ("sp", "inconsistency", "cocoa_sp")
-_CURVES = ("sp", "ppl", "inconsistency", "cocoa_sp", "cocoa_ppl", "semantic_entropy")
+_RELIABILITY = ("rb_cocoa_root_sp", "sp", "inconsistency", "cocoa_sp")
+_CURVES = (*_RELIABILITY, "ppl", "cocoa_ppl", "semantic_entropy")
 _MIN_RELIABILITY_PROMPTS = 20
 
 

@@ -20,7 +20,13 @@ from models.records import Array
 
 INK, MUTED, FAINT = "#1f2933", "#6b7783", "#d5dae0"
 # A base and the CoCoA over it share their colour; the base is dashed.
-_COLOURS = {"sp": "#b8500f", "ppl": "#0f6f8f", "mte": "#6a4c93", "inconsistency": "#3f7d3a"}
+_COLOURS = {
+    "root_sp": "#1f2933",
+    "sp": "#b8500f",
+    "ppl": "#0f6f8f",
+    "mte": "#6a4c93",
+    "inconsistency": "#3f7d3a",
+}
 # What is drawn against the number of samples.
 _BY_SAMPLES = {
     "cocoa_sp": "#b8500f",
@@ -57,13 +63,13 @@ STYLE: Any = {  # rc_context's type is a literal of all its names
 def rejection_figure(columns: Sequence[Column], names: Sequence[str]) -> Figure:
     """Mean quality of the answers kept while the least certain are rejected, one panel a task."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.1 * len(columns), 3.9), layout="constrained")
+        figure = Figure(figsize=(max(5.0, 4.1 * len(columns)), 4.3), layout="constrained")
         panels = figure.subplots(1, len(columns), squeeze=False)[0]
         for axes, column in zip(panels, columns, strict=True):
             _rejection_panel(axes, column, names)
         panels[0].set_ylabel("mean quality of the answers kept")
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        figure.legend(handles, labels, loc="outside lower center", ncols=3 * len(columns))
         return figure
 
 

@@ -48,6 +48,7 @@ def markdown(report: Report) -> str:
         parts += ["## Rao-Blackwellised", *_markdown_claims(report.rao_blackwell_claims)]
     if report.alternative_claims:
         parts += ["## Alternative formulations", *_markdown_claims(report.alternative_claims)]
+    parts += ["## What the methods are", _markdown_rows(report.methods)]
     if report.notes:
         parts += ["## Notes", "\n".join(f"- {note}" for note in report.notes)]
     return "\n\n".join(parts) + "\n"

@@ -103,6 +103,7 @@ class Report:
         facts: name to value: what was run, and how.
         tasks: facts of each task.
         costs: of the estimators, by what models are asked for.
+        methods: what each estimator is.
         galleries: answers under the first strategy.
         estimator: by which the galleries are ordered.
         plots: caption to SVG, for the HTML page only.
@@ -113,6 +114,7 @@ class Report:
     facts: Mapping[str, str]
     tasks: Sequence[Mapping[str, str]]
     costs: Sequence[Mapping[str, str]]
+    methods: Sequence[Mapping[str, str]]
     grids: Sequence[Grid]
     claims: Sequence[Claim]
     similarity_grids: Sequence[Grid]

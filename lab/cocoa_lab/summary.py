@@ -1,7 +1,7 @@
 """Pure: from a run and its rankings to what the report shows."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from cocoa_lab.rankings import Rankings
 from cocoa_lab.recommendation import recommend, sentence, why_none
 from cocoa_lab.report import Gallery, Grid, Report, Shown
 from cocoa_lab.run import Run, Variant, with_revision
+from models.estimators import known_estimators
 from models.records import Array
 
 _NUM_SHOWN = 5
@@ -27,9 +28,7 @@ def summarise(
     plots: caption to SVG.
     """
     scores = run.prompts[0].answers[0].scores
-    estimator = next(iter(scores))
-    if "cocoa_sp" in scores:
-        estimator = "cocoa_sp"
+    estimator = next(name for name in ("rb_cocoa_root_sp", "cocoa_sp", *scores) if name in scores)
     all_claims: list[Claim] = []
     alternatives: list[Claim] = []
     for strategy in rankings.strategies:
@@ -42,6 +41,7 @@ def summarise(
         facts=_facts(run, num_resamples),
         tasks=_tasks(run, rankings),
         costs=_costs(run),
+        methods=_methods(scores),
         grids=_grids(rankings),
         claims=all_claims,
         similarity_grids=_similarity_grids(rankings),
@@ -99,6 +99,16 @@ def _costs(run: Run) -> list[dict[str, str]]:
         row = {"estimators": ", ".join(cost.estimators)}
         row["models are asked for"] = ", ".join(cost.reads) or "nothing more"
         rows.append(row | {"ms a prompt": f"{cost.ms:.1f}"})
+    return rows
+
+
+def _methods(names: Iterable[str]) -> list[dict[str, str]]:
+    """What each is, in the words of docs/estimators.md."""
+    rows = []
+    for name in names:
+        known = known_estimators()[name]
+        row = {"method": f"`{name}`", "what it is": known.title, "formula": known.formula}
+        rows.append(row | {"source": known.source})
     return rows
 
 

@@ -65,3 +65,14 @@ def test_the_name_of_a_task_is_no_formula(tmp_path, task):
     figures = [rejection_figure(named, ["sp"]), reliability_figure(named, ["sp"]), ranking]
     for number, figure in enumerate(figures):
         assert save(figure, tmp_path / str(number)).startswith("<svg")
+
+
+@pytest.mark.parametrize("num_tasks", [1, 2])
+def test_a_legend_of_every_curve_stands_inside_the_figure(num_tasks):
+    names = ("rb_cocoa_root_sp", "sp", "inconsistency", "cocoa_sp", "ppl", "semantic_entropy")
+    shown = columns(**dict.fromkeys(names, SCORES["sp"]))[:num_tasks]
+    figure = rejection_figure(shown, names)
+    figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert legend.x0 >= 0
+    assert legend.x1 <= figure.bbox.x1

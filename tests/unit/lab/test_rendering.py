@@ -52,6 +52,7 @@ def a_report(**changes):
         "command": f"cocoa evaluate {HOSTILE}",
         "facts": {"model": HOSTILE},
         "tasks": [{"task": HOSTILE, "prompts": "3"}],
+        "methods": [{"method": "`sp`", "what it is": "Sequence probability"}],
         "costs": [{"estimators": HOSTILE}],
         "grids": [report.grid(HOSTILE, a_table(facts={"sp": 0.5, "cocoa_sp": 0.7}))],
         "claims": [claim, many, best],
