@@ -42,7 +42,7 @@ class PartsOfAnswer:
     thread: ThreadPoolExecutor
     limits: AskLimits
     steps: WorkBudget = field(default_factory=WorkBudget)
-    _made: Callable[[PairTable], Parts] | None = None
+    _made: Callable[[PairTable], Parts] | Parts | None = None
     _pairs: Sequence[Pair] = ()
 
     async def in_thread(self, work: Callable[..., Value], *args: Any, **named: Any) -> Value:
@@ -58,8 +58,7 @@ class PartsOfAnswer:
     async def check(self, subject: Subject) -> None:
         """Refuse given texts that make too many pairs; the parts made for it are not kept."""
         if self.plan.parts_compared_by is not None and not subject.answer.no_answer:
-            made = await self._make(subject)
-            pairs = await self.in_thread(self.scores.read_by, made)
+            pairs = await self._read_by(await self._make(subject))
             check_pairs(self.plan.ask, len(pairs), self.limits)
 
     async def pairs(self, subject: Subject) -> Sequence[Pair]:
@@ -71,8 +70,13 @@ class PartsOfAnswer:
         """
         if self._made is None and not subject.answer.no_answer:
             self._made = await self._make(subject)
-            self._pairs = await self.in_thread(self.scores.read_by, self._made)
+            self._pairs = await self._read_by(self._made)
         return self._pairs
+
+    async def _read_by(self, made: Callable[[PairTable], Parts] | Parts) -> Sequence[Pair]:
+        if isinstance(made, Parts):
+            return ()
+        return await self.in_thread(self.scores.read_by, made)
 
     async def compared(self, subject: Subject) -> Parts:
         """The parts of the answer; pairs that are not stored are compared.
@@ -82,14 +86,14 @@ class PartsOfAnswer:
             CocoaError: a worker failed.
         """
         pairs = await self.pairs(subject)
-        if self._made is None:
-            return Parts()
+        if not callable(self._made):
+            return self._made or Parts()
         parts = await self.in_thread(self._made, await self.scores.table(pairs))
         self.plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
         return parts
 
-    async def _make(self, subject: Subject) -> Callable[[PairTable], Parts]:
-        """A function from scores of pairs to the parts."""
+    async def _make(self, subject: Subject) -> Callable[[PairTable], Parts] | Parts:
+        """A function from scores of pairs to the parts, or these where nothing is compared."""
         ask, most, samples = self.plan.ask, self.limits.max_units, subject.other_texts
         claims = [(claim.text, claim.quotes) for claim in ask.claims or ()]
         stated = await self.in_thread(
@@ -103,6 +107,8 @@ class PartsOfAnswer:
         )
         if ask.units == "fields":
             beside = await self.in_thread(stated.fields_beside, samples, most, self.steps)
+            if beside is None:
+                return stated
             return lambda table: beside(table.similarity_of_values())
         ends: dict[str, list[int]] | None = None
         if self.nli is not None:

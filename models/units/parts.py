@@ -53,10 +53,11 @@ class Parts:
 
     def fields_beside(
         self, samples: Sequence[str], max_missing: int, steps: WorkBudget
-    ) -> Callable[[Similarity], "Parts"]:
+    ) -> Callable[[Similarity], "Parts"] | None:
         """A function from the similarity of strings to the fields beside M samples.
 
-        It raises `InvalidRequest` where the schema is invalid, or comparing takes too many steps.
+        None where the answer has none. It raises `InvalidRequest` where the schema is invalid, or
+        comparing takes too many steps.
 
         Args:
             samples: equal ones are parsed and compared once.
@@ -65,7 +66,7 @@ class Parts:
         """
         answer, read = self.value, parsed
         if answer is None:
-            return lambda _: self
+            return None
         if self.called:
             read = partial(as_value, names=names_of(self.called))
         known = {sample: read(sample) for sample in set(samples)}
@@ -136,7 +137,7 @@ def split(
         claims: each with the quotes that it rests on. One of which a quote does not occur in the
             answer has no tokens.
     """
-    text, tokens = answer.text, token_spans(answer)
+    text = answer.text
     called: Tools = ()
     value: Value | None = None
     warnings: list[Warned] = []
@@ -147,12 +148,13 @@ def split(
             if not tools or schema is not True:
                 warnings.append(Warned.ANSWER_NOT_JSON)
             return Parts(warnings=tuple(warnings), text=text)
-        units = fields(value, text, tokens)
+        units = fields(value, text, token_spans(answer))
     elif into == "sentences":
-        units = sentences(text, spans_in(text, tools), tokens)
+        units = sentences(text, spans_in(text, tools), token_spans(answer))
         if not units:
             warnings.append(Warned.NO_SENTENCES)
     else:
+        tokens = token_spans(answer)
         units = [claim(said, quotes, text, tokens) for said, quotes in claims]
         kept = zip(claims[:max_units], units, strict=False)
         if any(quotes and not unit.spans for (_, quotes), unit in kept):

@@ -147,13 +147,14 @@ class ScoresWanted(NullIsDefault):
     def ask_fields(self) -> dict[str, Any]:
         """The fields of an `Ask` about scores; most have the same names here."""
         fields = dict(zip(_OF_ASK, attrgetter(*_OF_ASK)(self), strict=True))
-        names = self.estimators or []
-        if self.estimator is not None:
-            fields["primary"] = current_name(self.estimator)
+        names = list(self.estimators or ())
         if self.estimators is not None:
             fields["estimators"] = tuple(map(current_name, names))
+        if self.estimator is not None:
+            fields["primary"] = current_name(self.estimator)
+            names.append(self.estimator)
         renamed = []
-        if any(current_name(name) != name for name in (*names, self.estimator or "")):
+        if any(current_name(name) != name for name in names):
             renamed.append(Warned.RENAMED_TO_INCONSISTENCY)
         if self.__dict__["escalate_below"] is not None:
             fields["hand_over_below"] = self.__dict__["escalate_below"]
