@@ -22,15 +22,10 @@ class BatchFailed(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Ticket(Generic[Item, Result]):
-    """One caller's items; its future is settled when the last has its result or one has failed.
+    """One caller's items; its future is settled when the last has its result or one has failed."""
 
-    Attributes:
-        waiting: items that are in no batch yet.
-        num_items: of all its distinct items.
-    """
-
-    waiting: deque[Item]
-    num_items: int
+    waiting: deque[Item]  # items that are in no batch yet
+    num_items: int  # of all its distinct items
     future: "asyncio.Future[dict[Item, Result]]"
     results: dict[Item, Result] = field(default_factory=dict)
 
@@ -42,16 +37,11 @@ class MicroBatcher(Generic[Item, Result]):
     There is no waiting for a batch to fill: while one runs, the next gathers. Callers take turns,
     one item each, so that nobody waits for all the items of a larger one. An exception runs
     each item of its batch once alone, so that one bad item fails its own caller only.
-
-    Attributes:
-        call: results in the order of the items.
-        max_batch: most items of one call.
-        on_batch: called with the size of each batch.
     """
 
-    call: Callable[[list[Item]], Awaitable[Sequence[Result]]]
-    max_batch: int
-    on_batch: Callable[[int], None] = lambda size: None
+    call: Callable[[list[Item]], Awaitable[Sequence[Result]]]  # results in the order of the items
+    max_batch: int  # most items of one call
+    on_batch: Callable[[int], None] = lambda size: None  # called with the size of each batch
 
     def __post_init__(self) -> None:
         self._waiting: deque[_Ticket[Item, Result]] = deque()

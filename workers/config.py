@@ -296,15 +296,10 @@ def _elsewhere(role: Role) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LanguageModel:
-    """The language model whose answers are compared.
+    """The language model whose answers are compared."""
 
-    Attributes:
-        name: id, or the name of an embedded one.
-        is_embedded: whether it ships with the project, so that the embedded NLI model serves
-            unrequested.
-    """
-
-    name: str
+    name: str  # id, or the name of an embedded one
+    # Whether it ships with the project, so that the embedded NLI model serves unrequested.
     is_embedded: bool
 
     @classmethod

@@ -25,22 +25,15 @@ PairScore = tuple[tuple[float, ...], bool]
 
 @dataclass(frozen=True, slots=True)
 class ProbeInfo:
-    """A probe that reads a generator's hidden states.
+    """A probe that reads a generator's hidden states."""
 
-    Attributes:
-        id: short name, which changes with the weights.
-        layer: k of `hidden_states[k]`.
-        sha256: of its weights.
-        split: nats of semantic entropy above which it calls an answer's high; None where it
-            predicts no class.
-        base_rate: share of answers above the split, among held-out ones of its training set.
-    """
-
-    id: str
+    id: str  # short name, which changes with the weights
     training_set: str
-    layer: int
-    sha256: str
+    layer: int  # k of `hidden_states[k]`
+    sha256: str  # of its weights
+    # Nats of semantic entropy above which it calls an answer's high; None without a class.
     split: float | None = None
+    # Share of answers above the split, among held-out ones of its training set.
     base_rate: float | None = None
 
     @classmethod
@@ -86,25 +79,17 @@ class GeneratorInfo(EngineInfo):
 
 @dataclass(frozen=True, slots=True)
 class SimilarityInfo:
-    """Facts about a similarity scorer.
+    """Facts about a similarity scorer."""
 
-    Attributes:
-        identity: digest of everything that decides its scores; equal on replicas.
-        model_id: id or name without a local path.
-        revision: names the weights exactly; None for a function of two texts, which has none and
-            costs less than remembering its scores.
-        labels: names of the K values of a pair.
-        max_pair_tokens: tokens of a pair beyond which it is cut; None where nothing is.
-        rules: which pairs are known without asking.
-        is_out_of_domain: whether it was made for the answers of another language model only.
-    """
-
-    identity: str
-    model_id: str
+    identity: str  # digest of everything that decides its scores; equal on replicas
+    model_id: str  # id or name without a local path
+    # Names the weights exactly; None for a function of two texts, which has none and costs less
+    # than remembering its scores.
     revision: str | None
-    labels: tuple[str, ...]
-    max_pair_tokens: int | None
-    rules: PairRules
+    labels: tuple[str, ...]  # names of the K values of a pair
+    max_pair_tokens: int | None  # tokens of a pair beyond which it is cut; None where nothing is
+    rules: PairRules  # which pairs are known without asking
+    # Whether it was made for the answers of another language model only.
     is_out_of_domain: bool = False
 
 
@@ -252,14 +237,9 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers(Served):
-    """The workers of one deployment.
-
-    Attributes:
-        default_similarity: the function that serves where a request names none.
-        similarity_of_given: the one that serves where a request names none and brings its samples;
-            "" for the default.
-    """
+    """The workers of one deployment."""
 
     generator: Generator
-    default_similarity: str
+    default_similarity: str  # the function that serves where a request names none
+    # The one that serves where a request names none and brings its samples; "" for the default.
     similarity_of_given: str = ""

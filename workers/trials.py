@@ -36,15 +36,10 @@ _COMMAND = (sys.executable, "-P", "-m", "models.grammar.trial")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a trial.
+    """The outcome of a trial."""
 
-    Attributes:
-        refusal: the reason why no text can follow the grammar; "" where one can.
-        is_quick: whether it compiles at once.
-    """
-
-    refusal: str = ""
-    is_quick: bool = True
+    refusal: str = ""  # the reason why no text can follow the grammar; "" where one can
+    is_quick: bool = True  # whether it compiles at once
 
 
 class _Lost(Exception):

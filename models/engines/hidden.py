@@ -60,21 +60,14 @@ class HiddenMean:
     """Running mean over the steps whose input is y_1 … y_{T-1}.
 
     For T = 1, which has no such step, it is the prefill's last state.
-
-    Attributes:
-        layers: the blocks averaged over.
-        prefill: (layers, d) at the prompt's last position.
-        max_kept: first steps whose states are kept one by one, for `over`.
-        total: (layers, d), summed over `num_steps` steps.
-        kept: (layers, d) of each of these steps.
     """
 
-    layers: tuple[int, ...]
-    prefill: Tensor
-    max_kept: int = 0
+    layers: tuple[int, ...]  # the blocks averaged over
+    prefill: Tensor  # (layers, d) at the prompt's last position
+    max_kept: int = 0  # first steps whose states are kept one by one, for `over`
     num_steps: int = 0
-    total: Tensor = field(init=False)
-    kept: list[Tensor] = field(default_factory=list)
+    total: Tensor = field(init=False)  # (layers, d), summed over `num_steps` steps
+    kept: list[Tensor] = field(default_factory=list)  # (layers, d) of each of these steps
 
     def __post_init__(self) -> None:
         self.total = torch.zeros_like(self.prefill)

@@ -24,124 +24,87 @@ class Prefix:
 
 @dataclass(eq=False, slots=True)
 class Scored:
-    """One form of a given answer, as far as it is read behind its prompt.
+    """One form of a given answer, as far as it is read behind its prompt."""
 
-    Attributes:
-        read: the prompt and what was read of the answer.
-        logprobs: of its tokens.
-        entropies: likewise, if they are wanted.
-    """
-
-    read: Prefix
-    logprobs: list[float] = field(default_factory=list)
-    entropies: list[float] = field(default_factory=list)
+    read: Prefix  # the prompt and what was read of the answer
+    logprobs: list[float] = field(default_factory=list)  # of its tokens
+    entropies: list[float] = field(default_factory=list)  # likewise, if they are wanted
 
 
 @dataclass(eq=False, slots=True)
 class Row:
-    """One sequence being decoded.
-
-    Attributes:
-        index: 0 is the answer, i the i-th sample.
-        fields: of `models.records.Sequence`, that the request wants of this row.
-        tops: of each token the likeliest ones in its place, where they are requested.
-        finish_reason: None while it has further tokens to decode.
-        stage: whether it may yet begin with a reasoning, is in one, or writes its answer.
-        first_of_answer: index of the answer's first token, 0 without a reasoning; in the middle of
-            one that behind the last token.
-        lead: of the answer's text, what the token that ended the reasoning held beyond its tag.
-        most_thoughts: tokens of its reasoning, the start tag among them once it is written, after
-            which the end tag is written for the model; None for any number.
-        forced: the rest of that tag, in its order.
-        following: its progress in its grammar, shared by rows with the same tokens so far; None
-            without a grammar.
-    """
+    """One sequence being decoded."""
 
     job: "RowJob"
-    index: int
-    fields: frozenset[str]
+    index: int  # 0 is the answer, i the i-th sample
+    fields: frozenset[str]  # of `models.records.Sequence`, that the request wants of this row
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
+    # Of each token the likeliest ones in its place, where they are requested.
     tops: list[list[tuple[int, float]]] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
+    finish_reason: FinishReason | None = None  # None while it has further tokens to decode
     text: str = ""
+    # Whether it may yet begin with a reasoning, is in one, or writes its answer.
     stage: Stage = "answer"
+    # Index of the answer's first token, 0 without a reasoning; in the middle of one that behind
+    # the last token.
     first_of_answer: int = 0
+    # Of the answer's text, what the token that ended the reasoning held beyond its tag.
     lead: str = ""
+    # Tokens of its reasoning, the start tag among them once it is written, after which the end
+    # tag is written for the model; None for any number.
     most_thoughts: int | None = None
-    forced: list[int] = field(default_factory=list)
+    forced: list[int] = field(default_factory=list)  # the rest of that tag, in its order
+    # Its progress in its grammar, shared by rows with the same tokens so far.
     following: Following | None = None
 
 
 @dataclass(eq=False, slots=True)
 class Progress:
-    """The part of a streamed sequence that was decoded and reported.
+    """The part of a streamed sequence that was decoded and reported."""
 
-    Attributes:
-        stage: "undecided" until a text has begun: that of the reasoning, or of the answer.
-        num_tokens: of the sequence, that were reported.
-        num_characters: of the answer, that were reported.
-        pending: text that was decoded and may yet be cut by a stop string or a tag.
-        start, read: the tokens between them are those of the latest piece, which a tokenizer may
-            need to decode the next one.
-    """
-
+    # "undecided" until a text has begun: that of the reasoning, or of the answer.
     stage: Stage = "undecided"
-    num_tokens: int = 0
-    num_characters: int = 0
-    pending: str = ""
+    num_tokens: int = 0  # of the sequence, that were reported
+    num_characters: int = 0  # of the answer, that were reported
+    pending: str = ""  # text that was decoded and may yet be cut by a stop string or a tag
+    # From `start` to `read` are the tokens of the latest piece, which the next one may need.
     start: int = 0
     read: int = 0
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class RowJob(Job):
-    """A job of the in-flight batch.
-
-    Attributes:
-        prompt_ids: token ids of the prompt.
-        final_length: tokens of the longest possible row, prompt included.
-        uniforms: (M, max_new_tokens) of `sample_uniforms`.
-        num_rows: the answer and all samples. A job without rows takes one place while it is
-            prefilled.
-        fields: of `models.records.Sequence`, wanted of the answer and of the samples.
-        answer_forms: token ids of a given answer in each form that is tried; None where a greedy
-            one is decoded.
-        answer_form: the likelier of them, once they are scored.
-        first_token_ids: groups of token ids; such a job has no rows, only their mass as the
-            prompt's next token.
-        reasoning_opened: whether the prompt ends in the tag that begins a reasoning.
-        following: the beginning of its rows in their grammar; None without a grammar.
-        prefix: the prompt, from its first part that is read until all rows have joined.
-        scored: the forms of a given answer, until it is completed.
-        is_alone: whether its prompt is read without others: with them the pass has failed.
-        hidden: of the answer, where the request names layers.
-        prompt_state: (d,) tensor, where the request names its layer.
-        num_joined: rows that have joined the batch.
-        progress: of the streamed sequence.
-        finished: rows that have ended.
-    """
+    """A job of the in-flight batch."""
 
     prompt_ids: list[int]
-    final_length: int
+    final_length: int  # tokens of the longest possible row, prompt included
     seed: int
-    uniforms: Array
+    uniforms: Array  # (M, max_new_tokens) of `sample_uniforms`
+    # The answer and all samples. A job without rows takes one place while it is prefilled.
     num_rows: int = 1
+    # Of `models.records.Sequence`, wanted of the answer and of the samples.
     fields: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+    # Token ids of a given answer in each form that is tried; None where a greedy one is decoded.
     answer_forms: Mapping[AnswerForm, tuple[int, ...]] | None = None
-    answer_form: AnswerForm = "literal"
+    answer_form: AnswerForm = "literal"  # the likelier of them, once they are scored
+    # Groups of token ids; such a job has no rows, only their mass as the prompt's next token.
     first_token_ids: tuple[tuple[int, ...], ...] | None = None
     first_token_logprobs: list[float | None] | None = None
-    reasoning_opened: bool = False
+    reasoning_opened: bool = False  # whether the prompt ends in the tag that begins a reasoning
+    # The beginning of its rows in their grammar; None without a grammar.
     following: Following | None = None
+    # The prompt, from its first part that is read until all rows have joined.
     prefix: Prefix | None = None
+    # The forms of a given answer, until it is completed.
     scored: dict[AnswerForm, Scored] = field(default_factory=dict)
+    # Whether its prompt is read without others: with them the pass has failed.
     is_alone: bool = False
-    hidden: HiddenMean | None = None
-    prompt_state: Tensor | None = None
-    num_joined: int = 0
-    progress: Progress = field(default_factory=Progress)
+    hidden: HiddenMean | None = None  # of the answer, where the request names layers
+    prompt_state: Tensor | None = None  # (d,) tensor, where the request names its layer
+    num_joined: int = 0  # rows that have joined the batch
+    progress: Progress = field(default_factory=Progress)  # of the streamed sequence
     finished: list[Row] = field(default_factory=list)
 
     @property

@@ -56,56 +56,38 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """Facts about an engine, which never change while it lives.
+    """Facts about an engine, which never change while it lives."""
 
-    Attributes:
-        identity: digest of everything that decides an answer: weights, precision, tokenizer, chat
-            template, terminating tokens; equal on replicas.
-        model_id: id or name without a local path.
-        revision: names the weights exactly.
-        dtype: of the weights, and of what they compute.
-        statistics: those of `models.statistics` that it can supply.
-        max_context_tokens: bound of prompt and new tokens, the deployment's own bounds among them.
-        num_layers: L of the hidden states; 0 where the engine does not show them.
-        hidden_size: d of the hidden states.
-        self_test_tokens: on which it agreed at its start with the model's own full forward pass;
-            None where it was not tried.
-        no_reasoning_limit: the reason why it cannot heed `max_reasoning_tokens`; "" where it does.
-        max_tops: bound of the likeliest tokens that it can report at each place.
-        no_grammar: the reason why no text can follow a grammar; "" where it can.
-        takes_turns: whether its chat template shows messages before the latest one, as far as that
-            is known.
-    """
-
+    # Digest of everything that decides an answer: weights, precision, tokenizer, chat template,
+    # terminating tokens; equal on replicas.
     identity: str
-    model_id: str
-    revision: str
-    dtype: str
-    statistics: frozenset[str]
+    model_id: str  # id or name without a local path
+    revision: str  # names the weights exactly
+    dtype: str  # of the weights, and of what they compute
+    statistics: frozenset[str]  # those of `models.statistics` that it can supply
+    # Bound of prompt and new tokens, the deployment's own bounds among them.
     max_context_tokens: int
-    num_layers: int = 0
-    hidden_size: int = 0
+    num_layers: int = 0  # L of the hidden states; 0 where the engine does not show them
+    hidden_size: int = 0  # d of the hidden states
+    # On which it agreed at its start with the model's own full forward pass; None where it was
+    # not tried.
     self_test_tokens: int | None = None
+    # The reason why it cannot heed `max_reasoning_tokens`; "" where it does.
     no_reasoning_limit: str = NO_REASONING
-    max_tops: int = 0
-    no_grammar: str = NO_GRAMMAR
+    max_tops: int = 0  # bound of the likeliest tokens that it can report at each place
+    no_grammar: str = NO_GRAMMAR  # the reason why no text can follow a grammar; "" where it can
+    # Whether its chat template shows messages before the latest one, as far as that is known.
     takes_turns: bool = True
 
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """One request on its way through an engine.
+    """One request on its way through an engine."""
 
-    Attributes:
-        request: as `fitted` gives it back.
-        streams: whether the tokens of `request.streamed` are reported as they come.
-        cancelled: set by the worker; its rows leave before the next step.
-        started_at: monotonic seconds at which its first computation began; None while it waits.
-    """
-
-    request: GenerationRequest
-    streams: bool = False
-    cancelled: bool = False
+    request: GenerationRequest  # as `fitted` gives it back
+    streams: bool = False  # whether the tokens of `request.streamed` are reported as they come
+    cancelled: bool = False  # set by the worker; its rows leave before the next step
+    # Monotonic seconds at which its first computation began; None while it waits.
     started_at: float | None = None
 
 
@@ -114,20 +96,15 @@ JobT = TypeVar("JobT", bound=Job)
 
 @dataclass(slots=True)
 class StepReport:
-    """The outcome of one step.
+    """The outcome of one step."""
 
-    Attributes:
-        tokens: new ones of the sequences that are streamed, each once and in order. The worker
-            reports what an engine leaves out when the job is finished.
-        finished: jobs whose result can be had now.
-        failed: jobs that ended in an error of their own.
-        num_rows: rows that were decoded.
-    """
-
+    # New ones of the sequences that are streamed, each once and in order. The worker reports what
+    # an engine leaves out when the job is finished.
     tokens: list[tuple[Job, Token]] = field(default_factory=list)
-    finished: list[Job] = field(default_factory=list)
+    finished: list[Job] = field(default_factory=list)  # jobs whose result can be had now
+    # Jobs that ended in an error of their own.
     failed: list[tuple[Job, CocoaError]] = field(default_factory=list)
-    num_rows: int = 0
+    num_rows: int = 0  # rows that were decoded
 
 
 class Engine(Protocol[JobT]):

@@ -25,36 +25,24 @@ _CPU_PARTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The truncated law that R sampled rows with one top_k draw from.
+    """The truncated law that R sampled rows with one top_k draw from."""
 
-    Attributes:
-        temperature: (R,) float32.
-        top_p: (R,) float64.
-        top_k: 0 keeps the whole vocabulary.
-    """
-
-    temperature: Tensor
-    top_p: Tensor
-    top_k: int
+    temperature: Tensor  # (R,) float32
+    top_p: Tensor  # (R,) float64
+    top_k: int  # 0 keeps the whole vocabulary
 
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """The needs of each row. A plan holds until a row joins or leaves.
-
-    Attributes:
-        laws: for each top_k among the samples, their law, their indices, and the rows themselves.
-        has_statistics: whether any row's request wants log-probs or entropies.
-        entropies: indices of the rows whose requests want them.
-        has_grammars: whether any row follows one.
-        tops: the rows of which the likeliest tokens are requested, each with its index.
-    """
+    """The needs of each row. A plan holds until a row joins or leaves."""
 
     greedy: Tensor
+    # For each top_k among the samples, their law, their indices, and the rows themselves.
     laws: list[tuple[Law, Tensor, list[Row]]]
-    has_statistics: bool
-    entropies: Sequence[int]
-    has_grammars: bool = False
+    has_statistics: bool  # whether any row's request wants log-probs or entropies
+    entropies: Sequence[int]  # indices of the rows whose requests want them
+    has_grammars: bool = False  # whether any row follows one
+    # The rows of which the likeliest tokens are requested, each with its index.
     tops: Sequence[tuple[int, Row]] = ()
 
 

@@ -14,18 +14,12 @@ from models.records import Reasoning
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The tags that a model writes before and behind its reasoning.
+    """The tags that a model writes before and behind its reasoning."""
 
-    Attributes:
-        start: with it a generation begins that has a reasoning.
-        end: its first occurrence ends the reasoning; it may begin with `start`.
-        inner: strings around the text between the tags, if any.
-        blanks: behind the start tag, before the end tag and behind it, where there are no thoughts.
-    """
-
-    start: str
-    end: str
-    inner: tuple[str, str] = ("", "")
+    start: str  # with it a generation begins that has a reasoning
+    end: str  # its first occurrence ends the reasoning; it may begin with `start`
+    inner: tuple[str, str] = ("", "")  # strings around the text between the tags, if any
+    # Behind the start tag, before the end tag and behind it, where there are no thoughts.
     blanks: tuple[str, str, str] = ("\n", "\n", "\n\n")
 
     def empty(self, *, opened: bool) -> str:

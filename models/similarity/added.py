@@ -25,19 +25,12 @@ _SENTENCE_END = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class QuestionWords:
-    """The words of a question that its answers may repeat, by their keys.
+    """The words of a question that its answers may repeat, by their keys."""
 
-    Attributes:
-        in_order: all that say something.
-        repeated: those of earlier questions, too, but names.
-        offered: those that it lets one choose from.
-        opposed: to one of them: "smaller" to "larger".
-    """
-
-    in_order: tuple[str, ...] = ()
-    repeated: frozenset[str] = frozenset()
-    offered: frozenset[str] = frozenset()
-    opposed: frozenset[str] = frozenset()
+    in_order: tuple[str, ...] = ()  # all that say something
+    repeated: frozenset[str] = frozenset()  # those of earlier questions, too, but names
+    offered: frozenset[str] = frozenset()  # those that it lets one choose from
+    opposed: frozenset[str] = frozenset()  # to one of them: "smaller" to "larger"
 
 
 def asked_in(prompt: str) -> str:
@@ -129,15 +122,10 @@ def _is_part(words: Iterable[str], sentence: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text as sets, by which texts are alike.
+    """The words of a text as sets, by which texts are alike."""
 
-    Attributes:
-        exact: with signs and code as they are written.
-        loose: without signs, and code by its letters and digits alone.
-    """
-
-    exact: frozenset[str]
-    loose: frozenset[str]
+    exact: frozenset[str]  # with signs and code as they are written
+    loose: frozenset[str]  # without signs, and code by its letters and digits alone
 
 
 def words_of(items: Iterable[Item]) -> Words:

@@ -175,17 +175,13 @@ def cut_longest_first(num_a: int, num_b: int, budget: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The special tokens around the two texts of a pair.
+    """The special tokens around the two texts of a pair."""
 
-    Attributes:
-        special: ids before the first text, between the two, and behind the second.
-        types: of the tokens of `special`, alike; None for a model that reads no types.
-        text_types: of the first and the second text's own tokens.
-    """
-
+    # Ids before the first text, between the two, and behind the second.
     special: tuple[list[int], list[int], list[int]]
+    # Of the tokens of `special`, alike; None for a model that reads no types.
     types: tuple[list[int], list[int], list[int]] | None
-    text_types: tuple[int, int]
+    text_types: tuple[int, int]  # of the first and the second text's own tokens
 
     def joined(self, a: list[int], b: list[int]) -> dict[str, list[int]]:
         """The model's inputs for the ids of two texts."""

@@ -47,17 +47,13 @@ _NUMERAL = re.compile(r"[-+]?\d[\d.,]*")
 
 @dataclass(frozen=True, slots=True)
 class PairRules:
-    """How texts are compared before a model, or in its place.
+    """How texts are compared before a model, or in its place."""
 
-    Attributes:
-        strip, exact_match: as of `SimilarityConfig`; without the latter no pair is known.
-        cuts: whether only what texts add to their question is compared.
-        by_words: whether the words of what they add decide where no rule does, in place of a model.
-    """
-
+    # As of `SimilarityConfig`; without `exact_match` no pair is known.
     strip: bool = True
     exact_match: bool = True
-    cuts: bool = False
+    cuts: bool = False  # whether only what texts add to their question is compared
+    # Whether the words of what they add decide where no rule does, in place of a model.
     by_words: bool = False
 
     @property
@@ -94,21 +90,14 @@ class _Text:
 
 @dataclass(eq=False)
 class TextRules:
-    """The rules for the texts of one ask, each of which is read once, when it is first compared.
+    """The rules for the texts of one ask, each of which is read once, when it is first compared."""
 
-    Attributes:
-        rules: of the similarity scorer.
-        questions: of a chat, whose last one the texts answer.
-        reads: whether texts are read at all, beyond what is equal or empty.
-        are_values: the texts are values of fields: numerals among them are equal letter by letter.
-        steps: that comparing them may take.
-    """
-
-    rules: PairRules = PairRules()
-    questions: Sequence[str] = ("",)
-    reads: bool = True
+    rules: PairRules = PairRules()  # of the similarity scorer
+    questions: Sequence[str] = ("",)  # of a chat, whose last one the texts answer
+    reads: bool = True  # whether texts are read at all, beyond what is equal or empty
+    # The texts are values of fields: numerals among them are equal letter by letter.
     are_values: bool = False
-    steps: WorkBudget = field(default_factory=WorkBudget)
+    steps: WorkBudget = field(default_factory=WorkBudget)  # that comparing them may take
     _texts: dict[str, _Text] = field(default_factory=dict)
     _words: dict[str, Words] = field(default_factory=dict)
 
@@ -230,18 +219,12 @@ class TextRules:
 
 @dataclass(frozen=True, slots=True)
 class PairTable:
-    """Scores of the pairs that a model compared; the rules fill in the rest.
+    """Scores of the pairs that a model compared; the rules fill in the rest."""
 
-    Attributes:
-        labels: names of the K values of a pair.
-        scores: pair to its K values.
-        truncated: whether any of these pairs was cut to the model's length.
-    """
-
-    labels: tuple[str, ...]
-    scores: Mapping[Pair, tuple[float, ...]]
+    labels: tuple[str, ...]  # names of the K values of a pair
+    scores: Mapping[Pair, tuple[float, ...]]  # pair to its K values
     rules: TextRules
-    truncated: bool = False
+    truncated: bool = False  # whether any of these pairs was cut to the model's length
 
     @classmethod
     def noting(cls, labels: tuple[str, ...], rules: TextRules) -> Self:

@@ -70,21 +70,14 @@ class NliConfig:
 
 
 class PairModel(Protocol):
-    """A model of ordered text pairs; its calls block.
+    """A model of ordered text pairs; its calls block."""
 
-    Attributes:
-        model_id: id or name without a local path.
-        revision: names the weights exactly; None for a function of two texts, which has none.
-        labels: names of the K values of a pair.
-        max_length: tokens of a pair beyond which it is cut; None where nothing is.
-        flags: whatever else decides its scores, such as the precision of its weights.
-    """
-
-    model_id: str
+    model_id: str  # id or name without a local path
+    # Names the weights exactly; None for a function of two texts, which has none.
     revision: str | None
-    labels: tuple[str, ...]
-    max_length: int | None
-    flags: tuple[str, ...]
+    labels: tuple[str, ...]  # names of the K values of a pair
+    max_length: int | None  # tokens of a pair beyond which it is cut; None where nothing is
+    flags: tuple[str, ...]  # whatever else decides its scores, such as the precision of its weights
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Scores in the order of `pairs`. A pair's score does not depend on the others."""

@@ -76,21 +76,14 @@ _SIGN = re.compile(r"[-+*/=<>≤≥≠±~≈^&|!→\u2200-\u22ff]+")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it may be meant.
+    """A number as it may be meant."""
 
-    Attributes:
-        values: the usual one first, in the base unit: 1,000 may be a thousand or one.
-        unit: of the values; "clock", "date", and "" for a bare number.
-        written: the usual value without its unit.
-        counted: the word behind it in its sentence; "" for none.
-        decimals: that are written.
-    """
-
+    # The usual one first, in the base unit: 1,000 may be a thousand or one.
     values: tuple[Fraction, ...]
-    unit: str = ""
-    decimals: int = 0
-    written: Fraction = Fraction()
-    counted: str = ""
+    unit: str = ""  # of the values; "clock", "date", and "" for a bare number
+    decimals: int = 0  # that are written
+    written: Fraction = Fraction()  # the usual value without its unit
+    counted: str = ""  # the word behind it in its sentence; "" for none
 
     def may_be(self, other: "Number") -> bool:
         is_one_unit = self.unit == other.unit or "" in (self.unit, other.unit)
@@ -108,16 +101,12 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a question says of the numbers of its answers.
+    """What a question says of the numbers of its answers."""
 
-    Attributes:
-        unit, factor: of bare ones; "" for none.
-        are_names: digits are names, as those of a ZIP code.
-    """
-
+    # Of bare numbers; "" for none.
     unit: str = ""
     factor: Fraction = Fraction(1)
-    are_names: bool = False
+    are_names: bool = False  # digits are names, as those of a ZIP code
 
 
 NOTHING_ASKED = Asked()
@@ -125,20 +114,14 @@ NOTHING_ASKED = Asked()
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A word, a number with its unit, a sign, or code.
-
-    Attributes:
-        key: by which others are compared: of a word without case and endings, of code as it is.
-        says_nothing: it is a function word; names, as in "The Who", have capitals.
-        ends: the mark of punctuation behind it, which ends a sentence or a part of it.
-    """
+    """A word, a number with its unit, a sign, or code."""
 
     text: str
     kind: Literal["word", "number", "sign", "code"]
-    key: str
+    key: str  # by which others are compared: of a word without case and endings, of code as it is
     number: Number | None = None
-    says_nothing: bool = False
-    ends: str = ""
+    says_nothing: bool = False  # it is a function word; names, as in "The Who", have capitals
+    ends: str = ""  # the mark of punctuation behind it, which ends a sentence or a part of it
 
 
 _START = Item("", "sign", "", ends=".")

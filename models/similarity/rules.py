@@ -50,17 +50,11 @@ def outdated(scores: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a question says of its answers.
+    """What a question says of its answers."""
 
-    Attributes:
-        asked: of their numbers.
-        known: its own numbers, which answers may repeat.
-        in_order: it wants things in an order.
-    """
-
-    asked: Asked = NOTHING_ASKED
-    known: tuple[Number, ...] = ()
-    in_order: bool = False
+    asked: Asked = NOTHING_ASKED  # of their numbers
+    known: tuple[Number, ...] = ()  # its own numbers, which answers may repeat
+    in_order: bool = False  # it wants things in an order
 
 
 _NO_QUESTION = Question()
@@ -79,28 +73,20 @@ def question_of(prompt: str) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The features of a text that the rules compare.
+    """The features of a text that the rules compare."""
 
-    Attributes:
-        frame: the keys of its items without articles, "#" for each number; of a passive sentence
-            those of the active one.
-        numbers, values: in the order of the frame, as numbers and by their keys.
-        bag: the frame in alphabetical order.
-        content: the keys of what says something, without words that negate or affirm.
-        names: keys of words with a capital, or behind an article.
-        pauses: keys in front of a comma or another mark.
-        is_for_rules: whether the rules are for this text.
-    """
-
+    # The keys of its items without articles, "#" for each number; of a passive sentence those of
+    # the active one.
     frame: tuple[str, ...]
+    # In the order of the frame, as numbers and by their keys.
     numbers: tuple[Number, ...]
     values: tuple[str, ...]
-    bag: tuple[str, ...]
-    content: tuple[str, ...]
+    bag: tuple[str, ...]  # the frame in alphabetical order
+    content: tuple[str, ...]  # the keys of what says something, without words that negate or affirm
     is_negated: bool
-    names: frozenset[str]
-    pauses: frozenset[str]
-    is_for_rules: bool
+    names: frozenset[str]  # keys of words with a capital, or behind an article
+    pauses: frozenset[str]  # keys in front of a comma or another mark
+    is_for_rules: bool  # whether the rules are for this text
 
 
 def reading(items: Sequence[Item], num_characters: int) -> Reading:

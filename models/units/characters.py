@@ -16,17 +16,11 @@ _MAX_BEYOND_TAG = 64
 
 @dataclass(frozen=True, slots=True)
 class TokenSpans:
-    """The places of an answer's tokens in its text, without those on no character (special, EOS).
+    """The places of an answer's tokens in its text, without those on no character (EOS)."""
 
-    Attributes:
-        indices: of the tokens among all of the answer's, ascending.
-        starts: the first character of each.
-        ends: the character behind the last of each. Like `starts` they never fall.
-    """
-
-    indices: Indices
-    starts: NDArray[np.intp]
-    ends: NDArray[np.intp]
+    indices: Indices  # of the tokens among all of the answer's, ascending
+    starts: NDArray[np.intp]  # the first character of each
+    ends: NDArray[np.intp]  # the character behind the last of each. Like `starts` they never fall.
 
 
 def spans_of_texts(token_texts: SequenceOf[str], begun: SequenceOf[int] = ()) -> TokenSpans:

@@ -49,18 +49,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class JsonComparer:
-    """Compares one answer, whose rules these are, with its samples.
-
-    Attributes:
-        max_leaf_pairs: of two arrays whose elements are matched; those of larger ones are compared
-            in their order.
-        steps: that the comparisons may take.
-    """
+    """Compares one answer, whose rules these are, with its samples."""
 
     rules: Mapping[str, Rule]
     similarity: Similarity
+    # Of two arrays whose elements are matched; those of larger ones are compared in their order.
     max_leaf_pairs: int = MAX_LEAF_PAIRS
-    steps: WorkBudget = field(default_factory=WorkBudget)
+    steps: WorkBudget = field(default_factory=WorkBudget)  # that the comparisons may take
 
     def compare(self, answer: Value, sample: Value | None, path: str = "") -> Comparison:
         """The answer's part at a path beside its counterpart in a sample, if that has one."""

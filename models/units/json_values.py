@@ -26,15 +26,10 @@ class NotJson(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A JSON value.
+    """A JSON value."""
 
-    Attributes:
-        content: a str, int, float, bool or None, a dict of values or a list of them.
-        span: of its JSON text, quotation marks and brackets included.
-    """
-
-    content: Any
-    span: Span
+    content: Any  # a str, int, float, bool or None, a dict of values or a list of them
+    span: Span  # of its JSON text, quotation marks and brackets included
 
     def children(self) -> list[tuple[str | int, "Value"]]:
         if isinstance(self.content, dict):

@@ -31,19 +31,12 @@ _TABLE_RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a text.
+    """A part of a text."""
 
-    Attributes:
-        line: the start of its first line, with the marker of an item or a quotation.
-        start: behind that marker.
-        end: behind its last line, whose end belongs to it.
-        is_row: of a table.
-    """
-
-    line: int
-    start: int
-    end: int
-    is_row: bool = False
+    line: int  # the start of its first line, with the marker of an item or a quotation
+    start: int  # behind that marker
+    end: int  # behind its last line, whose end belongs to it
+    is_row: bool = False  # of a table
 
 
 def blocks(text: str) -> list[Block]:

@@ -27,29 +27,19 @@ from models.warnings import Warned
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The units of an answer beside the answer itself.
+    """The units of an answer beside the answer itself."""
 
-    Attributes:
-        units: in the order of the text.
-        missing: what samples have and the answer lacks, by path, with its share of the samples; of
-            fields only.
-        num_pairs: of a chunk and a statement that the NLI model scores; None of fields.
-        is_whole: there are no further units.
-        text: of the answer.
-        value: the answer as JSON, where its fields are units.
-        schema: that the value follows; true where there is none.
-        called: the tools, where the value is calls of them.
-    """
-
-    units: tuple[Unit, ...] = ()
+    units: tuple[Unit, ...] = ()  # in the order of the text
+    # What samples have and the answer lacks, by path, with its share of them; of fields only.
     missing: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[Warned, ...] = ()
-    is_whole: bool = True
+    is_whole: bool = True  # there are no further units
+    # Of a chunk and a statement that the NLI model scores; None of fields.
     num_pairs: int | None = None
-    text: str = ""
-    value: Value | None = None
-    schema: object = True
-    called: Tools = ()
+    text: str = ""  # of the answer
+    value: Value | None = None  # the answer as JSON, where its fields are units
+    schema: object = True  # that the value follows; true where there is none
+    called: Tools = ()  # the tools, where the value is calls of them
 
     def fields_beside(
         self, samples: Sequence[str], max_missing: int, steps: WorkBudget

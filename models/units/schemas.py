@@ -31,15 +31,10 @@ _NULL = Value(None, (0, 0))
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The rule by which a leaf is compared.
+    """The rule by which a leaf is compared."""
 
-    Attributes:
-        exact: whether strings agree wholly or not at all.
-        tolerance: relative, of numbers.
-    """
-
-    exact: bool = False
-    tolerance: float = 0.0
+    exact: bool = False  # whether strings agree wholly or not at all
+    tolerance: float = 0.0  # relative, of numbers
 
 
 def rules(value: Value, schema: object, steps: WorkBudget | None = None) -> dict[str, Rule]:

@@ -34,17 +34,11 @@ _SAYS_OF_NONE = {"type", "properties", "required", "title", "description", "$sch
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call.
+    """One call."""
 
-    Attributes:
-        name: of the tool.
-        arguments: JSON text of an object, as it was written.
-        value: `{"function": {"name", "arguments"}}`, each with its place in the text.
-    """
-
-    name: str
-    arguments: str
-    value: Value
+    name: str  # of the tool
+    arguments: str  # JSON text of an object, as it was written
+    value: Value  # `{"function": {"name", "arguments"}}`, each with its place in the text
 
 
 def read(text: str, names: Collection[str]) -> list[str | Call]:

@@ -31,58 +31,39 @@ _MEANS_APART = 0.02
 
 @dataclass(slots=True)
 class OpenAIServer:
-    """One server, as far as it is known by now; None is what no request has needed yet.
+    """One server, as far as it is known by now; None is what no request has needed yet."""
 
-    Attributes:
-        model_id: as it calls the model.
-        profile: of its kind, as its refusals have changed it.
-        tried, tried_at: the same as its trial has left it, and the monotonic second of that.
-        kind: its profile's name.
-        root: the source of the model that it names; "" for none. Never shown to anybody.
-        version: of the server's program; "" where it does not say.
-        max_context_tokens: of prompt and new tokens.
-        unsound: why the log-probs of its trial were invalid; "" otherwise.
-        raw_greedy, raw_samples: a greedy answer's log-probs, and those of samples, are those of
-            the untouched distribution.
-        draws_repeat: draws that cannot be alike are.
-        special_prefix: ids that every prompt begins with.
-        eos_id: of the token that ends an answer; None where none was seen.
-        columns: of the plugin; None without it.
-        reasons: its model reasoned in its trial; None until then.
-        heeds_no_effort: `reasoning_effort: "none"` has chats answered without a reasoning.
-        tags: around its reasonings, where its texts show them.
-        no_images: why it reads no images in chats; "" where it does.
-        fingerprint: None where the same weights answer now so, now otherwise.
-        probes: by the statistic that each predicts, those that its plugin reads.
-        revision: of its weights, as the deployment says; None where it leaves that to the server.
-        refusals: the errors by which it does not take a body.
-        is_routed: replicas stand behind it, which come and go; a router may hide some fields of
-            their replies.
-    """
-
-    model_id: str
-    profile: Profile
+    model_id: str  # as it calls the model
+    profile: Profile  # of its kind, as its refusals have changed it
+    # The same as its trial has left it, and the monotonic second of that.
     tried: Profile | None = None
     tried_at: float = 0.0
-    kind: str = ""
-    root: str = ""
-    version: str = ""
-    max_context_tokens: int = UNKNOWN_CONTEXT
-    unsound: str = ""
+    kind: str = ""  # its profile's name
+    root: str = ""  # the source of the model that it names; "" for none. Never shown to anybody.
+    version: str = ""  # of the server's program; "" where it does not say
+    max_context_tokens: int = UNKNOWN_CONTEXT  # of prompt and new tokens
+    unsound: str = ""  # why the log-probs of its trial were invalid; "" otherwise
+    # A greedy answer's log-probs, and those of samples, are those of the untouched distribution.
     raw_greedy: bool = False
     raw_samples: bool = False
-    draws_repeat: bool = False
-    special_prefix: tuple[int, ...] = ()
-    eos_id: int | None = None
-    columns: Columns | None = None
-    reasons: bool | None = None
+    draws_repeat: bool = False  # draws that cannot be alike are
+    special_prefix: tuple[int, ...] = ()  # ids that every prompt begins with
+    eos_id: int | None = None  # of the token that ends an answer; None where none was seen
+    columns: Columns | None = None  # of the plugin; None without it
+    reasons: bool | None = None  # its model reasoned in its trial; None until then
+    # `reasoning_effort: "none"` has chats answered without a reasoning.
     heeds_no_effort: bool = False
-    tags: Tags | None = None
-    no_images: str = ""
+    tags: Tags | None = None  # around its reasonings, where its texts show them
+    no_images: str = ""  # why it reads no images in chats; "" where it does
+    # None where the same weights answer now so, now otherwise.
     fingerprint: Fingerprint | None = None
+    # By the statistic that each predicts, those that its plugin reads.
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
+    # Of its weights, as the deployment says; None where it leaves that to the server.
     revision: str | None = None
+    # The errors by which it does not take a body.
     refusals: tuple[type[Exception], ...] = (Rejected,)
+    # Replicas stand behind it, which come and go; a router may hide some fields of their replies.
     is_routed: bool = False
 
     def learn(self, **known: Any) -> None:

@@ -55,19 +55,12 @@ NO_LIGHT = {
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The plugin of a server.
+    """The plugin of a server."""
 
-    Attributes:
-        mark: changes with weights and probes.
-        revision: of the weights, its first digits; "" where the plugin knows none.
-        probes: first digits of their sha256, in the order of their columns.
-        no_light: why there are no probes' columns; "" where there are.
-    """
-
-    mark: int
-    revision: str
-    probes: tuple[str, ...]
-    no_light: str = ""
+    mark: int  # changes with weights and probes
+    revision: str  # of the weights, its first digits; "" where the plugin knows none
+    probes: tuple[str, ...]  # first digits of their sha256, in the order of their columns
+    no_light: str = ""  # why there are no probes' columns; "" where there are
 
     def places(self, known: Mapping[str, ProbeInfo]) -> dict[str, int]:
         """The index of each known probe among the plugin's, by the statistic that it predicts."""

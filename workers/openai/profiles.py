@@ -40,58 +40,40 @@ _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value", "unknown
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One kind of server, or one server as far as it is known by now.
+    """One kind of server, or one server as far as it is known by now."""
 
-    Attributes:
-        hosts: endings of the names of its hosts.
-        owners: its names for the owner of its models in their list.
-        models: beginnings of the names of its models; none for all.
-        look: path that describes it, and a field of the reply.
-        lists: its list of models has those that can be requested.
-        prefix: of its paths, in place of `/v1`.
-        key_header: that carries the key, in place of `Authorization`.
-        completes, chats: it has the endpoint, with all that it returns at all.
-        tokenizes: it renders and tokenizes prompts, takes and returns token ids.
-        names: its own names of parameters; "" for one that it does not take.
-        neutral: of `NEUTRAL`, those that it takes.
-        max_samples: of one call; 0 for any number.
-        logprobs: the most likeliest tokens that it returns beside the chosen one; None for no
-            log-probs at all.
-        heeds_seed: the same seed draws the same; None where that is not known.
-        schema_of_texts: the name of a schema in completions; "" for `response_format`, as in chats.
-        no_grammar: why it holds no text to a schema; "" where it does, None until it was tried.
-        unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
-            tokens that the schema allows, None until it was tried.
-        reasons: its models may reason, as far as its makers say.
-        bounds_reasoning, reads_hints: it heeds `max_reasoning_tokens`, and what llguidance
-            adds to schemas, which others refuse, or hold a text to nothing for.
-        is_hosted: calls cost money, and are as few as can be.
-        taken: parameters that it has taken.
-    """
-
-    hosts: tuple[str, ...] = ()
-    owners: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    look: tuple[str, str] = ("", "")
-    lists: bool = True
-    prefix: str = "/v1"
-    key_header: str = "Authorization"
+    hosts: tuple[str, ...] = ()  # endings of the names of its hosts
+    owners: tuple[str, ...] = ()  # its names for the owner of its models in their list
+    models: tuple[str, ...] = ()  # beginnings of the names of its models; none for all
+    look: tuple[str, str] = ("", "")  # path that describes it, and a field of the reply
+    lists: bool = True  # its list of models has those that can be requested
+    prefix: str = "/v1"  # of its paths, in place of `/v1`
+    key_header: str = "Authorization"  # that carries the key, in place of `Authorization`
+    # It has these endpoints, with all that it returns at all.
     completes: bool = True
     chats: bool = True
-    tokenizes: bool = False
+    tokenizes: bool = False  # it renders and tokenizes prompts, takes and returns token ids
+    # Its own names of parameters; "" for one that it does not take.
     names: Mapping[str, str] = field(default_factory=dict)
-    neutral: frozenset[str] = _OF_OPENAI
-    max_samples: int = 0
+    neutral: frozenset[str] = _OF_OPENAI  # of `NEUTRAL`, those that it takes
+    max_samples: int = 0  # of one call; 0 for any number
+    # The most likeliest tokens that it returns beside the chosen one; None for no log-probs.
     logprobs: int | None = 20
-    heeds_seed: bool | None = True
+    heeds_seed: bool | None = True  # the same seed draws the same; None where that is not known
+    # The name of a schema in completions; "" for `response_format`, as in chats.
     schema_of_texts: str = ""
+    # Why it holds no text to a schema; "" where it does, None until it was tried.
     no_grammar: str | None = None
+    # Why its log-probs under a schema cannot be read; "" where they are those among the tokens
+    # that the schema allows, None until it was tried.
     unmasked: str | None = None
-    reasons: bool = False
+    reasons: bool = False  # its models may reason, as far as its makers say
+    # It heeds `max_reasoning_tokens`, and what llguidance adds to schemas, which others refuse,
+    # or hold a text to nothing for.
     bounds_reasoning: bool = False
     reads_hints: bool = False
-    is_hosted: bool = False
-    taken: frozenset[str] = frozenset()
+    is_hosted: bool = False  # calls cost money, and are as few as can be
+    taken: frozenset[str] = frozenset()  # parameters that it has taken
 
     def showing(self, key: str) -> dict[str, str]:
         """The header that carries a key; none where there is no key."""

@@ -98,39 +98,24 @@ _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float],
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One generated sequence of a reply.
+    """One generated sequence of a reply."""
 
-    Attributes:
-        text: without the stop string that ended it.
-        tokens: (T,) texts or "token_id:N"; None without log-probs.
-        logprobs: (T,) nats, NaN where one is missing; None without.
-        tops: T times the likeliest tokens, by text or "token_id:N", the plugin's columns among
-            them; None without.
-        token_ids: (T,); None where the server does not return them.
-        ended_by_eos: no stop string ended it, and the server says so.
-        reasoning: that the server returns apart; None where it returns none.
-        refusal: that it returns in place of an answer; None where it returns none.
-        unsound: why its log-probs are none; "" where they may be read.
-        prompt_tokens: each token of the prompt with its log-prob, by id; empty without.
-        num_listed: tokens that the server lists by ids or log-probs, behind its end as well.
-        num_written: tokens of it, by `usage` where the server does not list them.
-        num_hidden: tokens of a reasoning that the text may not show, by `usage`.
-    """
-
-    text: str
+    text: str  # without the stop string that ended it
     finish_reason: FinishReason
-    tokens: tuple[str, ...] | None = None
-    logprobs: Array | None = None
+    tokens: tuple[str, ...] | None = None  # (T,) texts or "token_id:N"; None without log-probs
+    logprobs: Array | None = None  # (T,) nats, NaN where one is missing; None without
+    # T times the likeliest tokens, by text or "token_id:N", the plugin's columns among them.
     tops: tuple[Mapping[str, float], ...] | None = None
-    token_ids: tuple[int, ...] | None = None
-    ended_by_eos: bool = False
-    reasoning: str | None = None
-    refusal: str | None = None
-    unsound: str = ""
+    token_ids: tuple[int, ...] | None = None  # (T,); None where the server does not return them
+    ended_by_eos: bool = False  # no stop string ended it, and the server says so
+    reasoning: str | None = None  # that the server returns apart; None where it returns none
+    refusal: str | None = None  # that it returns in place of an answer; None where it returns none
+    unsound: str = ""  # why its log-probs are none; "" where they may be read
+    # Each token of the prompt with its log-prob, by id; empty without.
     prompt_tokens: Sequence[Mapping[str, Any] | None] = ()
-    num_listed: int = 0
-    num_written: int = 0
-    num_hidden: int = 0
+    num_listed: int = 0  # tokens that the server lists by ids or log-probs, behind its end as well
+    num_written: int = 0  # tokens of it, by `usage` where the server does not list them
+    num_hidden: int = 0  # tokens of a reasoning that the text may not show, by `usage`
 
     @property
     def num_tokens(self) -> int | None:

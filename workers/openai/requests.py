@@ -24,17 +24,13 @@ _SEEDS, _STRIDE = 2**31 - 2**16, 1_000_003
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt as a server takes it: exactly one of the first three.
-
-    Attributes:
-        opened: it ends in `<think>`.
-        further: fields of a chat beside the messages, such as tools.
-    """
+    """A prompt as a server takes it: exactly one of the first three."""
 
     ids: tuple[int, ...] | None = None
     text: str | None = None
     messages: tuple[Mapping[str, Any], ...] | None = None
-    opened: bool = False
+    opened: bool = False  # it ends in `<think>`
+    # Fields of a chat beside the messages, such as tools.
     further: Mapping[str, Any] = field(default_factory=dict)
 
     @property

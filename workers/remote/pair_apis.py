@@ -65,24 +65,17 @@ _OF_MODEL = "what it says of its model"
 
 @dataclass(frozen=True, slots=True)
 class PairServer:
-    """One server as it was tried out.
+    """One server as it was tried out."""
 
-    Attributes:
-        model_id, revision: as the server says them.
-        max_pair_tokens: beyond which it cuts a pair; None for one that refuses what is too long.
-        max_call_pairs: of one call.
-        floor: see `models.similarity.vectors`; 0 for a server that scores pairs itself.
-        scores: of two fixed pairs.
-        flags: its other settings that decide its scores.
-    """
-
+    # As the server says them.
     model_id: str
     revision: str
+    # Beyond which it cuts a pair; None for one that refuses what is too long.
     max_pair_tokens: int | None
-    max_call_pairs: int
-    floor: float = 0.0
-    scores: tuple[float, ...] = ()
-    flags: tuple[str, ...] = ()
+    max_call_pairs: int  # of one call
+    floor: float = 0.0  # see `models.similarity.vectors`; 0 for a server that scores pairs itself
+    scores: tuple[float, ...] = ()  # of two fixed pairs
+    flags: tuple[str, ...] = ()  # its other settings that decide its scores
 
     @property
     def identity(self) -> str:

@@ -10,18 +10,13 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class SharedPrompts:
-    """Prompts that rows read beside keys and values of their own, each held once.
+    """Prompts that rows read beside keys and values of their own, each held once."""
 
-    Attributes:
-        groups: of each prompt its cache, of one row, and the rows (R,) that read it; None in place
-            of a cache for the rows that read no prompt.
-        lengths: (rows,) tokens of each row's prompt.
-        longest: of them.
-    """
-
+    # Of each prompt its cache, of one row, and the rows (R,) that read it; None in place of a
+    # cache for the rows that read no prompt.
     groups: list[tuple[Any | None, Tensor]]
-    lengths: Tensor
-    longest: int
+    lengths: Tensor  # (rows,) tokens of each row's prompt
+    longest: int  # of them
 
     def within(self, window: int | None, positions: Tensor, longest: int) -> Tensor | None:
         """The number (rows,) of its prompt's last tokens that each row reads; None for all of it.

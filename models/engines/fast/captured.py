@@ -27,28 +27,19 @@ _FIRST_TOKENS = 8192
 
 @dataclass(eq=False, slots=True)
 class _Size:
-    """Steps of so many rows and columns.
+    """Steps of so many rows and columns."""
 
-    Attributes:
-        layers: of each, buffers for keys and for values (rows, key-value heads, columns, head
-            size).
-        ids: (rows, 1) tokens that are read.
-        first: (rows,) column at which each row's tokens begin.
-        column: (1,) at which they end with what is read.
-        graph: once it is captured.
-        last: (rows, 1, d) states that it writes, of which the logits are made.
-        states: (rows, d) of each watched layer, likewise.
-        rotations: that it reads; for others a longer table may replace them.
-    """
-
+    # Of each, buffers for keys and for values (rows, key-value heads, columns, head size).
     layers: list[tuple[Tensor, Tensor]]
-    ids: Tensor
-    first: Tensor
-    column: Tensor
+    ids: Tensor  # (rows, 1) tokens that are read
+    first: Tensor  # (rows,) column at which each row's tokens begin
+    column: Tensor  # (1,) at which they end with what is read
     was_run: bool = False
-    graph: Any = None
-    last: Tensor | None = None
+    graph: Any = None  # once it is captured
+    last: Tensor | None = None  # (rows, 1, d) states that it writes, of which the logits are made
+    # (rows, d) of each watched layer, likewise.
     states: dict[int, Tensor] = field(default_factory=dict)
+    # That it reads; for others a longer table may replace them.
     rotations: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 

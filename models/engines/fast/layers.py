@@ -22,17 +22,12 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """Root mean square norm: w x / sqrt(mean(x^2) + eps).
-
-    Attributes:
-        scaled: w sqrt(d).
-        floor: sqrt(eps d).
-    """
+    """Root mean square norm: w x / sqrt(mean(x^2) + eps)."""
 
     weight: Tensor
     eps: float
-    scaled: Tensor
-    floor: Tensor
+    scaled: Tensor  # w sqrt(d)
+    floor: Tensor  # sqrt(eps d)
 
     def __call__(self, states: Tensor) -> Tensor:
         if states.is_cpu and states.dtype == torch.float32:

@@ -26,17 +26,11 @@ _BOTH_BYTES = 256 << 20
 
 @dataclass(slots=True)
 class Product:
-    """states (…, in) times the transposed weight, plus the bias: (…, out).
+    """states (…, in) times the transposed weight, plus the bias: (…, out)."""
 
-    Attributes:
-        num_out: numbers of a row of it.
-        weight: (out, in); None where it is held as oneDNN wants it only.
-        bias: (out,), or None.
-    """
-
-    num_out: int
-    weight: Tensor | None
-    bias: Tensor | None
+    num_out: int  # numbers of a row of it
+    weight: Tensor | None  # (out, in); None where it is held as oneDNN wants it only
+    bias: Tensor | None  # (out,), or None
     _packed: Tensor | None = None
 
     def __call__(self, states: Tensor) -> Tensor:
