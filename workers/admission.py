@@ -116,9 +116,6 @@ _KEPT_FREE = 0.25
 class Admission:
     """Counts requests from admission to their end, so that no queue behind it grows without bound.
 
-    Attributes:
-        num_admitted: requests under way, waiting ones included.
-
     Args:
         limit: requests under way before one is refused.
         concurrent_items: items of a caller that run at once where no request runs that came alone.
@@ -127,7 +124,7 @@ class Admission:
 
     def __init__(self, limit: int, concurrent_items: int = 2, turns: Turns | None = None) -> None:
         self.limit, self.concurrent_items = limit, concurrent_items
-        self.num_admitted = 0
+        self.num_admitted = 0  # waiting ones included
         self._items: dict[str, _Line] = {}
         self._turns = turns
         self._held: Counter[str] = Counter()

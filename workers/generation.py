@@ -44,7 +44,7 @@ from workers.probe_reading import (
     with_prompt_compared,
     with_readings,
 )
-from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
+from workers.protocol import FirstTokenReply, GeneratorInfo, ProbeInfo
 from workers.trials import Trials
 
 Result = TypeVar("Result")
@@ -62,9 +62,6 @@ class _Waiter:
 
 class GenerationWorker:
     """A `Generator` around one `Engine` in this process.
-
-    Attributes:
-        engine: answers.
 
     Args:
         probes: read the hidden states of its answers, by the statistic that each predicts.
@@ -324,6 +321,3 @@ def _info_of(
     facts = {field.name: getattr(engine, field.name) for field in fields(engine)}
     facts |= {"statistics": engine.statistics.union(cards), "probes": cards}
     return GeneratorInfo(**facts, prompts="" if domain is None else domain.sha256)
-
-
-_: type[Generator] = GenerationWorker  # mypy holds the class to its protocol

@@ -52,28 +52,20 @@ class ProbeInfo:
 class GeneratorInfo(EngineInfo):
     """Facts about a generator: its engine, or a server behind an adapter, and its probes.
 
-    Attributes:
-        statistics: those of its probes among them.
-        probes: by the statistic that each predicts.
-        prompts: sha256 of the calibration's prompts that it compares others with; "" for none.
-        absent: statistics that it cannot supply, with reasons where there is more to say.
-        capabilities: of an existing server behind an adapter, as they were tried out, by name.
-        no_images: the reason why it takes no images in messages; "" where it does.
-        no_greedy: the reason why each of its answers is a draw; "" where it answers greedily.
-        no_given: the reason why it reads no answer that is given; "" where it does.
-        parts_calls: whether it parts calls of tools from text itself, so that their tokens may not
-            be known.
-        no_grammar_logprobs: the reason why it has no log-probs under a grammar; "" where it may.
+    A field `no_…` has the reason why it cannot do that; "" where it can.
     """
 
+    # By the statistic that each predicts, which is among `statistics`.
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
-    prompts: str = ""
+    prompts: str = ""  # sha256 of the calibration's, that it compares others with; "" for none
+    # Statistics that it cannot supply, with reasons where there is more to say.
     absent: Mapping[str, str] = field(default_factory=dict)
+    # Of an existing server behind an adapter, as they were tried out, by name.
     capabilities: Mapping[str, str | int | bool | None] = field(default_factory=dict)
     no_images: str = "the model in this process or in a worker reads texts alone"
     no_greedy: str = ""
     no_given: str = ""
-    parts_calls: bool = False
+    parts_calls: bool = False  # from text, so that their tokens may not be known
     no_grammar_logprobs: str = ""
 
 

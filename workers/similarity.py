@@ -12,7 +12,7 @@ from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
 from workers.calling import failing_as, gather
-from workers.protocol import NliScorer, PairReply, PairScore, SimilarityInfo, SimilarityScorer
+from workers.protocol import PairReply, PairScore, SimilarityInfo
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -111,8 +111,3 @@ class NliWorker(SimilarityWorker):
 
     async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         return await self._each(self._texts, texts)
-
-
-# mypy holds the classes to their protocols
-_similarity_scorer: type[SimilarityScorer] = SimilarityWorker
-_nli: type[NliScorer] = NliWorker

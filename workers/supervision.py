@@ -28,11 +28,6 @@ _POLL_S = 0.5
 class Supervisor:
     """Watches the loops of the workers of one process.
 
-    Attributes:
-        state: `ready` from the last warm-up until a loop dies or `stop`.
-        ready: set with the last warm-up, for those who wait for it.
-        failure: the exception that ended it; None where a loop just ended.
-
     Args:
         on_death: called once when start-up fails, a loop ends by itself or hangs; the process
             should then exit with 1. By default it signals itself to end.
@@ -41,9 +36,9 @@ class Supervisor:
     """
 
     def __init__(self, on_death: Callable[[], None] | None = None, stall_s: float = 0) -> None:
-        self.state: State = "starting"
-        self.ready = asyncio.Event()
-        self.failure: BaseException | None = None
+        self.state: State = "starting"  # "ready" from the last warm-up until a loop dies or `stop`
+        self.ready = asyncio.Event()  # set with the last warm-up, for those who wait for it
+        self.failure: BaseException | None = None  # that ended it; None where a loop just ended
         self._on_death = on_death or partial(os.kill, os.getpid(), signal.SIGTERM)
         self._stall_s = stall_s
         self._workers: list[Worker] = []

@@ -24,16 +24,12 @@ class HiddenTap:
     Layers count as in Hugging Face's `hidden_states[k]`: k is the output of the k-th block, 0 < k <
     L. The embeddings (0) are no block's, and the last (L) is normalised there, which a hook on the
     block would not see.
-
-    Attributes:
-        states: (rows, d) of each watched layer. Whoever runs the blocks without their hooks puts
-            them there.
-        num_layers: L, the number of blocks; 0 where they stand in no list, and none can be watched.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._blocks = decoder_blocks(model)
-        self.num_layers = len(self._blocks)
+        self.num_layers = len(self._blocks)  # 0 where they stand in no list
+        # (rows, d) of each watched layer. Whoever runs blocks without their hooks puts them there.
         self.states: dict[int, Tensor] = {}
 
     def watch(self, layers: Sequence[int]) -> None:

@@ -14,14 +14,11 @@ class StandIns:
     """Drawn words in place of the texts and calls of a request's messages.
 
     What a template drops in silence, the words show once it has rendered them.
-
-    Attributes:
-        request: with the words.
-        words: by message; none for one message of a user, which every template shows.
     """
 
     def __init__(self, request: GenerationRequest) -> None:
-        self.request = request
+        self.request = request  # with the words
+        # By message; none for one message of a user, which every template shows.
         self.words: list[set[str]] = []
         messages = request.messages or ()
         if [message["role"] for message in messages] == ["user"]:

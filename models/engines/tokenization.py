@@ -34,11 +34,7 @@ def _signs() -> dict[str, int]:
 
 
 class Detokenizer:
-    """Texts of tokens: the end of a row, and the certain part of a streamed answer.
-
-    Attributes:
-        no_reasoning_limit: the reason why writing its end tag ends no reasoning; "" where it can.
-    """
+    """Texts of tokens: the end of a row, and the certain part of a streamed answer."""
 
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int], tags: Tags | None = None
@@ -47,6 +43,7 @@ class Detokenizer:
         self._eos_ids = eos_ids
         self.tags = tags
         self._end_ids: list[int] = []
+        # The reason why writing its end tag ends no reasoning; "" where it can.
         self.no_reasoning_limit = NO_REASONING
         if tags is not None:
             self._end_ids, self.no_reasoning_limit = self._closing(tags)

@@ -25,12 +25,6 @@ class Statements:
         spans: of the sentences of each sample.
         token_ends: of the NLI model, of each distinct statement and sample; where there are none,
             each sentence of a sample is a chunk of its own.
-
-    Attributes:
-        hypotheses: what is read of each unit, as long as the model may read.
-        chunks: of each distinct sample, which are the premises.
-        sentences: of each chunk, or what it has of them.
-        num_tokens: that the NLI model reads of each of their texts.
     """
 
     def __init__(
@@ -42,10 +36,10 @@ class Statements:
     ) -> None:
         self._units = units
         self._samples = samples
-        self.hypotheses: list[str] = []
-        self.chunks: dict[str, list[str]] = {}
-        self.sentences: dict[str, list[str]] = {}
-        self.num_tokens: dict[str, int] = {}
+        self.hypotheses: list[str] = []  # of each unit what the model reads
+        self.chunks: dict[str, list[str]] = {}  # of each distinct sample, which are the premises
+        self.sentences: dict[str, list[str]] = {}  # of each chunk, or what it has of them
+        self.num_tokens: dict[str, int] = {}  # that the NLI model reads of each of their texts
         self.warnings: tuple[Warned, ...] = ()
         if token_ends is not None:
             self._read_chunks(spans, token_ends)

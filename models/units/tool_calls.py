@@ -206,11 +206,7 @@ def _closed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class CallTrial:
-    """A chat that ends in a call, which shows whether a template writes calls that are read here.
-
-    Attributes:
-        chat: a question, and the call.
-    """
+    """A chat that ends in a call: it shows whether a template writes calls that are read here."""
 
     def __init__(self) -> None:
         self._name = f"f{secrets.token_hex(4)}"

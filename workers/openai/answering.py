@@ -48,11 +48,7 @@ _NOT_APART = "the server does not tell the tokens of the answer from those of it
 
 
 class OpenAIRequest:
-    """One request at one server; its listener receives the tokens that are streamed.
-
-    Attributes:
-        draws: its samples as they came.
-    """
+    """One request at one server; its listener receives the tokens that are streamed."""
 
     def __init__(self, calls: ModelCalls, request: GenerationRequest, listener: Listener) -> None:
         self._calls = calls
@@ -70,7 +66,7 @@ class OpenAIRequest:
         self._readings: dict[str, records.ProbeReading] = {}
         self._form: AnswerForm = "literal"
         self._greedy_choice: list[Choice] = []
-        self.draws: list[Choice] = []
+        self.draws: list[Choice] = []  # its samples as they came
 
     async def run(self) -> Generation:
         """Answer and samples.

@@ -157,11 +157,8 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
 
 async def connect_generator(
     config: GeneratorConfig, hooks: Hooks, probes: ProbeConfig
-) -> OpenAIGenerator:
+) -> Generator:
     """The generator at its url, once the server has been tried out."""
     generator = OpenAIGenerator(config, probes=probe_infos(probes), hooks=hooks)
     await generator.upstream.connect()
     return generator
-
-
-_: type[Generator] = OpenAIGenerator  # mypy holds the class to its protocol

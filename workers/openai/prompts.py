@@ -57,11 +57,7 @@ _TOKENS, _TEXT = TypeAdapter(_Tokens), TypeAdapter(_Text)
 
 
 class ModelCalls(Calls):
-    """Calls whose bodies are fitted to the profile of a server, which its refusals change.
-
-    Attributes:
-        server: the server and its abilities.
-    """
+    """Calls whose bodies are fitted to the profile of a server, which its refusals change."""
 
     def __init__(self, client: Client, server: OpenAIServer, **options: Any) -> None:
         super().__init__(client, **options)

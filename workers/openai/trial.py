@@ -64,9 +64,6 @@ class GeneratorTrial:
 
     Where the deployment names no model, the first that it lists is taken.
 
-    Attributes:
-        profile: all that is known of it before the trial.
-
     Raises:
         ModelNotLoaded: the deployment names an unknown kind of server.
     """
@@ -82,7 +79,7 @@ class GeneratorTrial:
         self._num_lacking = 0  # checks in a row
         # As far as the settings and the host's name show it.
         self._kind = config.server or profiles.by_host(config.base_url, self._model)
-        self.profile = self._profile(self._kind or profiles.GENERIC)
+        self.profile = self._profile(self._kind or profiles.GENERIC)  # before the trial
 
     async def look_up(self, client: Client) -> Mapping[str, Any]:
         if not self.profile.lists:

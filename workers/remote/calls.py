@@ -66,10 +66,6 @@ class Calls:
 
     They have time until the monotonic second of the deadline. `doubt` is called where a new
     connection was needed, or a call has failed: another server may answer there by now.
-
-    Attributes:
-        num_posts: calls that were sent.
-        level_of_rejections: in the log, of replies that refuse a body.
     """
 
     def __init__(
@@ -81,7 +77,7 @@ class Calls:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.num_posts = 0
-        self.level_of_rejections = logging.WARNING
+        self.level_of_rejections = logging.WARNING  # of replies that refuse a body
         self._client = client
         self._until = until
         self._doubt = doubt

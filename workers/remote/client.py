@@ -43,9 +43,6 @@ class Client:
     connection has an `httpx.AsyncClient` of its own.
 
     It requests replies as they are: a few of their bytes, compressed, may stand for gigabytes.
-
-    Attributes:
-        connections: that are open, of calls under way and at rest.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, **options: Any) -> None:
@@ -56,7 +53,7 @@ class Client:
         limits = httpx.Limits(max_connections=1, keepalive_expiry=_KEEPALIVE_S)
         options = {"base_url": url, "headers": self.headers, "limits": limits, **options}
         self._connect = partial(httpx.AsyncClient, **options)
-        self.connections: set[httpx.AsyncClient] = set()
+        self.connections: set[httpx.AsyncClient] = set()  # of calls under way and at rest
         # With the monotonic second at which each came to rest; the one used last is at the end.
         self._resting: deque[tuple[float, httpx.AsyncClient]] = deque()
 

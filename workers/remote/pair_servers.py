@@ -180,6 +180,3 @@ async def connect_similarity_scorers(
 def name_of(config: SimilaritySettings) -> str:
     """The name of the similarity function that the server computes."""
     return "embedding" if config.api == "embeddings" else "cross_encoder"
-
-
-_: type[SimilarityScorer] = PairServerScorer  # mypy holds the class to its protocol

@@ -38,19 +38,13 @@ _CODE = re.compile(r"[a-z]{1,20}(_[a-z]{1,20}){1,5}|[A-Z][A-Za-z]{1,30}Error")
 
 
 class Rejected(Exception):
-    """The server refuses this very body, and will again.
-
-    Attributes:
-        status: of HTTP, below 500, or 501; any where it is about the prompt.
-        code: of `OF_PROMPT`, or that the server gives, or its type; "" for none.
-        named: parameters of the body that it names.
-    """
+    """The server refuses this very body, and will again."""
 
     def __init__(self, status: int, code: str, named: frozenset[str] = frozenset()) -> None:
         super().__init__(f"status {status}")
-        self.status = status
-        self.code = code
-        self.named = named
+        self.status = status  # of HTTP, below 500, or 501; any where it is about the prompt
+        self.code = code  # of `OF_PROMPT`, or that the server gives, or its type; "" for none
+        self.named = named  # parameters of the body that it names
 
 
 class Denied(Refused):
@@ -68,15 +62,7 @@ class Unreadable(Unreachable):
 
 
 class NoSuccess(Exception):
-    """A reply that brings no answer.
-
-    Attributes:
-        status: of HTTP.
-        code: that it gives, where it is one as servers have them, which quotes nothing.
-        named: parameters of the body that it names.
-        patience_s: seconds of patience that it requests; None for none, or a date: clocks differ.
-        error: the exception that it means.
-    """
+    """A reply that brings no answer; `error` is the exception that it means."""
 
     def __init__(
         self,
@@ -89,11 +75,11 @@ class NoSuccess(Exception):
         fields = _error_in(content)
         codes = [code for code in (fields.get("code"), fields.get("type")) if isinstance(code, str)]
         self.status = status
-        self.code = next(filter(_CODE.fullmatch, codes), "none")
+        self.code = next(filter(_CODE.fullmatch, codes), "none")  # which quotes nothing
         words = json.dumps(fields)
         self.named = _named(fields.get("param"), words, body)
         seconds = re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", headers.get("retry-after", ""))
-        self.patience_s = float(seconds[0]) if seconds else None
+        self.patience_s = float(seconds[0]) if seconds else None  # None for a date: clocks differ
         codes = [code for code, said in OF_PROMPT.items() if said.search(words)] or codes
         self.error = _meaning(status, codes, self.named)
 

@@ -52,23 +52,16 @@ class Server(Generic[Known]):
     A caller with reason to think that another one may answer there by now calls `doubt`, and
     waits by `settled` until it has been tried. While a known server hangs under trial, its known
     capabilities hold, and it is tried again every second.
-
-    Attributes:
-        known: its capabilities by the latest trial; None before one.
-        trouble: what is wrong with it; "" where it is well, or was never checked.
-        num_failed: checks of it in a row that failed.
-        look_at: monotonic second before which it is not checked again.
-        hangs: its latest trial took too long.
     """
 
     def __init__(self, client: Client, kind: Kind[Known]) -> None:
         self.url = client.url
         self.client = client
-        self.known: Known | None = None
-        self.trouble = ""
-        self.num_failed = 0
-        self.look_at = 0.0
-        self.hangs = False
+        self.known: Known | None = None  # its capabilities by the latest trial
+        self.trouble = ""  # what is wrong with it; "" where it is well, or was never checked
+        self.num_failed = 0  # checks of it in a row
+        self.look_at = 0.0  # monotonic second before which it is not checked again
+        self.hangs = False  # its latest trial took too long
         self._kind = kind
         self._description: Any = None
         self._is_doubted = False

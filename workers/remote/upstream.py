@@ -203,16 +203,10 @@ class Upstream(Generic[Known]):
 
 
 class RemoteWorker(Generic[Known]):
-    """A worker whose model is held by a server; to be connected before anything else.
+    """A worker whose model is held by a server; to be connected before anything else."""
 
-    Attributes:
-        upstream: the server.
-        busy_since: None, since nothing blocks here.
-        num_waiting: 0, since a server's own metrics show what waits in it.
-    """
-
-    busy_since: float | None = None
-    num_waiting: int = 0
+    busy_since: float | None = None  # nothing blocks here
+    num_waiting: int = 0  # a server's own metrics show what waits in it
 
     def __init__(self, upstream: Upstream[Known]) -> None:
         self.upstream = upstream

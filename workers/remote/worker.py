@@ -287,7 +287,7 @@ class RemoteNli(RemoteSimilarityScorer):
         return await self._of_each("/v1/token-ends", texts, to_json, wire.decode_token_ends)
 
 
-async def connect_generator(config: GeneratorConfig, hooks: Hooks) -> RemoteGenerator:
+async def connect_generator(config: GeneratorConfig, hooks: Hooks) -> Generator:
     """The generator at its url, once the worker answers."""
     kind: _Kind[wire.GenerationInfo] = _Kind("generation")
     upstream = Upstream("generation", config, kind, hooks)
@@ -297,23 +297,15 @@ async def connect_generator(config: GeneratorConfig, hooks: Hooks) -> RemoteGene
 
 async def connect_similarity_scorers(
     config: SimilaritySettings, hooks: Hooks, language_model: LanguageModel
-) -> tuple[Mapping[str, RemoteSimilarityScorer], RemoteNli | None]:
+) -> tuple[Mapping[str, SimilarityScorer], NliScorer | None]:
     """The similarity scorers at their url and the NLI model among them, once the worker answers."""
     kind: _Kind[wire.SimilarityWorkerInfo] = _Kind("similarity")
     upstream = Upstream("similarity", config, kind, hooks)
     await upstream.connect()
-    known, similarity_scorer_of = (
-        upstream.known,
-        partial(RemoteSimilarityScorer, upstream, hooks, language_model),
-    )
-    similarity_scorers = {
-        name: similarity_scorer_of(name, info) for name, info in known.similarity_scorers.items()
-    }
+    known, similarity_scorers = upstream.known, dict[str, SimilarityScorer]()
+    for name, info in known.similarity_scorers.items():
+        scorer = RemoteSimilarityScorer(upstream, hooks, language_model, name, info)
+        similarity_scorers[name] = scorer
     if known.nli is None:
         return similarity_scorers, None
     return similarity_scorers, RemoteNli(upstream, hooks, language_model, None, known.nli)
-
-
-_generator: type[Generator] = RemoteGenerator  # mypy holds the classes to their protocols
-_similarity_scorer: type[SimilarityScorer] = RemoteSimilarityScorer
-_nli: type[NliScorer] = RemoteNli
