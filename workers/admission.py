@@ -68,7 +68,6 @@ class Turns:
     Args:
         own_rows: bound of a caller alone.
         shared_rows: bound of all callers together, where there are several.
-        clock: seconds.
     """
 
     def __init__(

@@ -16,9 +16,7 @@ async def in_time(
 ) -> AsyncIterator[float | None]:
     """End what runs within once the time has passed; its value is the second when it has.
 
-    Args:
-        timeout_s: None lets it take as long as it takes.
-        began_at: when the time began, in monotonic seconds; None for now.
+    Without `timeout_s` it may take any time. It began at a monotonic second; None for now.
 
     Raises:
         DeadlineExceeded: it has passed.

@@ -89,10 +89,7 @@ class HiddenMean:
     def over(self, stretches: Mapping[Span, NDArray[np.intp]]) -> dict[Span, Array]:
         """Means (layers, d) over the steps whose input is one of a stretch's tokens.
 
-        A stretch of which no state is kept is left out.
-
-        Args:
-            stretches: tokens, counted from y_1 as 0, by what the result has them under.
+        Tokens count from y_1 as 0. A stretch of which no state is kept is left out.
         """
         if not self.kept:
             return {}

@@ -161,12 +161,8 @@ def next_pass(
     """Jobs whose prompts are read in one pass, and of how many tokens.
 
     Whole prompts, the shortest first, as far as they fit padded; else the next part of one. The
-    oldest has every other pass, so that shorter ones do not hold it up for ever.
-
-    Args:
-        unread: in their order, at least one.
-        budget: padded tokens of a pass.
-        is_for_oldest: whether this pass is the oldest job's.
+    oldest has every other pass, so that shorter ones do not hold it up for ever. At least one job
+    is unread; the budget counts padded tokens.
     """
     by_length = sorted(unread, key=attrgetter("num_unread"))
     first = unread[0] if is_for_oldest else by_length[0]

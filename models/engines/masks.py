@@ -19,10 +19,7 @@ from models.grammar.following import Following
 def mask(logits: Tensor, rows: Sequence[Row], slots: Sequence[int]) -> list[RowJob]:
     """Set logits to -inf that the rows' grammars do not allow; the jobs whose masks take too long.
 
-    Args:
-        logits: (num_slots, V), changed in place.
-        rows: of which some have grammars.
-        slots: (rows,) of each its row of `logits`.
+    Logits (num_slots, V) are changed in place; `slots` (rows,) has each row's among them.
     """
     masked: set[Following] = set()
     failed: list[RowJob] = []

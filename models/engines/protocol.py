@@ -176,11 +176,7 @@ def fitted(
 ) -> GenerationRequest:
     """The request with a `max_new_tokens` that fits: its own one, or else the default, clamped.
 
-    Args:
-        num_prompt: tokens of the prompt.
-        num_answer: tokens of a given answer; 0 without one.
-        request: that is to be prepared.
-        limits: in words to its tokens.
+    All numbers are of tokens; limits are by their names in words.
 
     Raises:
         PromptTooLong: the request exceeds a limit; names both lengths and the limit.

@@ -13,9 +13,7 @@ _THOUGHTS, _ANSWER = "7c1e93f0ab", "e58d20b6c4"
 def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
     """The tags around a model's reasonings; None where it does not reason.
 
-    Args:
-        tokenizer: with the chat template and the special tokens that show them.
-        setting: "auto", "off", or both tags with a comma between them.
+    The setting is "auto", "off", or both tags with a comma between them.
     """
     if setting == "off":
         return None

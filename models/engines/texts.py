@@ -43,11 +43,8 @@ def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, 
 def parted(sequence: Sequence, texts: SequenceOf[str] | None = None) -> Sequence:
     """The answer of a sequence, with the reasoning that it began with apart.
 
-    For those whose engine does not part them, by the tags that are known.
-
-    Args:
-        sequence: whose text may begin with a reasoning.
-        texts: (T,) of its tokens; where they are not known, nothing is known of the answer's own.
+    For those whose engine does not part them, by the tags that are known. Where the texts (T,) of
+    its tokens are not, nothing is known of the answer's own.
 
     >>> answer = parted(Sequence("<think>hm</think> Paris", "", 0, "given"))
     >>> answer.text, answer.reasoning

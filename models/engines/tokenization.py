@@ -160,11 +160,8 @@ class Detokenizer:
     def token_texts(self, token_ids: list[int], *, with_tags: bool = False) -> tuple[str, ...]:
         """The text that each token adds; the texts join to the whole.
 
-        The bytes of a code point count with the last of its tokens.
-
-        Args:
-            token_ids: of one sequence.
-            with_tags: whether special tokens have their text, too.
+        The bytes of a code point count with the last of its tokens. Special tokens have their text
+        only with `with_tags`.
         """
         decode = functools.partial(self.text, with_tags=with_tags)
         texts: list[str] = []

@@ -13,12 +13,8 @@ _MAX_CHARACTERS_PER_TOKEN = 16
 def fit_contexts(tokenizer: Any, texts: Sequence[ContextAndText], max_tokens: int) -> list[str]:
     """For each (context, text) the longest right part of the context that fits before the text.
 
-    A context is tokenised once, however many texts are read after it.
-
-    Args:
-        tokenizer: a fast one of transformers.
-        texts: N of them.
-        max_tokens: of a context and its text, without special ones.
+    A context is tokenised once, however many texts are read after it. `max_tokens` are those of a
+    context and its text, without special ones.
     """
     most = _MAX_CHARACTERS_PER_TOKEN * max_tokens
     contexts = [context[-most:] for context, _ in texts]

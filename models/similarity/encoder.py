@@ -73,15 +73,11 @@ class LeanEncoder:
         return logits
 
     def _firsts(self, groups: Sequence[Tensor], mask: Tensor | None) -> Tensor:
-        """States (all rows, d) of the first tokens behind the last layer, of all before it.
+        """States (all rows, d) of first tokens behind the last layer; of groups (rows, width, d).
 
         Of the others no keys and values are made. q (K x) = (q K) x, so the queries take the keys'
         weight; and the mean of values is the value of the mean. What the keys' bias adds is the
         same for all tokens, which attention does not see.
-
-        Args:
-            groups: (rows, width, d) each.
-            mask: as of attention; None for none.
         """
         attention = self._last.attention.self
         firsts = torch.cat([states[:, 0] for states in groups])

@@ -17,11 +17,6 @@ class LexicalModel:
 
     The words of a text are made once a call, however many pairs it is in: they cost more than what
     follows.
-
-    Args:
-        name: of the function.
-        words_of: the words of a text that the function compares.
-        function: similarity of what was read of two texts.
     """
 
     labels: tuple[str, ...] = ("similarity",)

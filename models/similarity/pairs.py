@@ -169,12 +169,8 @@ class TextRules:
         """Labels of chunk and statement that rules decide, whatever a model would say.
 
         A sample supports what it says word for word, and denies it with other numbers or a negation
-        in the same words. A chunk that lacks a number of the statement does not entail it.
-
-        Args:
-            statements: that may be said in them.
-            chunks: of each sample.
-            sentences: of each chunk.
+        in the same words. A chunk that lacks a number of the statement does not entail it. Chunks
+        are by sample, and sentences by chunk.
         """
         labels = dict[Pair, dict[str, float]]()
         for of_sample in chunks.values():

@@ -29,14 +29,11 @@ _DIGITS = 3
 
 
 def floor_of(vectors: Array) -> float:
-    """Mean cosine of texts that mean different things, which counts as no similarity at all.
+    """Mean cosine of vectors (N, d) of `UNLIKE`, which counts as no similarity at all.
 
     Encoders differ in it: .1 for some, .7 for others. Rounded, so that it is the same on machines
     whose sums differ in their last digits. Vectors of zeros, which have no cosine, are left out; 1
     where no two others are left.
-
-    Args:
-        vectors: (N, d) of `UNLIKE`, in any length.
     """
     unit = _of_length_one(vectors[np.linalg.norm(vectors, axis=1) > 0])
     if len(unit) < 2:

@@ -138,13 +138,10 @@ def _num_leaves(values: Iterable[Value]) -> int:
 
 
 def assign(weights: Array) -> list[tuple[int, int]]:
-    """Pairs (row, column), as many as the shorter side has, of the largest sum of weights.
+    """Pairs (row, column) of finite weights (R, C), min(R, C) of them, with the largest sum.
 
     Shortest augmenting paths, Crouse 2016: the algorithm of scipy's linear_sum_assignment, which
     the gateway does not install. O(R^2 C), the innermost loop in numpy.
-
-    Args:
-        weights: (R, C), finite.
 
     >>> assign(np.array([[0.9, 1.0, 0.0], [0.1, 0.8, 0.0]]))
     [(0, 0), (1, 1)]

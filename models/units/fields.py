@@ -35,14 +35,8 @@ def compared(
 ) -> tuple[list[Unit], dict[str, float]]:
     """Fields with their support by each of M samples; values that the answer lacks, with shares.
 
-    Args:
-        units: the fields of the answer.
-        answer: parsed.
-        samples: None for one that is no JSON, which agrees with nothing. Equal ones that are one
-            object are compared once.
-        schema: that the answer follows; true where there is none.
-        similarity: of strings.
-        steps: that it may take.
+    A sample that is no JSON is None, and agrees with nothing; equal ones that are one object are
+    compared once. The schema is true where there is none.
     """
     steps = steps or WorkBudget()
     distinct = {id(sample): sample for sample in samples}

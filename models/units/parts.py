@@ -47,12 +47,8 @@ class Parts:
         """A function from the similarity of strings to the fields beside M samples.
 
         None where the answer has none. It raises `InvalidRequest` where the schema is invalid, or
-        comparing takes too many steps.
-
-        Args:
-            samples: equal ones are parsed and compared once.
-            max_missing: that are told of what the answer lacks.
-            steps: that comparing may take.
+        comparing takes too many steps. Equal samples are parsed and compared once; of what the
+        answer lacks it tells no more than `max_missing`.
         """
         answer, read = self.value, parsed
         if answer is None:

@@ -41,12 +41,8 @@ def rules(value: Value, schema: object, steps: WorkBudget | None = None) -> dict
     """A rule for each leaf of a value, by JSON Pointer.
 
     Local references are resolved, all of `allOf` holds, of `anyOf` and `oneOf` the first branch
-    that the value is valid under. A place that the schema leaves open has the plain rule.
-
-    Args:
-        value: the answer.
-        schema: as JSON; true and false say nothing.
-        steps: that it may take; as many as a request may where there are none.
+    that the value is valid under. A place that the schema leaves open has the plain rule; true and
+    false leave all open. Without `steps` it takes as many as a request may.
 
     Raises:
         BadSchema: for `{"type": 7}` and the like.

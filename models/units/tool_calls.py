@@ -77,9 +77,7 @@ def segments(text: str, names: Collection[str]) -> list[str | Call]:
 def num_settled(text: str, *, is_start: bool) -> int:
     """Number of leading characters that no later text can make part of a call, or cut off from one.
 
-    Args:
-        text: an answer so far, or what follows such characters of it.
-        is_start: whether it is the beginning of the answer.
+    The text is an answer so far, or, where it is no start, what follows such characters of it.
 
     >>> num_settled("Let me look. <tool", is_start=True)
     12
@@ -218,11 +216,9 @@ class CallTrial:
         ]
 
     def reads_back(self, prompt: str, rendered: str) -> bool:
-        """True where `read` finds the call as the template writes it.
+        """True where `read` finds the call as the template writes it in the rendered chat.
 
-        Args:
-            prompt: the chat without its last message, rendered for an answer.
-            rendered: the chat.
+        `prompt` is the chat without its last message, rendered for an answer.
         """
         size = 0
         while prompt[size : size + 1] == rendered[size : size + 1] != "":

@@ -213,12 +213,9 @@ class OpenAIRequest:
         return samples
 
     async def _drawn(self, body: Mapping[str, Any], seeds: range, place: int) -> list[Choice]:
-        """A sample of each seed, by as few calls as the server allows.
+        """A sample of each of consecutive seeds, by as few calls as the server allows.
 
-        Args:
-            body: of one sample.
-            seeds: consecutive ones.
-            place: of the sample that is streamed; beyond their places where none of them is.
+        `place` is that of the sample that is streamed, beyond theirs where none of them is.
         """
         num = len(seeds)
         most = self._can.profile.max_samples or num

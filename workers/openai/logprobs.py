@@ -181,12 +181,8 @@ def unsound(
 def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | None:
     """True where tokens' texts join to the text, blanks aside; None where that cannot be decided.
 
-    A last token or stop string that ended the text is no part of it.
-
-    Args:
-        texts: (T,) of the tokens, as the server returns them; None where it does not.
-        text: that they should be of.
-        is_cut: it ended at its limit, so that nothing stands behind it.
+    A last token or stop string that ended the text is no part of it. One that `is_cut` ended at its
+    limit, so that nothing stands behind it.
 
     >>> are_of([" is", " in", " India", "."], "It is in India.", is_cut=False)
     False

@@ -119,11 +119,7 @@ class Profile:
         """The profile after a refusal; None where the refusal teaches nothing.
 
         A refusal that names a parameter has it renamed, lowered or left out; one that names none
-        has what the server has never taken left out.
-
-        Args:
-            refusal: of `body` as it was rendered.
-            body: as it was meant.
+        has what the server has never taken left out. The body is as it was meant.
         """
         if refusal.code in OF_PROMPT or refusal.status not in (400, 403, 422):
             return None

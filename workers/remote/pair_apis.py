@@ -87,14 +87,10 @@ class PairServer:
 
 
 class PairApi(ABC):
-    """The API of one kind of server: see `workers.remote.standing.Kind`.
-
-    Args:
-        model: its name there; "" for the first that is listed, or the only one.
-    """
+    """The API of one kind of server: see `workers.remote.standing.Kind`."""
 
     def __init__(self, model: str = "") -> None:
-        self._model = model
+        self._model = model  # its name there; "" for the first that is listed, or the only one
 
     async def look_up(self, client: Client) -> PairServer:
         try:
