@@ -162,6 +162,8 @@ async def _start(
     await service.supervisor.start(workers.by_name(), service.scorer.watched)
     for setting, reason in service.unmet().items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)
+    for detail in ops.passing_nothing(service.scorer.deployment()):
+        logger.info("by the calibrator %s", detail)
     names = ", ".join(sorted(workers.by_name()))
     info = workers.generator.info
     logger.info("ready: %s%s, %s", info.model_id, info.dtype and f" in {info.dtype}", names)

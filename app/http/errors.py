@@ -1,6 +1,7 @@
 """The one shape of every error response."""
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -37,6 +38,8 @@ CODES = (
 # Names in requests of those fields of an `Ask` that are called differently there.
 _FIELDS = {"primary": "estimator", "light": "mode", "grammar": "response_format"}
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
+# In a message: a word with _ in it, which is no word of a sentence.
+_FIELD = re.compile(r"(?<![\w.])[a-z]+_\w+")
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
 
@@ -126,7 +129,7 @@ def body_of(
         details.append(Fault(field=error.limit, message=error.message))
     return ErrorBody(
         code=error.code,
-        message=error.message,
+        message=_FIELD.sub(lambda found: names.get(found[0], found[0]), error.message),
         field=known.get(field) or known.get(place) or error.field,
         details=details,
         request_id=request_id,

@@ -13,7 +13,7 @@ from models.units.tool_calls import Call, names_of, read
 from workers import protocol
 from workers.protocol import GeneratorInfo, SimilarityInfo
 
-HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
+HELD_BACK = "the answer is held back: it does not pass at this target error"
 PART_HELD_BACK = "the answer is held back: a part of it does not pass"
 # Fields that would reveal an answer that is held back.
 _REVEALING = ["text", "reasoning", "explanation", "groups", "units", "samples", "tokens"]

@@ -95,6 +95,7 @@ class Ask:
         strategy: which text is scored; heeded where the model answers.
         greedy_by: what the caller of an endpoint sends for the greedy answer, in its words, where a
             temperature has made the answer a drawn one; None where `strategy` did.
+        names: what the caller's request calls fields of this record, where it is another name.
         light: no samples may be drawn; a probe stands for them.
         estimators: names to score; None for the default ones.
         of_tokens: the default estimators are those that read no samples.
@@ -134,6 +135,7 @@ class Ask:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     strategy: Strategy = "greedy"
     greedy_by: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
     light: bool = False
     estimators: tuple[str, ...] | None = None
     of_tokens: bool = False

@@ -280,6 +280,9 @@ def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
 def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
     """A target error for which no threshold was calibrated."""
     if isinstance(calibrated, str):
+        if ask.tools:
+            units = ask.names.get("units", "units")
+            calibrated += f"; {units} says what is judged: fields, the values of calls, or answer"
         yield NotCalibrated(calibrated, field="target_error")
     elif calibrated.calibration.threshold(ask.target_error or 0.0) is None:
         thresholds = calibrated.calibration.thresholds

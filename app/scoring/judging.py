@@ -220,7 +220,7 @@ def _judged(
         return JudgedUnit(confidence, accept=True)
     reason = "its uncertainty is above the threshold"
     if threshold.uncertainty is None:
-        reason = "no threshold is sure to keep the target error"
+        reason = "nothing passes at this target error"
     return JudgedUnit(confidence, accept=False, reason=reason)
 
 
@@ -238,7 +238,7 @@ def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]
     if not text:
         return "empty_answer: an answer without text is neither right nor wrong"
     if answer.finish_reason == "length" and binding.share_cut <= MAX_SHARE_CUT:
-        return "answer_truncated: answers that are cut at max_new_tokens were not calibrated"
+        return "answer_truncated: answers that are cut short were not calibrated"
     for code, reason in _WARNED.items():
         if code in warned:
             return f"{code}: {reason}"
@@ -270,8 +270,11 @@ def _decided(
     if judged.accept and why_not is None:
         reason = f"it passes at a target error of {percent}"
         return DecisionInfo(True, at, target_error, guarantee, "accept", reason)
+    fails = "it does not pass"
+    if at is None:
+        fails = f"nothing passes at a target error of {percent}"
     if confidence is None:
-        reason = "it does not pass, and nothing is known of its confidence"
+        reason = f"{fails}, and nothing is known of its confidence"
         return DecisionInfo(False, at, target_error, guarantee, "hand_over", reason)
     floor = ask.hand_over_below
     if floor is None:
@@ -279,7 +282,7 @@ def _decided(
     if confidence < floor:
         reason = f"its confidence of {_percent(confidence)} is below {_percent(floor)}"
         return DecisionInfo(False, at, target_error, guarantee, "hand_over", reason)
-    reason = f"it does not pass, but its confidence is {_percent(confidence)}"
+    reason = f"{fails}, but its confidence is {_percent(confidence)}"
     return DecisionInfo(False, at, target_error, guarantee, "verify", reason)
 
 
@@ -291,7 +294,7 @@ def _guarantee(threshold: Threshold, calibrator: Calibrator, promise: str) -> st
             f"for prompts like those of {calibrator.source}"
         )
     percent = _percent(threshold.target_error)
-    guarantee = f"no threshold is sure to keep at most {percent} wrong: nothing is accepted"
+    guarantee = f"by these labels nobody can promise at most {percent} wrong: nothing passes"
     if threshold.labels_missing is not None:
         guarantee += f"; about {threshold.labels_missing} more labels are needed"
     return guarantee

@@ -420,7 +420,8 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         differing["input"] = binding.input, ask.input
     for name, (bound, requested) in compared.items():
         if bound != requested:
-            differing[name] = f"{name} {_in_words(bound)}", f"{name} {_in_words(requested)}"
+            called = ask.names.get(name, name)
+            differing[name] = f"{called} {_in_words(bound)}", f"{called} {_in_words(requested)}"
     if "strategy" in differing and binding.strategy == "greedy" and ask.greedy_by is not None:
         differing["strategy"] = ask.greedy_by, f"temperature {sampling.temperature}"
         if binding.temperature == SamplingParams().temperature:

@@ -6,9 +6,9 @@ import pytest
 
 from app.scoring.plan import NO_CALIBRATOR
 from cocoa_lab.calibration.calibrating import to_json
-from models.calibration import ALL, WINDOWS
+from models.calibration import ALL, WINDOWS, Threshold
 from tests.conftest import serving, until
-from tests.made_calibrators import calibration, calibrator, with_prompts
+from tests.made_calibrators import calibration, calibrator, with_fields, with_prompts
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +61,24 @@ async def test_an_answer_has_a_confidence_a_percentile_and_names_its_calibrator(
         assert shown["uncertainty"] == threshold.uncertainty
         assert shown["share_accepted"] == (threshold.share_accepted or 0.0)
         assert shown["labels_missing"] == threshold.labels_missing
+
+
+async def test_where_nothing_passes_the_start_readiness_and_the_response_say_so(calibrated, caplog):
+    caplog.set_level("INFO", logger="app.main")
+    in_vain = calibration(thresholds=(Threshold(0.01, None), Threshold(0.05, None)))
+    made = with_fields(await bound_to_fakes({ALL: {"rb_cocoa_root_sp": in_vain}}))
+    detail = "no answer passes at a target error of 0.01 or 0.05"
+    async with calibrated(made) as service:
+        ready = await service.client.get("/readyz")
+        body = (await service.generate(**TARGET, on_reject="abstain")).json()
+
+    assert ready.json() == {"status": "ready", "details": [detail]}
+    assert f"by the calibrator {detail}" in caplog.messages
+    decision = body["decision"]
+    assert (decision["accept"], decision["threshold"]) == (False, None)
+    words = f"{decision['guarantee']} {decision['reason']} {body['reasons']['text']}"
+    assert "nothing passes at a target error of 5 %" in words
+    assert "threshold" not in words
 
 
 async def test_an_answer_that_may_be_held_back_is_not_streamed(calibrated):
@@ -314,10 +332,22 @@ TOOLS = [{"type": "function", "function": {"name": "pay"}}]
         ),
         (
             {"tools": TOOLS, "uncertainty": {"units": "answer", "target_error": 0.05}},
-            "not calibrated for tools called: ask with tools none, or calibrate for it",
+            "not calibrated for tools called: ask with tools none, or calibrate for it; "
+            "uncertainty.units says what is judged: fields, the values of calls, or answer",
         ),
+        (
+            {"tools": TOOLS},
+            "cocoa_sp of a field is not calibrated; "
+            "uncertainty.units says what is judged: fields, the values of calls, or answer",
+        ),
+        (
+            {"max_tokens": 7, "uncertainty": {"num_samples": 3, "target_error": 0.05}},
+            "not calibrated for uncertainty.num_samples 3, max_tokens 7: "
+            "ask with uncertainty.num_samples 10, max_tokens 64, or calibrate for it",
+        ),
+        ({"uncertainty": {"on_reject": "abstain"}}, "needs uncertainty.target_error"),
     ],
-    ids=["a temperature, as most clients send it", "tools"],
+    ids=["a temperature, as most clients send it", "tools", "units", "bounds", "need"],
 )
 async def test_a_chat_is_told_in_its_own_words_what_would_be_calibrated(calibrated, fields, why):
     made = await bound_to_fakes()

@@ -114,7 +114,8 @@ async def respond(request: Request, endpoint: Endpoint) -> Response:
     params = {**PARAMS, **body.params}.items()
     request.state.names = names | {field: names.get(param, param) for field, param in params}
     scorer = service.ready_scorer()
-    ask = ask_of(body, light=is_light(body.model, scorer.workers.generator.info))
+    light = is_light(body.model, scorer.workers.generator.info)
+    ask = replace(ask_of(body, light=light), names=request.state.names)
     if body.wants_logprobs and "answer_token_logprobs" not in scorer.available_statistics(ask):
         raise StatisticUnavailable("this deployment's model tells no log-probs", field="logprobs")
     run = partial(service.run, replace(ask, in_background=is_in_background(request)), wanted.id)

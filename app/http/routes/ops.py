@@ -40,6 +40,8 @@ async def readyz(request: Request) -> Status:
     service.check_ready()
     if request.app.state.is_draining:
         raise NotReady("the service is stopping")
+    if details := passing_nothing(service.ready_scorer().deployment()):
+        return Status(status="ready", details=details)
     return Status(status="ready")
 
 
@@ -104,6 +106,19 @@ def _calibrator_info(deployment: Deployment) -> dict[str, Any] | None:
         "thresholds": {name: _thresholds(by_estimator[name]) for name in reported},
         "units": {kind: _thresholds(part) for kind, part in units.items()},
     }
+
+
+def passing_nothing(deployment: Deployment) -> list[str]:
+    """Target errors at which nothing passes by the scores that are reported, in words."""
+    info, details = _calibrator_info(deployment), list[str]()
+    if info is None:
+        return details
+    by_kind = {"answer": next(iter(info["thresholds"].values()), [])} | info["units"]
+    for kind, thresholds in by_kind.items():
+        in_vain = [f"{at['target_error']:g}" for at in thresholds if at["uncertainty"] is None]
+        if in_vain:
+            details.append(f"no {kind} passes at a target error of {' or '.join(in_vain)}")
+    return details
 
 
 def _of_units(calibrator: Calibrator) -> dict[str, Calibration]:

@@ -1,6 +1,6 @@
 """Bodies of responses to operators: shapes, no logic."""
 
-from app.http.described import Described
+from app.http.described import ABSENT, Described
 from app.http.schemas import EntropySplit, ModelInfo
 
 
@@ -127,3 +127,5 @@ class Status(Described):
 
     status: str
     """`alive` or `ready`"""
+    details: list[str] = ABSENT
+    """of a ready service: target errors at which its calibrator lets nothing pass"""

@@ -296,6 +296,8 @@ class Status(BaseModel):
 
     status: str
     """`alive` or `ready`"""
+    details: list[str] | None = None
+    """of a ready service: target errors at which its calibrator lets nothing pass"""
 
 
 class Timing(BaseModel):

@@ -98,7 +98,8 @@ def test_where_no_threshold_keeps_the_target_nothing_passes_and_what_is_missing_
     found = judged(scored(0.0, 0.0), made=replace(made, parts=(made.parts[0], part)))
 
     assert [one.accept for one in found.units] == [False, False]
-    assert found.units[0].reason == "no threshold is sure to keep the target error"
+    assert found.units[0].reason == "nothing passes at this target error"
+    assert found.decision.reason.startswith("nothing passes at a target error of 10 %")
     assert "about 300 more labels are needed" in found.decision.guarantee
 
 
