@@ -1,5 +1,7 @@
 """A bound on loops over texts, values and schemas that strangers send."""
 
+from dataclasses import dataclass
+
 from models.errors import InvalidRequest
 
 # About half a second of one thread. 1,000 fields in an answer and 32 distinct samples take 68,000,
@@ -7,12 +9,12 @@ from models.errors import InvalidRequest
 MAX_STEPS = 1_000_000
 
 
+@dataclass(eq=False)
 class WorkBudget:
     """The steps of all loops over one answer and its samples, counted together."""
 
-    def __init__(self, most: int = MAX_STEPS) -> None:
-        self.num_taken = 0
-        self._most = most
+    most: int = MAX_STEPS
+    num_taken: int = 0
 
     def take(self, num_steps: int = 1) -> None:
         """Count further steps.
@@ -21,13 +23,13 @@ class WorkBudget:
             InvalidRequest: there are too many, or `end` was called.
         """
         self.num_taken += num_steps
-        if self.num_taken > self._most:
+        if self.num_taken > self.most:
             message = (
-                f"comparing them takes more than {self._most} steps, about the values of the schema"
+                f"comparing them takes more than {self.most} steps, about the values of the schema"
                 " times the fields of answer and samples, or four times its sentences times theirs"
             )
             raise InvalidRequest(message, field="units")
 
     def end(self) -> None:
         """End the loops at their next step, from another thread, since nobody awaits them."""
-        self._most = -1
+        self.most = -1
