@@ -40,52 +40,38 @@ _SIGNIFICANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Binding(Exact):
-    """The origin of scores; scores of another origin are not comparable with them.
+    """The origin of scores; scores of another origin are not comparable with them."""
 
-    Attributes:
-        model_id, revision: of the language model, for messages.
-        generator: identity of the language model, with tokenizer, template and precision.
-        input: "prompt", "messages" or "images" among them: the form of the request.
-        strategy: the choice of answers.
-        num_samples, temperature, top_k, top_p, stop: as in `models.records.SamplingParams`; the
-            first four matter to scores that read samples.
-        max_new_tokens: the limit that answers and samples had.
-        share_cut: of the answers and samples, those that ended at that limit.
-        similarity: name of the similarity function.
-        comparer: identity of its similarity scorer, under the name that stored files give it.
-        nli: identity of the NLI model; None where there was none.
-        probes: sha256 of the probe by the statistic that it predicts.
-        reasoning: the kind of reasoning requested, by name (`app.scoring.ask.Ask.how_it_reasons`).
-        unit: the kind of text scored: "answer", or a kind of its parts.
-        schema_use: of a JSON schema (`app.scoring.ask.Ask.schema_use`): "followed" where texts were
-            held to it; of parts "compared" where it says only how their values are compared,
-            "called" where they are of calls of tools; else "none".
-        rules: version of the rules of what two answers say (`models.similarity.rules.VERSION`).
-        distinct: always false; calibrators of draws that do not repeat are no more.
-        stop_mass: of files of older releases, which drew samples in waves; None ever since.
-    """
-
+    # Of the language model, for messages.
     model_id: str
     revision: str | None
-    generator: str
-    input: str
-    strategy: str
+    generator: str  # identity of the language model, with tokenizer, template and precision
+    input: str  # "prompt", "messages" or "images" among them: the form of the request
+    strategy: str  # the choice of answers
+    # As in `models.records.SamplingParams`; the first four matter to scores that read samples.
     num_samples: int
     temperature: float
     top_k: int
     top_p: float
     stop: tuple[str, ...]
-    max_new_tokens: int
-    share_cut: float
-    similarity: str
-    comparer: str
-    nli: str | None
-    probes: Mapping[str, str]
+    max_new_tokens: int  # the limit that answers and samples had
+    share_cut: float  # of the answers and samples, those that ended at that limit
+    similarity: str  # name of the similarity function
+    comparer: str  # identity of its similarity scorer, under the name that stored files give it
+    nli: str | None  # identity of the NLI model; None where there was none
+    probes: Mapping[str, str]  # sha256 of the probe by the statistic that it predicts
+    # The kind of reasoning requested, by name (`app.scoring.ask.Ask.how_it_reasons`).
     reasoning: Mapping[str, int | str] = field(default_factory=dict)
-    unit: str = "answer"
+    unit: str = "answer"  # the kind of text scored: "answer", or a kind of its parts
+    # Of a JSON schema (`app.scoring.ask.Ask.schema_use`): "followed" where texts were held to it;
+    # of parts "compared" where it says only how their values are compared, "called" where they
+    # are of calls of tools; else "none".
     schema_use: str = "none"
+    # Version of the rules of what two answers say (`models.similarity.rules.VERSION`).
     rules: int = UNNAMED_RULES
+    # Always false; calibrators of draws that do not repeat are no more.
     distinct: Literal[False] = False
+    # Of files of older releases, which drew samples in waves; None ever since.
     stop_mass: float | None = None
 
     @property
@@ -179,21 +165,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Calibrator:
-    """The meaning of one deployment's scores, for each kind of request that was calibrated.
+    """The meaning of one deployment's scores, for each kind of request that was calibrated."""
 
-    Attributes:
-        id: short digest of the whole file.
-        source: a description of the labels, without folders of whoever made it.
-        delta: probability, over calibration sets, that a threshold breaks its promise.
-        parts: at least one; the first that is good for a request speaks of it.
-        prompts: sha256 of the file of its prompts (`models.probes.domain`); "" where its labels
-            had none.
-    """
-
-    id: str
-    source: str
-    delta: float
-    parts: tuple[Part, ...]
+    id: str  # short digest of the whole file
+    source: str  # a description of the labels, without folders of whoever made it
+    delta: float  # probability, over calibration sets, that a threshold breaks its promise
+    parts: tuple[Part, ...]  # at least one; the first that is good for a request speaks of it
+    # Sha256 of the file of its prompts (`models.probes.domain`); "" where its labels had none.
     prompts: str = ""
 
     @property

@@ -50,19 +50,13 @@ _NOT_CAUSAL = (
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """The listing of a checkpoint, known without loading it.
+    """The listing of a checkpoint, known without loading it."""
 
-    Attributes:
-        files: their names; None where only a copy of an earlier time is on this machine.
-        architectures: that its configuration names.
-        method: by which it is quantised, as its configuration names it; "" for none.
-        is_known: whether anything is known; else loading it shows.
-    """
-
+    # Their names; None where only a copy of an earlier time is on this machine.
     files: frozenset[str] | None = None
-    architectures: tuple[str, ...] = ()
-    method: str = ""
-    is_known: bool = True
+    architectures: tuple[str, ...] = ()  # that its configuration names
+    method: str = ""  # by which it is quantised, as its configuration names it; "" for none
+    is_known: bool = True  # whether anything is known; else loading it shows
 
 
 def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:

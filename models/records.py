@@ -82,29 +82,20 @@ class SamplingParams(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Grammar(Exact):
-    """The grammar that an answer and its samples follow, token by token.
+    """The grammar that an answer and its samples follow, token by token."""
 
-    Attributes:
-        kind: of the source; "lark" is the dialect of llguidance.
-        source: a JSON schema as JSON, or a grammar.
-        is_wider: a text that follows it may be valid under several branches of a `oneOf`.
-    """
-
-    kind: Literal["json_schema", "lark"]
-    source: str
+    kind: Literal["json_schema", "lark"]  # of the source; "lark" is the dialect of llguidance
+    source: str  # a JSON schema as JSON, or a grammar
+    # A text that follows it may be valid under several branches of a `oneOf`.
     is_wider: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer(Exact):
-    """An answer that exists already.
-
-    Attributes:
-        append_eos: whether it ends there, so that its end counts as a token.
-    """
+    """An answer that exists already."""
 
     text: str
-    append_eos: bool = True
+    append_eos: bool = True  # whether it ends there, so that its end counts as a token
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,17 +205,11 @@ def bytes_spelt(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning(Exact):
-    """The text of a model before its answer, up to the end of its end tag.
+    """The text of a model before its answer, up to the end of its end tag."""
 
-    Attributes:
-        text: between the tags, stripped.
-        num_tokens: of it, tags included; 0 for a text that no model has read.
-        is_finished: whether an answer follows; without one nothing can be scored.
-    """
-
-    text: str
-    num_tokens: Count
-    is_finished: bool
+    text: str  # between the tags, stripped
+    num_tokens: Count  # of it, tags included; 0 for a text that no model has read
+    is_finished: bool  # whether an answer follows; without one nothing can be scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,18 +315,12 @@ class Sequence(Exact):
 
 @dataclass(frozen=True, slots=True)
 class ProbeReading(Exact):
-    """The prediction of a probe for one answer.
+    """The prediction of a probe for one answer."""
 
-    Attributes:
-        value: in [0, 1].
-        distance_percentile: where the features' distance from the training set lies among
-            held-out rows, in [0, 100].
-        out_of_domain: whether the probe has no ground to be trusted on this answer.
-    """
-
-    value: Probability
+    value: Probability  # in [0, 1]
+    # Where the features' distance from the training set lies among held-out rows, in [0, 100].
     distance_percentile: Percentile
-    out_of_domain: bool
+    out_of_domain: bool  # whether the probe has no ground to be trusted on this answer
 
     @property
     def is_sound(self) -> bool:
@@ -403,12 +382,8 @@ class Generation(Exact):
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """Scores of N ordered text pairs by one pair model with K labels.
+    """Scores of N ordered text pairs by one pair model with K labels."""
 
-    Attributes:
-        values: (N, K) probabilities in [0, 1].
-        truncated: (N,) True where the pair exceeded the model's input length and was cut.
-    """
-
-    values: Array
+    values: Array  # (N, K) probabilities in [0, 1]
+    # (N,) True where the pair exceeded the model's input length and was cut.
     truncated: NDArray[np.bool_]

@@ -28,27 +28,20 @@ Label = Literal["similarity", "entailment", "contradiction"]
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One row of the table.
+    """One row of the table."""
 
-    Attributes:
-        source: the supplier of it.
-        shape: its dimensions; empty for one number, T_m second for one array or list a sample.
-        derived_from: statistics that it is computed from; empty for what a generator supplies.
-        cost: the addition to the answer's own cost, with D distinct sample texts.
-        within: the range of its numbers; None for texts.
-        field: of `models.records.Sequence`, that holds it where a generator supplies it by token.
-        of_samples: where it is the answer's, the statistic that says the same of the samples.
-        label: the value of a pair that it is made of.
-    """
-
-    source: Source
+    source: Source  # the supplier of it
+    # Its dimensions; empty for one number, T_m second for one array or list a sample.
     shape: tuple[Dimension, ...]
+    # Statistics that it is computed from; empty for what a generator supplies.
     derived_from: frozenset[str] = frozenset()
-    cost: str = ""
-    within: Range | None = PROBABILITIES
+    cost: str = ""  # the addition to the answer's own cost, with D distinct sample texts
+    within: Range | None = PROBABILITIES  # the range of its numbers; None for texts
+    # Of `models.records.Sequence`, that holds it where a generator supplies it by token.
     field: str | None = None
+    # Where it is the answer's, the statistic that says the same of the samples.
     of_samples: str | None = None
-    label: Label | None = None
+    label: Label | None = None  # the value of a pair that it is made of
 
 
 def _answer(field: str, of_samples: str, within: Range | None) -> Statistic:

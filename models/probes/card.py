@@ -62,44 +62,32 @@ class ProbeMismatch(ModelNotLoaded):
 
 @dataclass(frozen=True, slots=True)
 class Card(Exact):
-    """The facts by which a probe may be trusted, and how far.
+    """The facts by which a probe may be trusted, and how far."""
 
-    Attributes:
-        target: its prediction: the inconsistency itself, of an answer or of one of its sentences,
-            or whether semantic entropy is above `split`.
-        model_id, revision, dtype: of the language model whose states it reads.
-        layer: k, under `convention`.
-        dimension: d of the hidden states.
-        token_features: features of the answer's tokens beside them, of `TOKEN_FEATURES`.
-        training_set: name of the prompts.
-        sizes: answers in training, validation, and the third split that nothing chose by.
-        tasks: of the prompts.
-        sampling: M, temperature, top_k, top_p and max_new_tokens behind the target.
-        compared_by: the model behind the target: role, id, revision and flags.
-        split: nats; None for the inconsistency.
-        hyperparameters, seed: of the training.
-        metrics: of validation and of the third split.
-        sha256: of probe.safetensors.
-    """
-
+    # Its prediction: the inconsistency itself, of an answer or of one of its sentences, or
+    # whether semantic entropy is above `split`.
     target: Annotated[Target, BeforeValidator(current_name)]
+    # Of the language model whose states it reads.
     model_id: str
     revision: str | None
     dtype: str
-    layer: int
-    dimension: int
+    layer: int  # k, under `convention`
+    dimension: int  # d of the hidden states
+    # Features of the answer's tokens beside them, of `TOKEN_FEATURES`.
     token_features: tuple[str, ...]
     architecture: Architecture
-    training_set: str
+    training_set: str  # name of the prompts
+    # Answers in training, validation, and the third split that nothing chose by.
     sizes: Mapping[str, int]
-    tasks: tuple[str, ...]
-    sampling: Mapping[str, Any]
-    compared_by: Mapping[str, Any]
-    split: float | None
+    tasks: tuple[str, ...]  # of the prompts
+    sampling: Mapping[str, Any]  # M, temperature, top_k, top_p and max_new_tokens behind the target
+    compared_by: Mapping[str, Any]  # the model behind the target: role, id, revision and flags
+    split: float | None  # nats; None for the inconsistency
+    # Of the training.
     hyperparameters: Mapping[str, Any]
     seed: int
-    metrics: Mapping[str, Mapping[str, float | None]]
-    sha256: str = ""
+    metrics: Mapping[str, Mapping[str, float | None]]  # of validation and of the third split
+    sha256: str = ""  # of probe.safetensors
     convention: str = CONVENTION
     pooling: str = POOLING
     format: Literal[2] = FORMAT

@@ -21,21 +21,13 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """Mahalanobis distance under probabilistic PCA (Tipping and Bishop 1999).
+    """Mahalanobis distance under probabilistic PCA (Tipping and Bishop 1999)."""
 
-    Attributes:
-        mean: (d,).
-        components: (r, d), orthonormal rows, r <= 64.
-        variances: (r,) along the components.
-        residual_variance: () of each other direction.
-        percentiles: (101,) distances of held-out rows at 0 … 100 %.
-    """
-
-    mean: Array
-    components: Array
-    variances: Array
-    residual_variance: Array
-    percentiles: Array
+    mean: Array  # (d,)
+    components: Array  # (r, d), orthonormal rows, r <= 64
+    variances: Array  # (r,) along the components
+    residual_variance: Array  # () of each other direction
+    percentiles: Array  # (101,) distances of held-out rows at 0 … 100 %
 
     def of(self, features: Array) -> Array:
         """Distances (N,) of rows (N, d)."""
@@ -59,19 +51,13 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class PromptDomain:
-    """Distances from the kinds of prompts that a calibration had.
+    """Distances from the kinds of prompts that a calibration had."""
 
-    Attributes:
-        generator: identity of the language model whose states they are.
-        layer: k of Hugging Face's `hidden_states[k]`, read at a prompt's last token.
-        kinds: one a kind of prompts, with percentiles of held-out ones of that kind.
-        sha256: of its file.
-    """
-
-    generator: str
-    layer: int
+    generator: str  # identity of the language model whose states they are
+    layer: int  # k of Hugging Face's `hidden_states[k]`, read at a prompt's last token
+    # One a kind of prompts, with percentiles of held-out ones of that kind.
     kinds: tuple[Distance, ...]
-    sha256: str = ""
+    sha256: str = ""  # of its file
 
     def percentile(self, state: Array) -> float:
         """Percentile in [0, 100] of a state (d,) among held-out prompts of the nearest kind.
