@@ -58,27 +58,19 @@ def is_captured(model: PreTrainedModel) -> bool:
 
 
 class RowCache:
-    """Keys, values and next-token logits of the running rows.
-
-    Attributes:
-        mergeable: False for recurrent and hybrid models; their rows join an empty batch only, one
-            request at a time.
-        logits: (rows, V) in the model's own precision, of the next token of every row.
-        pass_tokens: of prompts that are read in one pass; a model that is not mergeable reads a
-            prompt in one.
-        answer_tokens: of given answers that are read in one pass: 64, which bounds the transient
-            logits to (64, V), or 1 where a model forgets its past when several tokens follow it.
-        tap: hidden states of the latest pass, a prefill's or a step's.
-    """
+    """Keys, values and next-token logits of the running rows."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
+        # Rows of others join an empty batch only, one request at a time.
         self.mergeable = is_mergeable(model)
-        self.tap = HiddenTap(model)
+        self.tap = HiddenTap(model)  # of the latest pass, a prefill's or a step's
         self._tensor = functools.partial(torch.tensor, dtype=torch.long, device=model.device)
-        self.pass_tokens = _pass_tokens(model)
+        self.pass_tokens = _pass_tokens(model)  # of prompts
         if not self.mergeable:
             self.pass_tokens = sys.maxsize
+        # Of given answers that are read in one pass, which bounds its logits to (64, V); 1 where a
+        # model forgets its past when several tokens follow it.
         self.answer_tokens = 64
         takes_positions = "position_ids" in inspect.signature(model.forward).parameters
         self._takes_positions = takes_positions and not self.mergeable
@@ -94,6 +86,7 @@ class RowCache:
         self.lengths: list[int] = []  # of each row, in `cache`
         self._prompts: list[Prefix | None] = []  # that each row reads beside it
         self._shared: SharedPrompts | None = None
+        # (rows, V) in the model's own precision, of the next token of every row.
         self.logits = torch.empty(0, 0, device=self.model.device)
 
     def prefill(self, prompts: Sequence[list[int]], begun: Prefix | None = None) -> list[Prefix]:

@@ -129,10 +129,7 @@ class PairClassifier:
 
 
 def forward_passes(
-    num_tokens: Sequence[int],
-    max_padding: float,
-    max_tokens: float = math.inf,
-    max_rows: int = _FORWARD_PAIRS,
+    num_tokens: Sequence[int], max_padding: float, max_tokens: float = math.inf
 ) -> Iterator[list[int]]:
     """The rows of each forward pass: such of like length, the shortest first.
 
@@ -140,7 +137,6 @@ def forward_passes(
         num_tokens: of each row.
         max_padding: tokens that fill the rows of a pass up to its longest.
         max_tokens: of a pass, padding included; a longer row is a pass of its own.
-        max_rows: of a pass.
 
     >>> list(forward_passes([9, 3, 4, 9], max_padding=4))
     [[1, 2], [0, 3]]
@@ -150,7 +146,7 @@ def forward_passes(
     for row in sorted(range(len(num_tokens)), key=num_tokens.__getitem__):
         padding += len(chosen) * (num_tokens[row] - longest)
         is_large = (len(chosen) + 1) * num_tokens[row] > max_tokens
-        if chosen and (len(chosen) == max_rows or padding > max_padding or is_large):
+        if chosen and (len(chosen) == _FORWARD_PAIRS or padding > max_padding or is_large):
             yield chosen
             chosen, padding = [], 0
         chosen.append(row)

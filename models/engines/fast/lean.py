@@ -25,17 +25,10 @@ _View = tuple[Tensor, Tensor, Attend]
 class LeanForward:
     """Logits of a model, as `RowCache` requests them.
 
-    Attributes:
-        is_alone: the model has lost its weights to this pass, and computes nothing by itself.
-        watched: by layer, whose states (rows, d) at the last position are put there by each pass.
-        head: logits of the last layer's states, which are normalised.
-        rotations: of each kind of layer, cosines and signed sines (positions, head size) by
-            position, as far as they were needed.
-
     Args:
         model: one that `is_llama_like`; its weights move into larger tensors, of which its own
             parameters become views.
-        watched: becomes the attribute.
+        watched: by layer, whose states (rows, d) at the last position are put there by each pass.
     """
 
     def __init__(self, model: PreTrainedModel, watched: dict[int, Tensor]) -> None:
@@ -44,17 +37,19 @@ class LeanForward:
         self.watched = watched
         self._embed = decoder.embed_tokens
         packs = may_pack(model)
+        # Then the model has lost its weights to this pass, and computes nothing by itself.
         self.is_alone = packs and not keeps_both(model)
         made = partial(product_of, packs=packs, keeps=not self.is_alone)
         kinds = kinds_of(config)
         self._blocks = list(map(partial(block_of, made), decoder.layers, kinds))
         self._windows = {kind: config.sliding_window if kind == SLIDING else None for kind in kinds}
         self._norm = norm_of(decoder.norm)
-        self.head = made(head)
+        self.head = made(head)  # of the last layer's states, which are normalised
         self._rotary = decoder.rotary_emb
         self._heads = int(config.num_attention_heads), int(config.num_key_value_heads)
         self._head_size = int(decoder.layers[0].self_attn.head_dim)
         nothing = self._embed.weight.new_empty(0, self._head_size)
+        # Cosines and signed sines (positions, head size) by kind, as far as they were needed.
         self.rotations = dict.fromkeys(self._windows, (nothing, nothing))
         self.num_layers, self.device = len(self._blocks), nothing.device
 
