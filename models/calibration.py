@@ -84,24 +84,19 @@ class Binding(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Threshold(Exact):
-    """Up to which uncertainty answers are accepted, so that few of them are wrong.
+    """Up to which uncertainty answers are accepted, so that few of them are wrong."""
 
-    Attributes:
-        target_error: largest wanted share of wrong answers among the accepted.
-        uncertainty: an answer is accepted up to here; None where the labels allow no threshold.
-        share_accepted, share_wrong: of the labels, and of the accepted ones; None without one. Of
-            parts of answers `share_wrong` is the mean over answers of the wrong among the kept.
-        share_pooled: of parts of answers, the wrong among all that are kept.
-        labels_missing: about so many more labels like these would allow one; None where there is
-            one, or where no number of them would.
-    """
-
-    target_error: float
+    target_error: float  # largest wanted share of wrong answers among the accepted
+    # An answer is accepted up to here; None where the labels allow no threshold.
     uncertainty: float | None
+    # Of the labels, and of the accepted ones; None without one. Of parts of answers `share_wrong`
+    # is the mean over answers of the wrong among the kept.
     share_accepted: float | None = None
     share_wrong: float | None = None
+    # About so many more labels like these would allow one; None where there is one, or where no
+    # number of them would.
     labels_missing: int | None = None
-    share_pooled: float | None = None
+    share_pooled: float | None = None  # of parts of answers, the wrong among all that are kept
 
     def accepts(self, uncertainty: float | None) -> bool:
         if uncertainty is None or self.uncertainty is None:
@@ -111,23 +106,18 @@ class Threshold(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Calibration(Exact):
-    """The meaning of one estimator's uncertainties.
+    """The meaning of one estimator's uncertainties."""
 
-    Attributes:
-        method: "platt" or "isotonic", which made the curve; of parts of answers the latter is the
-            mean over draws of the answers.
-        knots: (K,) uncertainties, ascending.
-        confidences: (K,) P(correct) at the knots, never rising.
-        quantiles: (Q,) of the reference answers' uncertainties, ascending, from least to greatest.
-        thresholds: one a target error.
-        num_labels, num_right: that it was fitted on.
-    """
-
+    # "platt" or "isotonic", which made the curve; of parts of answers the latter is the mean over
+    # draws of the answers.
     method: str
-    knots: Annotated[Array, floats(_ANY)]
+    knots: Annotated[Array, floats(_ANY)]  # (K,) uncertainties, ascending
+    # (K,) P(correct) at the knots, never rising.
     confidences: Annotated[Array, floats(PROBABILITIES)]
+    # (Q,) of the reference answers' uncertainties, ascending, from least to greatest.
     quantiles: Annotated[Array, floats(_ANY)]
-    thresholds: tuple[Threshold, ...]
+    thresholds: tuple[Threshold, ...]  # one a target error
+    # That it was fitted on.
     num_labels: int
     num_right: int
 
@@ -152,14 +142,10 @@ class Calibration(Exact):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Calibrations of the estimators for one way of asking.
+    """Calibrations of the estimators for one way of asking."""
 
-    Attributes:
-        binding: the origin of scores that they hold for.
-        groups: group, `ALL` among them, to estimator to calibration.
-    """
-
-    binding: Binding
+    binding: Binding  # the origin of scores that they hold for
+    # Group, `ALL` among them, to estimator to calibration.
     groups: Mapping[str, Mapping[str, Calibration]]
 
 

@@ -49,28 +49,22 @@ EFFORT, NO_EFFORT = "reasoning_effort", "none"
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams(Exact):
-    """Parameters of the draws; the greedy answer heeds `max_new_tokens` and `stop` only.
+    """Parameters of the draws; the greedy answer heeds `max_new_tokens` and `stop` only."""
 
-    Attributes:
-        num_samples: M, drawn only when a wanted statistic is one of the samples'.
-        max_new_tokens: upper bound of T, for the answer and for each sample; None for
-            `DEFAULT_NEW_TOKENS`, or as many of them as fit beside the prompt.
-        top_k: 0 keeps the whole vocabulary.
-        seed: None lets the generator draw one, which the generation carries.
-        max_reasoning_tokens: between the tags of a reasoning; then the end tag is written for the
-            model. None for as many as `max_new_tokens` leaves, 0 for no reasoning at all: a chat
-            ends in an empty one, where the model is known to reason.
-        max_sample_reasoning_tokens: the same for each sample; None for the answer's.
-    """
-
-    num_samples: int = 10
+    num_samples: int = 10  # M, drawn only when a wanted statistic is one of the samples'
+    # Upper bound of T, for the answer and for each sample; None for `DEFAULT_NEW_TOKENS`, or as
+    # many of them as fit beside the prompt.
     max_new_tokens: int | None = None
     temperature: float = 1.0
-    top_k: int = 50
+    top_k: int = 50  # 0 keeps the whole vocabulary
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
-    seed: int | None = None
+    seed: int | None = None  # None lets the generator draw one, which the generation carries
+    # Between the tags of a reasoning; then the end tag is written for the model. None for as many
+    # as `max_new_tokens` leaves, 0 for no reasoning at all: a chat ends in an empty one, where
+    # the model is known to reason.
     max_reasoning_tokens: int | None = None
+    # The same for each sample; None for the answer's.
     max_sample_reasoning_tokens: int | None = None
 
     def most_thoughts(self, index: int) -> int | None:
@@ -100,50 +94,40 @@ class GivenAnswer(Exact):
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest(Exact):
-    """One prompt and the statistics wanted of it.
+    """One prompt and the statistics wanted of it."""
 
-    Attributes:
-        prompt: raw text, continued as it stands; exclusive with `messages`.
-        messages: chat messages {"role", "content"}, put into the model's own template; those of
-            OpenAI's chats about calls have "tool_calls", "tool_call_id" and "name", too, those with
-            images what `models.images` says.
-        tools: that the template shows the model, as OpenAI's clients send them.
-        chat_template_kwargs: variables of that template.
-        statistics: names of `models.statistics` that a generator supplies; nothing else is
-            computed.
-        grammar: that the answer and each sample follow, behind their reasonings; log-probs and
-            entropies are then those among the tokens that it allows. A given answer is not held
-            to it. None for any text.
-        answer: scored in place of a greedy one, which is not decoded then.
-        hidden_layers: blocks whose hidden states are averaged over the greedy answer:
-            `hidden_states[k]` of Hugging Face, 0 < k < L.
-        by_sentence: whether they are averaged over each of its sentences, too, which takes its
-            `answer_token_texts`.
-        prompt_layer: block whose state at the prompt's last token is wanted, counted likewise; 0
-            for none.
-        streamed: the sequence whose tokens are streamed: 0 for the answer's, i for those of the
-            i-th sample.
-        num_tops: likeliest tokens that are returned of each token; at most as many as the generator
-            tells.
-        tops_of: the sequences of whose tokens they are returned: 0 for the greedy answer, i for the
-            i-th sample, as far as there are so many.
-        timeout_s: seconds after which nobody waits for the result; None for as long as it takes.
-    """
-
-    prompt: str | None = None
+    prompt: str | None = None  # raw text, continued as it stands; exclusive with `messages`
+    # Chat messages {"role", "content"}, put into the model's own template; those of OpenAI's
+    # chats about calls have "tool_calls", "tool_call_id" and "name", too, those with images what
+    # `models.images` says.
     messages: tuple[Mapping[str, Any], ...] | None = None
+    # As OpenAI's clients send them, which the template shows the model.
     tools: tuple[Mapping[str, Any], ...] = ()
+    # Variables of that template.
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     sampling: SamplingParams = SamplingParams()
+    # Names of `models.statistics` that a generator supplies; nothing else is computed.
     statistics: frozenset[str] = frozenset()
+    # That the answer and each sample follow, behind their reasonings; log-probs and entropies are
+    # then those among the tokens that it allows. A given answer is not held to it.
     grammar: Grammar | None = None
-    answer: GivenAnswer | None = None
+    answer: GivenAnswer | None = None  # scored in place of a greedy one, which is not decoded then
+    # Blocks whose hidden states are averaged over the greedy answer: `hidden_states[k]` of
+    # Hugging Face, 0 < k < L.
     hidden_layers: tuple[int, ...] = ()
+    # Whether they are averaged over each of its sentences, too, which takes its
+    # `answer_token_texts`.
     by_sentence: bool = False
+    # Block whose state at the prompt's last token is wanted, counted likewise; 0 for none.
     prompt_layer: int = 0
+    # The sequence whose tokens are streamed: 0 for the answer's, i for those of the i-th sample.
     streamed: int = 0
+    # Likeliest tokens that are returned of each token; at most as many as the generator tells.
     num_tops: int = 0
+    # The sequences of whose tokens they are returned: 0 for the greedy answer, i for the i-th
+    # sample, as far as there are so many.
     tops_of: tuple[int, ...] = (0,)
+    # Seconds after which nobody waits for the result; None for as long as it takes.
     timeout_s: float | None = None
 
     @property
@@ -170,23 +154,17 @@ Tops = tuple[TokenTops, ...]
 
 @dataclass(frozen=True, slots=True)
 class Token(Exact):
-    """One token of a sequence, as it is streamed.
+    """One token of a sequence, as it is streamed."""
 
-    Attributes:
-        text: that became certain with it; empty while a part of a code point, or what may begin a
-            stop string or a tag, is held back. The texts of a sequence's tokens join to its `text`.
-        logprob: nats, from the raw distribution; None where not wanted.
-        entropy: nats, over the full vocabulary; None where not wanted.
-        reasoning: that became certain with it, where the token belongs to the reasoning before the
-            answer; it has no text then.
-        tops: the likeliest ones in its place; empty where not wanted.
-    """
-
+    # That became certain with it; empty while a part of a code point, or what may begin a stop
+    # string or a tag, is held back. The texts of a sequence's tokens join to its `text`.
     text: str
-    logprob: Logprob | None = None
-    entropy: Entropy | None = None
+    logprob: Logprob | None = None  # nats, from the raw distribution; None where not wanted
+    entropy: Entropy | None = None  # nats, over the full vocabulary; None where not wanted
+    # That became certain with it, where the token belongs to the reasoning before the answer; it
+    # has no text then.
     reasoning: str | None = None
-    tops: TokenTops = ()
+    tops: TokenTops = ()  # the likeliest ones in its place; empty where not wanted
 
 
 OnToken = Callable[[Token], None]
@@ -217,30 +195,23 @@ class Sequence(Exact):
     """One generated (or given) answer of T tokens, its terminating token included.
 
     A reasoning before it stands apart: text, tokens and statistics are those of the answer alone.
-
-    Attributes:
-        text: decoded text without special tokens and without the stop string that ended it.
-        compared_text: the text that similarity reads, stripped.
-        num_tokens: T; 0 for a text that no model has read.
-        token_ids: (T,); None where the generator does not return them.
-        token_logprobs: (T,) nats, from the raw distribution; None where not wanted.
-        token_entropies: (T,) nats, over the full vocabulary; None where not wanted.
-        token_texts: (T,) the text that each token adds; they join to the decoded text. None where
-            not wanted.
-        token_tops: (T,) the likeliest ones in the place of each; None where not wanted.
-        refusal: the text of a server of others in place of an answer; None where it answers.
     """
 
-    text: str
-    compared_text: str
-    num_tokens: Count
+    text: str  # decoded text without special tokens and without the stop string that ended it
+    compared_text: str  # the text that similarity reads, stripped
+    num_tokens: Count  # T; 0 for a text that no model has read
     finish_reason: Annotated[FinishReason, StringConstraints(pattern=FINISH_REASON)]
-    token_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None  # (T,); None where the generator does not return them
+    # (T,) nats, from the raw distribution; None where not wanted.
     token_logprobs: Annotated[Array, floats(LOGPROBS)] | None = None
+    # (T,) nats, over the full vocabulary; None where not wanted.
     token_entropies: Annotated[Array, floats(ENTROPIES)] | None = None
+    # (T,) the text that each token adds; they join to the decoded text. None where not wanted.
     token_texts: tuple[str, ...] | None = None
+    # (T,) the likeliest ones in the place of each; None where not wanted.
     token_tops: Tops | None = None
     reasoning: Reasoning | None = None
+    # The text of a server of others in place of an answer; None where it answers.
     refusal: str | None = None
 
     @property
@@ -344,39 +315,31 @@ _States = Annotated[Array, states()]
 
 @dataclass(frozen=True, slots=True)
 class Generation(Exact):
-    """The result of a generator: the answer, its M samples, and their cost.
-
-    Attributes:
-        seed: the seed that repeats this generation.
-        identity: of the weights that spoke; see `workers.protocol.GeneratorInfo`.
-        queue_s: seconds between the call and the first prefill.
-        generate_s: seconds from there to the last token.
-        answer_form: of a given answer, the likelier one where both continue the prompt.
-        answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
-        sentence_hidden_means: (layers, d) of each sentence of the answer, by its span;
-            those of which no state was kept are left out.
-        prompt_state: (d,) of `GenerationRequest.prompt_layer`; None without one.
-        probe_readings: by name of the statistic that each probe predicts.
-        sentence_readings: a probe's readings of single sentences, by their spans.
-        absent: requested statistics that this request cannot have, with their reasons.
-    """
+    """The result of a generator: the answer, its M samples, and their cost."""
 
     answer: _Whole
     samples: tuple[_Whole, ...]
     prompt_tokens: Count
-    seed: Count
+    seed: Count  # the seed that repeats this generation
     model_id: str
     revision: str
-    identity: str = ""
-    queue_s: Seconds = 0.0
-    generate_s: Seconds = 0.0
+    identity: str = ""  # of the weights that spoke; see `workers.protocol.GeneratorInfo`
+    queue_s: Seconds = 0.0  # seconds between the call and the first prefill
+    generate_s: Seconds = 0.0  # seconds from there to the last token
     warnings: tuple[Warned, ...] = ()
+    # Of a given answer, the likelier one where both continue the prompt.
     answer_form: AnswerForm = "literal"
+    # (layers, d) of `GenerationRequest.hidden_layers`; None without any.
     answer_hidden_mean: _States | None = None
+    # (layers, d) of each sentence of the answer of which states were kept, by its span.
     sentence_hidden_means: tuple[tuple[Span, _States], ...] = ()
+    # (d,) of `GenerationRequest.prompt_layer`; None without one.
     prompt_state: _States | None = None
+    # By name of the statistic that each probe predicts.
     probe_readings: Mapping[str, ProbeReading] = field(default_factory=dict)
+    # A probe's readings of single sentences, by their spans.
     sentence_readings: tuple[tuple[Span, ProbeReading], ...] = ()
+    # Requested statistics that this request cannot have, with their reasons.
     absent: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -44,21 +44,16 @@ _ENDPOINT = re.compile(r"(/v1)?(/(chat/)?completions|/embeddings)?/*$")
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
 class Credentials:
-    """The credentials of one end of a connection, and those that it trusts.
+    """The credentials of one end of a connection, and those that it trusts."""
 
-    Attributes:
-        api_key: bearer token: the secret of our own workers, or a server's API key. A worker takes
-            each of several with commas between; "" lets everybody in.
-        api_key_file: file that holds it, in place of `api_key`.
-        tls_ca_file: authority of the other end. Without it a client believes the system's, and a
-            worker asks for no certificate.
-        tls_cert_file, tls_key_file: what this process shows for itself; a worker without them
-            speaks plain HTTP.
-    """
-
+    # Bearer token: the secret of our own workers, or a server's API key. A worker takes each of
+    # several with commas between; "" lets everybody in.
     api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
-    api_key_file: str = ""
+    api_key_file: str = ""  # file that holds it, in place of `api_key`
+    # Authority of the other end. Without it a client believes the system's, and a worker asks for
+    # no certificate.
     tls_ca_file: str = ""
+    # What this process shows for itself; a worker without them speaks plain HTTP.
     tls_cert_file: str = ""
     tls_key_file: str = ""
 
@@ -98,13 +93,10 @@ class Credentials:
 
 @dataclass(frozen=True)
 class ServerAddress(Credentials):
-    """The address of another process that holds a model, and the credentials for it.
+    """The address of another process that holds a model, and the credentials for it."""
 
-    Attributes:
-        url: of the server, or of what chooses among several that hold the same model; "" where the
-            model is in this process.
-    """
-
+    # Of the server, or of what chooses among several that hold the same model; "" where the model
+    # is in this process.
     url: Url = ""
 
     @property
@@ -119,28 +111,20 @@ ADAPTERS: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class GeneratorConfig(EngineConfig, ServerAddress):
-    """The language model, in this process or at a `url`.
+    """The language model, in this process or at a `url`."""
 
-    Attributes:
-        api: what answers at the url: our own worker, or any OpenAI-compatible server, of which
-            `model` is asked, or by default the first model that it lists.
-        is_routed: replicas stand behind the url, which come and go; a balancer or a router there
-            chooses among them.
-        context: tokens of prompt and answer that fit; 0 for what the server says.
-        server: its kind (`workers.openai.profiles`); "" for the one that it looks like.
-        end_token: text of the token that ends an answer of a base model, where its server cannot
-            be seen to end one.
-        api_version: sent with each call as `api-version`, as Azure's older paths want it.
-        headers_file: file of further headers of each call, one a line; never logged.
-    """
-
+    # What answers at the url: our own worker, or any OpenAI-compatible server, of which `model`
+    # is asked, or by default the first model that it lists.
     api: Literal["cocoa", "openai"] = "cocoa"
+    # Replicas stand behind the url, which come and go; a balancer or a router chooses among them.
     is_routed: bool = False
+    # Tokens of prompt and answer that fit; 0 for what the server says.
     context: Annotated[int, Ge(0)] = 0
-    server: str = ""
+    server: str = ""  # its kind (`workers.openai.profiles`); "" for the one that it looks like
+    # Text of the token that ends a base model's answer, if its server cannot be seen to end one.
     end_token: str = ""
-    api_version: str = ""
-    headers_file: str = ""
+    api_version: str = ""  # sent with each call as `api-version`, as Azure's older paths want it
+    headers_file: str = ""  # file of further headers of each call, one a line; never logged
 
     def checked(self) -> Self:
         """These settings; refuse any that is not heeded where the model is.
@@ -173,13 +157,10 @@ class GeneratorConfig(EngineConfig, ServerAddress):
 
 @dataclass(frozen=True)
 class SimilaritySettings(SimilarityConfig, ServerAddress):
-    """The similarity model, in this process or at a `url`.
+    """The similarity model, in this process or at a `url`."""
 
-    Attributes:
-        api: what answers at the url: our own worker, vLLM's `/score`, TEI's `/predict`, or the
-            `/v1/embeddings` of OpenAI, vLLM, TEI, Ollama, llama-server and others.
-    """
-
+    # What answers at the url: our own worker, vLLM's `/score`, TEI's `/predict`, or the
+    # `/v1/embeddings` of OpenAI, vLLM, TEI, Ollama, llama-server and others.
     api: Literal["cocoa", "vllm", "tei", "embeddings"] = "cocoa"
 
     def checked(self) -> Self:
@@ -190,27 +171,21 @@ class SimilaritySettings(SimilarityConfig, ServerAddress):
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """Settings of all models.
-
-    Attributes:
-        calibrator: whose prompts others are compared with: a path, "auto" or "", as its setting.
-    """
+    """Settings of all models."""
 
     generation: GeneratorConfig = field(default_factory=GeneratorConfig)
     similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
     nli: NliConfig = field(default_factory=NliConfig)
     probes: ProbeConfig = field(default_factory=ProbeConfig)
+    # Whose prompts others are compared with: a path, "auto" or "", as its setting.
     calibrator: str = ""
 
 
 @dataclass(frozen=True)
 class ServerConfig(Credentials):
-    """The credentials and limits of `cocoa worker`.
+    """The credentials and limits of `cocoa worker`."""
 
-    Attributes:
-        max_body_bytes: of a call; gateways split what is larger.
-    """
-
+    # Of a call; gateways split what is larger.
     max_body_bytes: Annotated[int, Ge(1_000_000)] = 67_108_864
 
 
@@ -250,7 +225,7 @@ def _check_heeded(
     config: GeneratorConfig | SimilaritySettings,
     loaded: type[EngineConfig | SimilarityConfig],
 ) -> None:
-    """Refuse settings that nobody heeds; `here` has those of a model that this process loads."""
+    """Refuse settings that nobody heeds; `loaded` has those of a model that this process loads."""
     if config.url and not config.url.startswith(("http://", "https://")):
         message = "must begin with http:// or https://"
         raise ModelNotLoaded(f"{variable(f'{role}.url')} {message}")

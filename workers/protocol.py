@@ -205,13 +205,10 @@ class NliScorer(SimilarityScorer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The workers of one process: a generator, similarity scorers, an NLI model, or some of them.
-
-    Attributes:
-        similarity_scorers: similarity functions by name.
-    """
+    """The workers of a process: a generator, similarity scorers, an NLI model, or some of them."""
 
     generator: Generator | None = None
+    # Similarity functions by name.
     similarity_scorers: Mapping[str, SimilarityScorer] = field(default_factory=dict)
     nli: NliScorer | None = None
 

@@ -22,36 +22,28 @@ _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Settings of the language model.
+    """Settings of the language model."""
 
-    Attributes:
-        engine: key of `models.engines.ENGINES`.
-        model: Hugging Face id, local path, or the name of one that ships with the project
-            (`models.embedded.LANGUAGE_MODELS`).
-        reasoning: the tags around what the model writes before an answer, as "<think>,</think>";
-            "auto" takes them from its chat template and tokenizer, "off" calls it all answer.
-        dtype: "auto" takes the checkpoint's own, or float32 on a processor that lacks instructions
-            for that.
-        device: "auto" takes CUDA where there is one.
-        max_rows: rows (answers and samples of all requests) that decode together; fewer where their
-            logits would take more than 128 MiB.
-        max_cache_tokens: bound of rows times the longest row's final length, so of key-value
-            memory.
-        admission_limit: requests running or waiting before a further one is refused.
-        threads: intra-op threads; 0: half the cores.
-    """
-
-    engine: str = "transformers"
+    engine: str = "transformers"  # key of `models.engines.ENGINES`
+    # Hugging Face id, local path, or the name of one that ships with the project
+    # (`models.embedded.LANGUAGE_MODELS`).
     model: str = "embedded"
     revision: str | None = None
+    # "auto" takes the checkpoint's own, or float32 on a processor without instructions for it.
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = "auto"
+    device: str = "auto"  # "auto" takes CUDA where there is one
     attn_implementation: str | None = None
+    # The tags around what the model writes before an answer, as "<think>,</think>"; "auto" takes
+    # them from its chat template and tokenizer, "off" calls it all answer.
     reasoning: Annotated[str, StringConstraints(pattern=_REASONING)] = "auto"
+    # Rows (answers and samples of all requests) that decode together; fewer where their logits
+    # would take more than 128 MiB.
     max_rows: Annotated[int, Ge(1)] = 256
+    # Bound of rows times the longest row's final length, so of key-value memory.
     max_cache_tokens: Annotated[int, Ge(1)] = 131_072
+    # Requests running or waiting before a further one is refused.
     admission_limit: Annotated[int, Ge(1)] = 64
-    threads: Annotated[int, Ge(0)] = 0
+    threads: Annotated[int, Ge(0)] = 0  # intra-op threads; 0: half the cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +61,7 @@ class EngineInfo:
     max_context_tokens: int
     num_layers: int = 0  # L of the hidden states; 0 where the engine does not show them
     hidden_size: int = 0  # d of the hidden states
-    # On which it agreed at its start with the model's own full forward pass; None where it was
-    # not tried.
+    # On which it agreed at its start with the model's own full forward pass; None if not tried.
     self_test_tokens: int | None = None
     # The reason why it cannot heed `max_reasoning_tokens`; "" where it does.
     no_reasoning_limit: str = NO_REASONING

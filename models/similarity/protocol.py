@@ -21,48 +21,36 @@ NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 @dataclass(frozen=True, slots=True)
 class SimilarityConfig:
-    """Settings of similarity.
+    """Settings of similarity."""
 
-    Attributes:
-        name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where
-            an NLI model is loaded, `OVER_NLI`; "auto" is what `model` is, a cross-encoder or an
-            embedding model, but "added" where that would be the embedded cross-encoder beside a
-            language model that it does not know.
-        model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
-        compare: whether `model` reads answers whole, or what they add to their question; "auto" is
-            whole for a cross-encoder and added for an embedding model.
-        strip: whether blanks around texts are removed before they are compared.
-        exact_match: whether equal texts score 1, and an empty text against another 0, without a
-            model call.
-        max_batch_pairs: pairs of all requests scored in one call.
-        threads: intra-op threads of all pair models; 0: half the cores.
-    """
-
+    # The default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where an NLI
+    # model is loaded, `OVER_NLI`; "auto" is what `model` is, a cross-encoder or an embedding
+    # model, but "added" where that would be the embedded cross-encoder beside a language model
+    # that it does not know.
     name: str = "auto"
+    # Hugging Face id, local path, or "embedded" for the model that ships with the project.
     model: str = EMBEDDED
+    # Whether `model` reads answers whole, or what they add to their question; "auto" is whole for
+    # a cross-encoder and added for an embedding model.
     compare: Literal["auto", "added", "whole"] = "auto"
     revision: str | None = None
     dtype: Dtype = "float32"
     device: str = "auto"
-    strip: bool = True
+    strip: bool = True  # whether blanks around texts are removed before they are compared
+    # Whether equal texts score 1, and an empty text against another 0, without a model call.
     exact_match: bool = True
-    max_batch_pairs: Annotated[int, Ge(1)] = 256
-    threads: Annotated[int, Ge(0)] = 0
+    max_batch_pairs: Annotated[int, Ge(1)] = 256  # pairs of all requests scored in one call
+    threads: Annotated[int, Ge(0)] = 0  # intra-op threads of all pair models; 0: half the cores
 
 
 @dataclass(frozen=True, slots=True)
 class NliConfig:
-    """Settings of the natural language inference model.
+    """Settings of the natural language inference model."""
 
-    Attributes:
-        name: key of `models.similarity.NLI_MODELS`.
-        model: as in `SimilarityConfig`; "auto" is the embedded one beside the embedded language
-            model, else none.
-        similarity: what the similarity function "nli" is: p(entailment), or 1 - p(contradiction).
-    """
-
-    name: str = "nli"
+    name: str = "nli"  # key of `models.similarity.NLI_MODELS`
+    # As in `SimilarityConfig`; "auto" is the embedded one beside embedded language models only.
     model: str = "auto"
+    # What the similarity function "nli" is: p(entailment), or 1 - p(contradiction).
     similarity: Literal["entailment", "contradiction"] = "entailment"
     revision: str | None = None
     dtype: Dtype = "float32"

@@ -26,16 +26,13 @@ _DISTANCE_WEIGHT = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An answer, or a part of it, beside one sample.
+    """An answer, or a part of it, beside one sample."""
 
-    Attributes:
-        agreements: in [0, 1], by path of the answer's leaves.
-        values: the sample's values there, where it has any.
-        extra: values of the sample that the answer lacks, by path; elements of arrays are `-`.
-    """
-
+    # In [0, 1], by path of the answer's leaves.
     agreements: dict[str, float] = field(default_factory=dict)
+    # The sample's values there, where it has any.
     values: dict[str, Value] = field(default_factory=dict)
+    # Values of the sample that the answer lacks, by path; elements of arrays are `-`.
     extra: dict[str, Value] = field(default_factory=dict)
 
     def add(self, other: "Comparison") -> None:

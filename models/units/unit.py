@@ -22,37 +22,30 @@ _DENIES = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A part of an answer.
+    """A part of an answer."""
 
-    Attributes:
-        text: the sentence, the claim, or the JSON text of the value.
-        tokens: indices of its tokens among the answer's.
-        spans: its places in the answer's text; a claim may have several, or none.
-        path: JSON Pointer of a field.
-        supports: (M,) in [0, 1], how far each sample says the same; None without samples. For the
-            answer it is the similarity.
-        contradictions: (M,) in [0, 1], how far each sample denies it; None if not compared.
-        reading: of a sentence, what a probe predicts of its `inconsistency`; None where none reads
-            it.
-        alternatives: texts of samples in its place, with shares of the samples, the most frequent
-            first: of a field their values as JSON, None for having none; of a sentence or claim a
-            sentence of each that denies it.
-        SUPPLIED: all statistics that a unit other than the answer has: an estimator that reads more
-            is not defined for it.
-        PREDICTED: the statistic of a sentence that a probe has read, in the place of samples.
-    """
-
+    # All statistics that a unit other than the answer has: an estimator that reads more is not
+    # defined for it.
     SUPPLIED: ClassVar = frozenset({*_OF_TOKENS, "similarity"})
+    # The statistic of a sentence that a probe has read, in the place of samples.
     PREDICTED: ClassVar = "predicted_dissimilarity"
 
     kind: Kind
-    text: str
-    tokens: Indices
+    text: str  # the sentence, the claim, or the JSON text of the value
+    tokens: Indices  # indices of its tokens among the answer's
+    # Its places in the answer's text; a claim may have several, or none.
     spans: tuple[Span, ...] = ()
-    path: str | None = None
+    path: str | None = None  # JSON Pointer of a field
+    # (M,) in [0, 1], how far each sample says the same; None without samples. For the answer it
+    # is the similarity.
     supports: Array | None = None
+    # (M,) in [0, 1], how far each sample denies it; None if not compared.
     contradictions: Array | None = None
+    # Of a sentence, what a probe predicts of its `inconsistency`; None where none reads it.
     reading: ProbeReading | None = None
+    # Texts of samples in its place, with shares of the samples, the most frequent first: of a
+    # field their values as JSON, None for having none; of a sentence or claim a sentence of each
+    # that denies it.
     alternatives: Mapping[str | None, float] = field(default_factory=dict)
 
     @property
