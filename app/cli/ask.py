@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from app.cli.clients import client_of
-from app.cli.environment import ApiKey, Url, fail
+from app.cli.clients import client_of, ready_here
+from app.cli.environment import ApiKey, as_url, fail, settings_or_exit
 from app.http.described import ABSENT
 from app.http.schemas import ErrorResponse, GenerateResponse
 
@@ -31,7 +31,12 @@ def ask(
         str | None,
         typer.Option(help="A chat in place of the prompt: JSON as in the API, or a file of it."),
     ] = None,
-    url: Url = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            callback=as_url, help="A service. Default: at COCOA_PORT, else the models load here."
+        ),
+    ] = None,
     key: ApiKey = None,
     mode: Annotated[
         Literal["full", "light"], typer.Option(help="light draws no samples, and asks a probe.")
@@ -73,6 +78,8 @@ def _ask_and_print(
     body: Mapping[str, object], url: str | None, key: str | None, *, as_json: bool
 ) -> None:
     """Send one request and print its response; the command ends where it failed."""
+    if url is None and (url := asyncio.run(ready_here(settings_or_exit()))):
+        typer.echo(f"asked the service at {url}", err=True)
     try:
         response = asyncio.run(_post(body, url, key))
         if response.status_code != httpx.codes.OK:

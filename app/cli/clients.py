@@ -10,9 +10,33 @@ import typer
 
 from app.cli.environment import settings_or_exit
 from app.main import create_app
+from app.settings import Settings
 from workers.supervision import Supervisor
 
+_PATIENCE_S = 1  # with a service that may not run
 _TIMEOUT_S = 90  # above the request's own deadline, which answers first
+
+
+def own_url(settings: Settings) -> str:
+    """The URL of the service of these settings, from its machine, with the paths of operation."""
+    host, port = settings.host, settings.port
+    if settings.ops_port is not None:
+        host, port = settings.ops_host or host, settings.ops_port
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - every address, this machine's among them
+        host = "127.0.0.1"
+    return f"http://{host}:{port}"
+
+
+async def ready_here(settings: Settings) -> str | None:
+    """The URL at which the service of these settings answers requests; None where none is ready."""
+    try:
+        async with httpx.AsyncClient(timeout=_PATIENCE_S) as client:
+            ready = await client.get(f"{own_url(settings)}/readyz")
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return None
+    if not (ready.is_success and '"status":"ready"' in ready.text):
+        return None
+    return own_url(settings.model_copy(update={"ops_port": None}))
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
 from app.cache.protocol import RedisServer
-from app.cli.clients import client_of
+from app.cli.clients import client_of, own_url
 from app.cli.environment import ApiKey, as_url, settings_or_exit
 from app.http.responses import weights_of
 from app.settings import Settings
@@ -44,16 +44,6 @@ def doctor(
     settings = settings_or_exit()
     is_well = asyncio.run(_print(settings, url or own_url(settings), api_key, patience_s))
     raise typer.Exit(0 if is_well else 1)
-
-
-def own_url(settings: Settings) -> str:
-    """The URL of the service of these settings, from its machine, with the paths of operation."""
-    host, port = settings.host, settings.port
-    if settings.ops_port is not None:
-        host, port = settings.ops_host or host, settings.ops_port
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - every address, this machine's among them
-        host = "127.0.0.1"
-    return f"http://{host}:{port}"
 
 
 async def _print(settings: Settings, url: str, key: str | None, patience_s: float) -> bool:
@@ -106,7 +96,8 @@ async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, 
         async with client_of(url, key) as client:
             ready, about = await client.get("/readyz"), await client.get("/version")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return [Finding(False, "service", f"{url}: {_meaning(type(error).__name__)}")], {}
+        words = f"{url}: {_meaning(type(error).__name__)}; --url names a service elsewhere"
+        return [Finding(False, "service", words)], {}
     is_ready = ready.status_code == 200
     words = "is ready"
     if not is_ready:

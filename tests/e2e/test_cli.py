@@ -17,7 +17,8 @@ from app.http.schemas import GenerateResponse
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 
 FAKE = {"COCOA_GENERATION__ENGINE": "fake", "COCOA_SIMILARITY__NAME": "fake"}
-COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+# No service is at this port, which `cocoa ask` would ask.
+COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "COCOA_PORT": "9"}
 
 
 @pytest.fixture

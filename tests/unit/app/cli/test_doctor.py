@@ -59,6 +59,25 @@ async def test_the_exit_code_and_the_lines_say_whether_something_is_wrong():
     assert "nobody listens there" in ran[1].output
 
 
+async def test_a_service_at_another_port_is_found_by_an_option_that_the_finding_names():
+    assert "--url names a service elsewhere" in (await wrong(Settings(), free_port()))["service"]
+
+
+@pytest.mark.parametrize("is_ready", [True, False], ids=["ready", "stopped"])
+async def test_ask_asks_the_service_that_is_ready_here_and_says_so(is_ready):
+    async with listening() as (service, port, gate):
+        gate.opened.set()
+        if not is_ready:
+            await service.core.supervisor.stop()
+        # To load the model here would be an error.
+        here = {"COCOA_PORT": str(port), "COCOA_GENERATION__MODEL": "/no/such-model"}
+        command = ["ask", "Hi", "--json", "--seed", "7"]
+        ran = await asyncio.to_thread(CliRunner().invoke, app, command, env=here)
+    assert ran.exit_code == (0 if is_ready else 2)
+    assert (f"asked the service at http://127.0.0.1:{port}" in ran.stderr) == is_ready
+    assert ('"seed":7' in ran.stdout) == is_ready
+
+
 async def test_a_service_that_is_away_and_one_that_is_not_ready_are_told_apart():
     assert "nobody listens there" in (await wrong(Settings(), free_port()))["service"]
     async with split_service() as (service, port, settings):
