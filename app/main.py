@@ -19,8 +19,9 @@ from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of
 from app.http.middleware import Gate, add_middleware
+from app.http.openai import routes as openai
 from app.http.repeats import Repeats
-from app.http.routes import answers, openai, ops
+from app.http.routes import answers, ops
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.installed import hand_over, installed

@@ -341,12 +341,3 @@ class Generation(Exact):
     sentence_readings: tuple[tuple[Span, ProbeReading], ...] = ()
     # Requested statistics that this request cannot have, with their reasons.
     absent: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PairScores:
-    """Scores of N ordered text pairs by one pair model with K labels."""
-
-    values: Array  # (N, K) probabilities in [0, 1]
-    # (N,) True where the pair exceeded the model's input length and was cut.
-    truncated: NDArray[np.bool_]

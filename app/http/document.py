@@ -18,9 +18,9 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.http.errors import body_of
 from app.http.middleware import OPERATION_PATHS
-from app.http.openai.errors import is_of_openai, openai_error, openai_status
 from app.http.openai.requests import ChatRequest, CompletionRequest
 from app.http.openai.schemas import OpenAIError
+from app.http.openai_errors import is_of_openai, openai_error, openai_status
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
 from app.http.schemas import ErrorBody, ErrorResponse
 from models.errors import answered

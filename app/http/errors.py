@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from app.http.logs import places_of
-from app.http.openai.errors import is_of_openai, openai_error, openai_status
+from app.http.openai_errors import is_of_openai, openai_error, openai_status
 from app.http.requests.faults import MAX_FAULTS
 from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry

@@ -7,8 +7,8 @@ from pydantic import Field
 from app.http.described import ABSENT, Described
 from app.scoring.explaining import SampleGroup
 from app.scoring.judging import DecisionInfo
+from app.scoring.selection import Strategy
 from models.records import AnswerForm, FinishReason
-from models.selection import Strategy
 from models.units.unit import Kind
 
 Range = Annotated[list[int], Field(min_length=2, max_length=2)]

@@ -5,9 +5,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from app.scoring.selection import Strategy
 from models.images import PARTS as IMAGE_PARTS
 from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
-from models.selection import Strategy
 from models.units.unit import Kind
 from models.warnings import Warned
 

@@ -14,10 +14,10 @@ from app.scoring.defaults import (
     primary_of_reasoned,
 )
 from app.scoring.deployment import Deployment
+from app.scoring.selection import Strategy
 from models.calibration import ALL, Binding, Calibration, Calibrator
 from models.estimators import needs
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
-from models.selection import Strategy
 from models.statistics import (
     ANSWER_STATISTICS,
     PROBE_STATISTICS,

@@ -13,12 +13,12 @@ import numpy as np
 
 from app.scoring.ask import Ask
 from app.scoring.plan import Plan
+from app.scoring.rows import evened
+from app.scoring.selection import Strategy, mbr, most_probable, most_probable_normalized
 from models.engines.texts import parted
 from models.errors import EngineError, InvalidRequest
 from models.records import Array, Generation, GenerationRequest, SamplingParams
 from models.records import Sequence as TokenSequence
-from models.rows import evened
-from models.selection import Strategy, mbr, most_probable, most_probable_normalized
 
 _COMPARED = attrgetter("compared_text")
 TRUE = ("True", " True", "(A)", " (A)", "A", " A")

@@ -13,6 +13,7 @@ from pathlib import Path
 from app.scoring.ask import Ask
 from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
+from app.scoring.selection import Strategy
 from app.settings import Settings
 from cocoa_lab.alignment import Support
 from cocoa_lab.calibration.prompts import STATES, StatesFile
@@ -29,7 +30,6 @@ from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recordi
 from models.errors import InvalidRequest
 from models.estimators import known_estimators, needs
 from models.records import Array, SamplingParams
-from models.selection import Strategy
 from models.statistics import supplied_by
 from workers.protocol import GeneratorInfo, SimilarityInfo, Workers
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.scoring.selection import Strategy
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
 from models.records import Array
-from models.selection import Strategy
 from models.similarity.rules import VERSION
 
 _MAX_SAMPLES = 64

@@ -9,6 +9,7 @@ from app.scoring.derive import TrueFalse
 from app.scoring.plan import generation_request
 from app.scoring.questions import FALSE, TRUE, question_about
 from app.scoring.scorer import Scorer
+from app.scoring.selection import Strategy
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
 from cocoa_lab.replaying import replaying, words_of
@@ -18,7 +19,6 @@ from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
 from models.grammar.grammars import grammar_of
 from models.records import Generation, SamplingParams
-from models.selection import Strategy
 from models.statistics import reads_samples
 from workers.protocol import Generator
 

@@ -10,9 +10,9 @@ from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.embedded import CROSS_ENCODER_DIR
 from models.errors import ModelNotLoaded
 from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
-from models.records import Pair, PairScores
+from models.records import Pair
 from models.similarity.classifier import PairClassifier
-from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
+from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from transformers.utils.hub import cached_file
 from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.errors import ModelLost, ModelNotLoaded
 from models.pretrained import AutoModel
-from models.records import Array, Pair, PairScores
+from models.records import Array, Pair
 from models.similarity.contexts import fit_contexts, token_offsets
-from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
+from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
 from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
 
 # Texts of one forward pass.

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.records import Pair, PairScores
+from models.records import Pair
 from models.similarity.added import containment, words_of
-from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
+from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
 from models.similarity.reading import read
 
 

@@ -8,7 +8,7 @@ import torch
 from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.embedded import NLI_DIR
 from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
-from models.records import Pair, PairScores
+from models.records import Pair
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import (
     NLI_LABELS,
@@ -16,6 +16,7 @@ from models.similarity.protocol import (
     NliConfig,
     NliPairModel,
     PairModel,
+    PairScores,
 )
 
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol
 
+import numpy as np
 from annotated_types import Ge
+from numpy.typing import NDArray
 
-from models.records import Pair, PairScores
+from models.records import Array, Pair
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 # A context, and the text that is read after it.
@@ -55,6 +57,19 @@ class NliConfig:
     revision: str | None = None
     dtype: Dtype = "float32"
     device: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """Scores of N ordered text pairs by one pair model with K labels.
+
+    Attributes:
+        values: (N, K) probabilities in [0, 1].
+        truncated: (N,) True where the pair exceeded the model's input length and was cut.
+    """
+
+    values: Array
+    truncated: NDArray[np.bool_]
 
 
 class PairModel(Protocol):

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from models.records import Pair, PairScores
+from models.records import Pair
 from models.similarity.pairs import PairTable
 from models.similarity.protocol import (
     NLI_LABELS,
@@ -14,6 +14,7 @@ from models.similarity.protocol import (
     NliConfig,
     NliPairModel,
     PairModel,
+    PairScores,
     SimilarityConfig,
 )
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.http.json_calls import json_of
-from app.http.openai.errors import openai_error
 from app.http.openai.pieces import Piece, Pieces
 from app.http.openai.responses import (
     Choice,
@@ -18,6 +17,7 @@ from app.http.openai.responses import (
     text_logprobs,
     uncertainty_of,
 )
+from app.http.openai_errors import openai_error
 from app.http.schemas import ErrorBody
 from app.scoring.result import Result
 from models.records import Token

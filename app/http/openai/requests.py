@@ -22,7 +22,6 @@ from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
 from app.http.requests.values import (
     MAX_SAMPLES,
     FixedVerbosity,
-    Label,
     NewTokens,
     No,
     NoFunctions,
@@ -53,6 +52,7 @@ _OTHER_NAMES = {
 
 # Refusal of parameters that change the distribution of answers: scores are of the model's.
 _ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
+_Ignored = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
 _NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
 
 SomeText = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
@@ -97,7 +97,7 @@ class SharedRequest(NullIsDefault):
     stream_options: StreamOptions | None = None
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
-    user: Label | None = None
+    user: _Ignored | None = None
     frequency_penalty: _NoPenalty = 0
     presence_penalty: _NoPenalty = 0
     repetition_penalty: Annotated[Any, only(1, why=_ANOTHER_LAW)] = 1
@@ -131,10 +131,10 @@ class ChatFields(SharedRequest):
 
     metadata: Platform | None = None
     moderation: Annotated[Any, empty(why="nothing is moderated here")] = None
-    prompt_cache_key: Label | None = None
+    prompt_cache_key: _Ignored | None = None
     prompt_cache_options: Platform | None = None
-    prompt_cache_retention: Label | None = None
-    safety_identifier: Label | None = None
+    prompt_cache_retention: _Ignored | None = None
+    safety_identifier: _Ignored | None = None
     service_tier: Annotated[Any, only("auto", "default", why="there is one tier here")] = None
     store: Annotated[Any, only(False, why="nothing is stored here")] = False
 

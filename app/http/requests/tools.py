@@ -9,11 +9,11 @@ from pydantic_core import PydanticCustomError
 from app.http.requests.body import Body, NullIsDefault, named_in, refuse_if
 from app.http.requests.scores import ScoresWanted
 from app.http.requests.values import JsonSchema, encodable
+from app.scoring.selection import Strategy
 from models.errors import InvalidRequest
 from models.grammar.calls import grammar_of_calls
 from models.grammar.grammars import grammar_of
 from models.records import Grammar
-from models.selection import Strategy
 from models.units.json_schemas import BadSchema, name_types
 from models.units.tool_calls import schema_of_one
 

@@ -135,12 +135,10 @@ def empty(
 
 
 No = Annotated[Any, only(False)]
-NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
 NoSound = Annotated[Any, empty(why="answers are text here")]
 NoFunctions = Annotated[Any, empty(list, "is the former name: send tools")]
 FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
-# Fields that concern OpenAI's platform alone.
-Label = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
+# A field that concerns OpenAI's platform alone.
 Platform = Annotated[
     dict[str, JsonValue],
     Field(max_length=16, description="Accepted and ignored."),

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.http.json_calls import json_of
-from app.http.openai.errors import openai_error
 from app.http.openai.pieces import Piece, Pieces
 from app.http.openai.responses import (
     Wanted,
@@ -15,6 +14,7 @@ from app.http.openai.responses import (
     openai_usage,
     uncertainty_of,
 )
+from app.http.openai_errors import openai_error
 from app.http.schemas import ErrorBody
 from app.plugins.responses.requests import ResponseRequest
 from app.plugins.responses.schemas import Cut

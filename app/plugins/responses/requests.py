@@ -14,14 +14,15 @@ from app.http.requests.values import (
     FixedVerbosity,
     NewTokens,
     No,
-    NoReference,
     Platform,
     ReasoningEffort,
     Whole,
+    empty,
     only,
 )
 from models.records import EFFORT, MAX_TOPS
 
+_NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
 _LOGPROBS = "message.output_text.logprobs"
 # All that OpenAI's clients know to ask for.
 _Included = Literal[
@@ -266,12 +267,12 @@ class ResponseRequest(ChatFields):
     stores that are not here, and add nothing."""
 
     background: No = False
-    context_management: NoReference = None
-    conversation: NoReference = None
+    context_management: _NoReference = None
+    conversation: _NoReference = None
     max_tool_calls: Annotated[int, Field(ge=1), Whole] | None = None
     """Accepted and ignored: of tools of a platform, which are not here."""
-    previous_response_id: NoReference = None
-    prompt: NoReference = None
+    previous_response_id: _NoReference = None
+    prompt: _NoReference = None
     truncation: Annotated[Any, only("disabled", why="no input is cut here")] = "disabled"
 
     @model_validator(mode="after")

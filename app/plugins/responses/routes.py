@@ -8,8 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.http.json_calls import takes
 from app.http.openai.requests import ChatRequest
+from app.http.openai.routes import Endpoint, respond
 from app.http.requests.faults import faults_of
-from app.http.routes.openai import Endpoint, respond
 from app.plugins.responses.replies import ResponseEvents, renew_response, repeated, response_of
 from app.plugins.responses.requests import ResponseRequest
 from app.plugins.responses.schemas import ResponseBody

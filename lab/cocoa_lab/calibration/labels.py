@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from app.scoring.selection import Strategy
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.lines import objects_in
@@ -21,7 +22,6 @@ from models.estimators import needs
 from models.locations import without_folders
 from models.records import Array
 from models.renamed import current_name
-from models.selection import Strategy
 from models.similarity.rules import VERSION, outdated
 from models.statistics import reads_samples
 

@@ -15,11 +15,11 @@ from cocoa_lab.commands.failing import errors_told
 from cocoa_lab.measures import MEASURES
 
 if TYPE_CHECKING:
+    from app.scoring.selection import Strategy
     from app.settings import Settings
     from cocoa_lab.evaluation import EvaluationSpec
     from cocoa_lab.judge import JudgeModel
     from cocoa_lab.run import Run
-    from models.selection import Strategy
 
 _ANSWERS = "greedy,most_probable,mbr"
 _MEASURES = [*MEASURES, "judge"]
@@ -202,7 +202,7 @@ def _judge(url: str | None, name: str | None, api_key: str | None) -> "JudgeMode
 
 def _strategies() -> "list[Strategy]":
     """Those by which an answer may be chosen here."""
-    from models.selection import Strategy
+    from app.scoring.selection import Strategy
 
     known = list(get_args(Strategy))
     known.remove("given")

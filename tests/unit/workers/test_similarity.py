@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 from models.errors import SimilarityUnavailable
-from models.records import PairScores
 from models.similarity import NLI_MODELS, PAIR_MODELS
 from models.similarity.pairs import PairRules, PairTable, TextRules
-from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.similarity.protocol import NliConfig, PairScores, SimilarityConfig
 from models.threads import ModelThread
 from tests.conftest import until
 from tests.fakes.pair_models import FakeNliModel, FakePairModel, pairs_read

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.http.openai.errors import openai_error
+from app.http.openai_errors import openai_error
 from app.http.schemas import ErrorBody
 
 

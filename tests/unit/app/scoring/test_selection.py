@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.selection import mbr, most_probable, most_probable_normalized
+from app.scoring.selection import mbr, most_probable, most_probable_normalized
 
 SAMPLES = [
     np.array([-1.0, -1.0, -1.0]),

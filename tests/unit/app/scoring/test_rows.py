@@ -5,8 +5,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from app.scoring.rows import evened
 from models.records import Reasoning, Sequence
-from models.rows import evened
 
 
 def sample(text, logprobs, ids=None, **more):

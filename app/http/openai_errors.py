@@ -2,21 +2,11 @@
 
 from typing import Any
 
-from app.http.openai.requests import UncertaintyWanted
 from app.http.schemas import ErrorBody
 from models.errors import PromptTooLong
 
 _PREFIX = "/v1/"
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-# Names in these bodies of those fields of an `Ask` that are called differently there.
-PARAMS = {name: f"uncertainty.{name}" for name in UncertaintyWanted.model_fields}
-PARAMS |= {
-    "temperature": "temperature",
-    "max_new_tokens": "max_tokens",
-    "return_tokens": "logprobs",
-    "primary": "uncertainty.estimator",
-    "light": "uncertainty.mode",
-}
 
 
 def is_of_openai(path: str) -> bool:

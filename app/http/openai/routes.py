@@ -10,10 +10,10 @@ from pydantic import TypeAdapter
 
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.openai.chunks import Chunks
-from app.http.openai.errors import PARAMS
 from app.http.openai.requests import (
     ChatRequest,
     CompletionRequest,
+    UncertaintyWanted,
     ask_of,
     is_light,
     served_names,
@@ -35,6 +35,15 @@ from models.errors import StatisticUnavailable
 from models.units.tool_calls import names_of
 
 router = APIRouter(tags=["OpenAI"])
+# Names in these bodies of those fields of an `Ask` that are called differently there.
+_PARAMS = {name: f"uncertainty.{name}" for name in UncertaintyWanted.model_fields}
+_PARAMS |= {
+    "temperature": "temperature",
+    "max_new_tokens": "max_tokens",
+    "return_tokens": "logprobs",
+    "primary": "uncertainty.estimator",
+    "light": "uncertainty.mode",
+}
 _Body = ChatRequest | CompletionRequest
 
 
@@ -111,7 +120,7 @@ async def respond(request: Request, endpoint: Endpoint) -> Response:
         shown,
     )
 
-    params = {**PARAMS, **body.params}.items()
+    params = {**_PARAMS, **body.params}.items()
     request.state.names = names | {field: names.get(param, param) for field, param in params}
     scorer = service.ready_scorer()
     light = is_light(body.model, scorer.workers.generator.info)
