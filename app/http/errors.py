@@ -40,7 +40,6 @@ _FIELDS = {"primary": "estimator", "light": "mode", "grammar": "response_format"
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 # In a message: a word with _ in it, which is no word of a sentence.
 _FIELD = re.compile(r"(?<![\w.])[a-z]+_\w+")
-_NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
 
 
@@ -110,7 +109,7 @@ def failure(
     if isinstance(error, HTTPException):
         code, message = _HTTP_CODES.get(error.status_code, "http_error"), error.detail
         if error.status_code == 400:
-            message = _NO_JSON
+            message = "the body is not valid JSON"
         body = ErrorBody(code=code, message=message, field=None, request_id=request_id)
         return error.status_code, body
     places = " > ".join(places_of(error)) or "an unknown place"
@@ -139,7 +138,8 @@ def body_of(
 def _invalid_body(faults: Sequence[Mapping[str, Any]], request_id: str) -> ErrorBody:
     """The body for pydantic's errors: the first one, and the first few as its details."""
     if faults[0]["type"] == "json_invalid":
-        return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
+        message = faults[0]["msg"]
+        return ErrorBody(code="invalid_json", message=message, field=None, request_id=request_id)
     # Their `input` is left out, because it may quote the prompt.
     details = [Fault(field=_field(fault), message=fault["msg"]) for fault in faults[:MAX_FAULTS]]
     first = details[0]

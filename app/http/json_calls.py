@@ -147,8 +147,8 @@ def _body(adapter: TypeAdapter[Result], content_type: str, content: bytes) -> Re
             message = "send a JSON body, with Content-Type: application/json"
             raise HTTPException(415, message) from None
         if isinstance(error, json.JSONDecodeError):
-            fault = {"type": "json_invalid", "loc": (error.pos,), "msg": "JSON decode error"}
-            raise RequestValidationError([fault]) from None
+            place = f"the body is not valid JSON at line {error.lineno}, column {error.colno}"
+            raise RequestValidationError([{"type": "json_invalid", "msg": place}]) from None
         raise HTTPException(400) from error
     return checked(adapter.validate_python, value)
 

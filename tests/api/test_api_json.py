@@ -26,6 +26,22 @@ async def test_a_body_that_is_no_json_is_refused_with_400(service, content):
     assert_error(response, 400, "invalid_json")
 
 
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b'{prompt: "a"}', "line 1, column 2"),
+        (b'{\n "prompt": "a"\n "seed": 1}', "line 3, column 2"),
+        ('{"prompt": "żółć"'.encode(), "line 1, column 18"),
+        (b"prompt", "line 1, column 1"),
+    ],
+    ids=["no quotes", "no comma", "not ended", "no JSON"],
+)
+async def test_a_broken_body_is_told_where_it_is_broken(service, content, place):
+    response = await service.client.post(GENERATE, content=content, headers=JSON)
+    error = assert_error(response, 400, "invalid_json")
+    assert error == f"the body is not valid JSON at {place}"
+
+
 @pytest.mark.parametrize("headers", [{}, {"content-type": "text/plain"}], ids=["none", "text"])
 async def test_json_that_is_not_declared_as_json_is_read(service, headers):
     content = b'{"prompt": "Hi", "max_new_tokens": 8}'

@@ -97,6 +97,15 @@ class Visit:
     async def is_over(self):
         await expect(self("#results")).to_have_attribute("aria-busy", "false")
 
+    async def is_refused(self, box):
+        """The message is in view and has the focus; its button leads to the box at fault."""
+        await expect(self("#error-message")).to_be_focused()
+        await expect(self("#error-message")).to_be_in_viewport(ratio=1)
+        await expect(self(box)).to_have_attribute("aria-invalid", "true")
+        await self.page.keyboard.press("Tab")
+        await self.page.keyboard.press("Enter")
+        await expect(self(box)).to_be_focused()
+
     async def texts(self, selector):
         return await self(selector).all_inner_texts()
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from app.settings import Settings
-from tests.browser.pages import KNOWN, MADE_UP, embedded_service, visiting
+from tests.browser.pages import KNOWN, MADE_UP, answered, embedded_service, visiting
 from tests.conftest import GENERATE
 from workers.config import GeneratorConfig
 
@@ -69,9 +69,44 @@ async def test_an_answer_under_a_schema_has_a_verdict_for_each_field(browser, ur
         held_to = json.loads(sent[-1].post_data)["response_format"]["json_schema"]["schema"]
         assert held_to == SCHEMA
         assert sorted(await visit.texts(".fields dt code")) == ["/big", "/city"]
-        await visit.ask(KNOWN, schema="{no JSON")
-        await expect(visit("#schema")).to_be_focused()
-        await expect(visit("#schema")).to_have_attribute("aria-invalid", "true")
+        await visit.ask(KNOWN, schema='{"type": "colour"}')
+        await visit.is_refused("#schema")
+
+
+BROKEN = {
+    "no quotes": ('{\n  type: "object"}', 4, "line 2, column 3 is “t”", "a name in double quotes"),
+    "a comma too many": ('{"type": "object",}', 18, "line 1, column 19 is “}”", "a name"),
+    "no comma": ('{"enum": [1 2]}', 12, "line 1, column 13 is “2”", "a comma or ]"),
+    "no colon": ('{"type" "object"}', 8, 'line 1, column 9 is “"”', "a colon"),
+    "not ended": ('{"type": "object"', 17, "it ends at line 1, column 18", "a comma or }"),
+    "a text not ended": ('{"type": "obj', 13, "it ends at line 1, column 14", "a text should end"),
+    "a line break": ('{"type": "obj\nect"}', 13, "column 14 is a line break", "a text should end"),
+    "a backslash": (r'{"pattern": "\d"}', 13, "column 14 is “\\”", "a backslash should be"),
+    "Python": ('{"const": True}', 10, "line 1, column 11 is “T”", "a value should be"),
+    "two": ("{}\n{}", 3, "line 2, column 1 is “{”", "the JSON has ended"),
+    "a blank that is none": ("\u00a0{}", 0, "is the character U+00A0", "a value should be"),
+    "beside an emoji": ('{"const": "🦊" 1}', 15, "line 1, column 15 is “1”", "a comma or }"),
+}
+
+
+@pytest.mark.parametrize("box", ["schema", "tools"])
+@pytest.mark.parametrize("written", BROKEN)
+async def test_broken_json_is_called_so_with_its_place_and_nothing_is_asked(
+    browser, url, box, written
+):
+    text, at, place, where = BROKEN[written]
+    async with visiting(browser, url) as visit:
+        sent = sent_by(visit)
+        await visit.is_ready()
+        await visit.ask(KNOWN, **{box: text})
+        title = {"schema": "JSON schema", "tools": "Tools"}[box]
+        alert = visit("[role=alert]")
+        await expect(alert).to_contain_text(f"Broken JSON in “{title}”: ")
+        await expect(alert).to_contain_text(f"{place}, where {where}")
+        await visit.is_refused(f"#{box}")
+        assert await visit(f"#{box}").evaluate("box => box.selectionStart") == at
+        assert sent == []
+        assert visit.complaints == []
 
 
 async def test_where_whole_answers_are_not_calibrated_their_verdict_does_not_deny_that_of_parts(
@@ -127,13 +162,12 @@ async def test_the_arguments_of_a_call_are_fields(browser, long_url, written):
         assert await visit("button:has-text('Go on with this chat')").count() == 0
 
 
-@pytest.mark.parametrize("written", ["[{", json.dumps([TOOL])], ids=["no JSON", "no template"])
+@pytest.mark.parametrize("written", ["3", json.dumps([TOOL])], ids=["a number", "no template"])
 async def test_tools_that_cannot_be_had_lead_to_their_box(browser, url, written):
     async with visiting(browser, url) as visit:
         await visit.is_ready()
         await visit.ask(KNOWN, tools=written)
-        await expect(visit("#tools")).to_be_focused()
-        await expect(visit("#tools")).to_have_attribute("aria-invalid", "true")
+        await visit.is_refused("#tools")
 
 
 async def test_two_settings_stand_side_by_side(browser, url):
@@ -195,11 +229,82 @@ async def test_the_verdict_on_the_whole_says_that_parts_are_of_another_promise(b
         await expect(whole).to_contain_text("Of its 2 parts 1 may pass by a promise about parts")
 
 
-async def test_the_examples_fit_the_model(browser, url, long_url):
-    for served, example in ((url, "What is 17 + 25?"), (long_url, "Tell me about Lima.")):
+async def test_the_examples_fit_the_model_which_says_that_it_is_a_toy(browser, url, long_url):
+    for served, example, known in (
+        (url, "What is 17 + 25?", "small sums"),
+        (long_url, "Tell me about Lima.", "a little of cities and countries"),
+    ):
         async with visiting(browser, served) as visit:
             await visit.is_ready()
             await expect(visit(f".example:text-is('{example}')")).to_have_count(1)
+            await expect(visit("#toy")).to_contain_text("is a toy that ships with the service")
+            await expect(visit("#toy")).to_contain_text(known)
+            await expect(visit("#state")).to_contain_text(", a toy")
+
+
+@pytest.mark.parametrize("name", ["qwen", "embedded-in-a-car", "not-embedded"])
+async def test_another_model_is_no_toy(browser, url, name):
+    async def renamed(route):
+        told = await (await route.fetch()).json()
+        told["model"]["id"] = name
+        await route.fulfill(json=told)
+
+    async with visiting(browser, url, route=("**/version", renamed)) as visit:
+        await visit.is_ready()
+        await expect(visit("#state")).to_have_text(f"Ready: {name}")
+        await expect(visit("#toy")).to_be_hidden()
+
+
+async def test_the_examples_are_answered_rightly_and_pass_but_for_one_that_the_model_does_not_know(
+    browser, url
+):
+    right = ["Paris", "42", "37", "dreiundzwanzig", "In French: quarante"]
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        examples = await visit.texts(".example")
+    answers = {prompt: await answered(url, prompt) for prompt in examples}
+    doubtful = answers.pop(MADE_UP)
+    assert doubtful["confidence"] < 0.25
+    assert not doubtful["decision"]["accept"]
+    assert [one["text"].strip() for one in answers.values()] == right
+    for prompt, one in answers.items():
+        assert one["confidence"] > 0.9, prompt
+        assert one["decision"]["accept"], prompt
+
+
+async def test_where_no_answer_can_pass_the_verdict_says_so_and_names_no_threshold(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit("#target-step").press("Home")
+        await visit.ask(KNOWN, seed=7)
+        verdict = visit(".judged .verdict")
+        await expect(verdict).to_contain_text("Does not pass with at most 1 % wrong")
+        await expect(verdict).to_contain_text("No answer can pass at this share, however sure")
+        await expect(verdict).not_to_contain_text("threshold")
+
+
+async def test_where_no_field_can_pass_the_verdict_says_so_and_names_no_threshold(browser, url):
+    no = "no threshold is sure to keep"
+    ours = {"accept": False, "threshold": None, "target_error": 0.01, "guarantee": f"{no} 1 %"}
+    field = {"kind": "field", "path": "/a", "text": "1", "uncertainty": 0.1}
+    field["decision"] = {"accept": False, "reason": f"{no} the target error"}
+
+    async def answer(route):
+        served = await (await route.fetch()).text()
+        result = json.loads(served.rpartition("event: result\ndata: ")[2])
+        units = [{"kind": "answer", "text": "{}"}, field]
+        result |= {"decision": ours, "units": units, "units_decision": ours}
+        event = f"event: result\ndata: {json.dumps(result)}\n\n"
+        await route.fulfill(content_type="text/event-stream", body=event)
+
+    async with visiting(browser, url, route=(f"**{GENERATE}", answer)) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN)
+        fields = visit(".part:has(.fields)")
+        await expect(fields).to_contain_text("0 of 1 fields may pass with at most 1 % wrong")
+        await expect(fields).to_contain_text("No field can pass at this share, however sure")
+        await expect(fields.locator(".reason")).to_have_text("✕ Does not pass")
+        await expect(visit("#runs")).not_to_contain_text("threshold")
 
 
 async def test_scores_say_from_where_to_where_they_run(browser, url):

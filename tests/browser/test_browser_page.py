@@ -1,5 +1,7 @@
 """Answers on the page at `/`, in a real Chromium, over the embedded models."""
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -73,6 +75,7 @@ async def test_a_light_answer_says_what_the_probe_predicts(browser, url):
         await expect(visit(".run h3")).to_have_text("Light")
         await expect(visit(".verdict")).to_have_attribute("data-accept", "true")
         await expect(visit(".run")).to_contain_text("No samples were drawn")
+        await expect(visit(".factors")).to_contain_text("A probe predicts that so much")
         await expect(visit(".groups")).to_have_count(0)
         assert set(await visit.texts("table.stacked tbody th")) == set(api["scores"])
         assert visit.complaints == []
@@ -126,6 +129,7 @@ async def test_a_request_that_is_not_calibrated_is_answered_without_a_verdict(br
         await visit.ask(MADE_UP, num_samples=5)
 
         await expect(visit(".verdict")).to_contain_text("not calibrated for num_samples 5")
+        await expect(visit(".run")).not_to_contain_text(re.compile("GET|POST"))
         await expect(visit(".gauge.plain")).to_contain_text("rb_cocoa_root_sp")
         await expect(visit("#notice")).to_be_empty()
 
@@ -133,6 +137,7 @@ async def test_a_request_that_is_not_calibrated_is_answered_without_a_verdict(br
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
+        ({"prompt": KNOWN, "estimator": "consistency_of_mine"}, "estimator"),
         ({"prompt": ""}, "prompt"),
         ({"prompt": KNOWN, "max_new_tokens": 0}, "max_new_tokens"),
         ({"prompt": KNOWN, "num_samples": "many"}, "num_samples"),
@@ -147,10 +152,10 @@ async def test_an_error_names_code_and_field_and_leads_to_it(browser, url, field
         alert = visit("[role=alert]")
         await expect(alert).to_contain_text("invalid_request")
         assert field in await alert.locator("dd code").all_inner_texts()
-        await expect(visit(f"#{field}")).to_be_focused()
-        await expect(visit(f"#{field}")).to_have_attribute("aria-invalid", "true")
+        await expect(alert).not_to_contain_text(" /")  # no address of the service
+        await visit.is_refused(f"#{field}")
         await expect(visit("article.run")).to_have_count(0)
 
-        await visit.ask(KNOWN, max_new_tokens="", num_samples=10, seed=7)
+        await visit.ask(KNOWN, max_new_tokens="", num_samples=10, seed=7, estimator="")
         await expect(alert).to_have_count(0)
         await expect(visit("[aria-invalid]")).to_have_count(0)

@@ -7,8 +7,8 @@ import pytest
 from playwright.async_api import expect
 
 import app.plugins.page
-from app.http.schemas import GenerateResponse
-from tests.browser.pages import KNOWN, MADE_UP, taking_chats, visiting
+from models.estimators import ESTIMATORS
+from tests.browser.pages import KNOWN, MADE_UP, answered, taking_chats, visiting
 from tests.browser.test_browser_chat import posts
 
 pytestmark = pytest.mark.anyio
@@ -91,20 +91,29 @@ async def test_earlier_questions_are_kept_until_forgotten(browser, url):
         assert "Pirot" not in await visit.page.evaluate("JSON.stringify({...localStorage})")
 
 
-async def test_a_recorded_example_stands_there_until_there_is_an_answer(browser, url):
+async def test_recorded_examples_one_sure_and_one_not_stand_there_until_there_is_an_answer(
+    browser, url
+):
     async with visiting(browser, url) as visit:
-        example = visit("#intro .run")
-        await expect(example).to_contain_text("A recorded example")
-        await expect(example.locator(".verdict")).to_have_attribute("data-accept", "false")
-        await expect(example.locator(".rating, .code, .times")).to_have_count(0)
         await visit.is_ready()
+        sure, unsure = visit("#intro .run").nth(0), visit("#intro .run").nth(1)
+        for example, prompt, accept in ((sure, KNOWN, "true"), (unsure, MADE_UP, "false")):
+            await expect(example).to_contain_text("A recorded example")
+            await expect(example.locator(".question")).to_have_text(prompt)
+            await expect(example.locator(".verdict")).to_have_attribute("data-accept", accept)
+            await expect(example.locator(".rating, .code, .times")).to_have_count(0)
+            known = ESTIMATORS["inconsistency"].title  # what a score is called comes later
+            await expect(example.locator("table.stacked")).to_contain_text(known)
         await visit.ask(KNOWN)
-        await expect(example).to_have_count(0)
+        await expect(visit("#intro")).to_have_count(0)
         assert visit.complaints == []
 
 
-def test_the_recorded_example_is_a_response_as_it_is_today():
-    file = Path(app.plugins.page.__file__).parent / "files" / "example.json"
-    text = file.read_text(encoding="utf-8")
-    example = GenerateResponse.model_validate_json(text)
-    assert example.model_dump().keys() == json.loads(text).keys()
+async def test_the_recorded_examples_are_what_the_service_says_today(url):
+    file = Path(app.plugins.page.__file__).parent / "files" / "examples.json"
+    for example in json.loads(file.read_text(encoding="utf-8")):
+        recorded, today = example["response"], await answered(url, **example["request"])
+        assert recorded.keys() == today.keys()
+        assert recorded["text"] == today["text"]
+        assert recorded["confidence"] == pytest.approx(today["confidence"], abs=0.05)
+        assert recorded["decision"]["accept"] == today["decision"]["accept"]

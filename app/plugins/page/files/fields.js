@@ -3,29 +3,32 @@
 
 import { el, part, percent } from "./dom.js";
 import { facts, shade, verdict } from "./units.js";
+import { nonePasses, withoutAddresses } from "./words.js";
 
 export function fields({ units, units_decision: decision, reasons }) {
   const told = (units ?? []).filter(({ kind }) => kind === "field");
   if (told.length === 0) return null;
   told.sort((a, b) => (b.uncertainty ?? Infinity) - (a.uncertainty ?? Infinity));
   const { missing } = units[0];
+  const unknown = reasons["units.confidence"];
+  const isVain = decision?.threshold === null && !unknown;
   return part(
     "Its fields",
     el("p", { class: "hint" }, "The least sure first; the darker, the less sure."),
-    decision && decided(decision, told),
-    reasons["units.confidence"] && el("p", { class: "note" }, `No verdict on fields: ${reasons["units.confidence"]}.`),
-    el("dl", { class: "fields" }, told.map(field)),
+    decision && decided(decision, told, isVain),
+    unknown && el("p", { class: "note" }, `No verdict on fields: ${withoutAddresses(unknown)}.`),
+    el("dl", { class: "fields" }, told.map((unit) => field(unit, isVain))),
     missing &&
       el("p", { class: "note" }, "Only samples have ", missing.map(({ path, share }) => `${path} (${percent(share)})`).join(", "), "."),
   );
 }
 
-function decided({ target_error: target, guarantee }, told) {
+function decided({ target_error: target, guarantee }, told, isVain) {
   const passing = told.filter((unit) => unit.decision?.accept).length;
-  return verdict("field", passing, told.length, target, `The promise: ${guarantee}.`);
+  return verdict("field", passing, told.length, target, isVain ? nonePasses("field") : `The promise: ${guarantee}.`);
 }
 
-function field(unit) {
+function field(unit, isVain) {
   const { path, text, decision } = unit;
   const rejected = decision !== undefined && !decision.accept;
   const value = el(rejected ? "del" : "span", { class: "value" }, text);
@@ -39,7 +42,7 @@ function field(unit) {
   if (decision?.accept) row.querySelector("dd").append(el("p", { class: "passed" }, "✓ May pass"));
   if (rejected) {
     const what = decision.removed ? "Held back" : "Does not pass";
-    row.querySelector("dd").append(el("p", { class: "reason" }, `✕ ${what}: ${decision.reason}.`));
+    row.querySelector("dd").append(el("p", { class: "reason" }, isVain ? `✕ ${what}` : `✕ ${what}: ${decision.reason}.`));
   }
   return row;
 }

@@ -4,27 +4,35 @@ import { GENERATE, SCORE, ServiceError, ask, get, send } from "./api.js";
 import { Chat } from "./chat.js";
 import { comparison } from "./comparison.js";
 import { el, percent } from "./dom.js";
+import { readJson } from "./json.js";
 import { bodyOfError, problem } from "./problems.js";
 import { earlier, forget, keep, restore, written } from "./question.js";
 import { Run } from "./run.js";
 import { saving } from "./saving.js";
 import { Targets } from "./targets.js";
+import { withoutAddresses } from "./words.js";
 
 const EXAMPLES = {
   Facts: ["What is the capital of France?", "Which country is Pirot in?"],
-  Arithmetic: ["What is 17 + 25?", "What is 12 * 15?"],
-  Translation: ["Write 2880 in words in German.", "How do you say 41 in French?"],
+  Arithmetic: ["What is 17 + 25?", "What is 64 - 27?"],
+  Translation: ["How do you say 23 in German?", "How do you say 40 in French?"],
 };
 const EXAMPLES_OF_PARAGRAPHS = {
   Paragraphs: ["Tell me about Lima.", "Tell me about Nairobi."],
   Facts: ["What is the capital of France?", "Which country is Pirot in?"],
 };
+// Of the models that ship with the service; "-second" is one of the same kind.
+const TOY = /^embedded(-long)?(-second)?$/;
+const KNOWLEDGE =
+  "capitals, currencies and continents, countries of large cities, small sums, and numbers and names in German, French and Spanish";
+const KNOWLEDGE_OF_PARAGRAPHS = "a little of cities and countries, some of them invented";
 const AGAIN_MS = 1000;
 const byId = (id) => document.getElementById(id);
 const form = byId("form");
 const chat = new Chat(form.elements, byId("turns"));
 const targets = new Targets(form);
 
+const recorded = get("page/examples.json", "");
 let estimators = { all: new Map(), light: [] };
 let controller = null; // of what is under way
 let lookout = 0; // the latest look at the service
@@ -42,9 +50,13 @@ async function look() {
     chat.takesTurns = version.model_takes_turns;
     const here = list.estimators.filter((one) => one.available);
     byId("estimators").replaceChildren(...here.map(({ name }) => el("option", { value: name })));
-    offerExamples(version.model.id.startsWith("embedded-long") ? EXAMPLES_OF_PARAGRAPHS : EXAMPLES);
-    state("ready", `Ready: ${version.model.id}`);
+    const [isToy, isLong] = TOY.exec(version.model.id) ?? [];
+    offerExamples(isLong ? EXAMPLES_OF_PARAGRAPHS : EXAMPLES);
+    byId("toy").hidden = !isToy;
+    byId("toy").textContent = `“${version.model.id}” is a toy that ships with the service, to try it without a download. It knows ${isLong ? KNOWLEDGE_OF_PARAGRAPHS : KNOWLEDGE}, and makes the rest up.`;
+    state("ready", `Ready: ${version.model.id}${isToy ? ", a toy" : ""}`);
     if (byId("notice").dataset.code === "not_ready") clear(byId("notice"));
+    showExamples(); // again, as what each score is called is known now
   } catch (error) {
     if (mine !== lookout) return;
     const code = error instanceof ServiceError ? error.body.code : null;
@@ -75,10 +87,10 @@ function bodyOf(mode, isCompared) {
   const field = (name) => other(name) || form.elements[name].value.trim();
   const body = chat.input();
   const schema = form.elements.schema.value.trim();
-  if (schema && mode === "given") Object.assign(body, { json_schema: parsed(schema), units: "fields" });
-  else if (schema) body.response_format = { type: "json_schema", json_schema: { name: "answer", schema: parsed(schema) } };
+  if (schema && mode === "given") Object.assign(body, { json_schema: typed("schema"), units: "fields" });
+  else if (schema) body.response_format = { type: "json_schema", json_schema: { name: "answer", schema: typed("schema") } };
   if (field("tools") && mode !== "given") {
-    body.tools = toolsOf(parsed(field("tools")));
+    body.tools = toolsOf(typed("tools"));
     if (form.elements.must_call.checked) body.tool_choice = "required";
   }
   if (mode === "given") body.answer = form.elements.answer.value;
@@ -100,13 +112,14 @@ function bodyOf(mode, isCompared) {
   return body;
 }
 
-/** The JSON where it is some; else what was typed, so that the service says what is wrong. */
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+/** The JSON that was typed into a box. */
+function typed(name) {
+  return readJson(form.elements[name].value, name, titleOf(form.elements[name]));
+}
+
+/** What people call a box. */
+function titleOf(box) {
+  return box.labels?.[0]?.textContent.trim() ?? box.id;
 }
 
 /** Tools as the service takes them: a function may stand alone, and without a list. */
@@ -221,7 +234,7 @@ async function answered(run, isCompared, signal, key) {
       // The verdict is an offer of the page: where none can be given, the answer comes without.
       const isVerdict = error.body?.code === "not_calibrated" && error.body.field === "target_error";
       if (!isVerdict || refusal) throw error;
-      refusal = `None can be given: ${error.body.message}.`;
+      refusal = `None can be given: ${withoutAddresses(error.body.message)}.`;
     }
   }
 }
@@ -256,12 +269,17 @@ function listEarlier() {
   byId("earlier-list").replaceChildren(...items);
 }
 
-/** A finished answer to look at, before there is one of this service. */
-async function showExample() {
-  const result = await get("page/example.json", "");
-  const run = new Run("example", stop);
-  run.finish(result, { estimators: estimators.all, targets, refusal: null });
-  byId("intro")?.append(run.root);
+/** Finished answers to look at, one that is sure and one that is not, before there is one of this service. */
+async function showExamples() {
+  const examples = await recorded;
+  if (!byId("recorded")) return; // there is an answer
+  targets.unwatch();
+  const runs = examples.map(({ request, response }) => {
+    const run = new Run("example", stop, request.prompt);
+    run.finish(response, { estimators: estimators.all, targets, refusal: null });
+    return run.root;
+  });
+  byId("recorded").replaceChildren(...runs);
 }
 
 function inWords({ mode, result }) {
@@ -290,32 +308,42 @@ function clear(element) {
 }
 
 function fail(error) {
-  const { code, field } = bodyOfError(error);
+  const { code, field, at } = bodyOfError(error);
   const notice = byId("notice");
   notice.dataset.code = code;
-  notice.replaceChildren(problem(error));
+  const box = boxOf(error.status === 401 ? "key" : field);
+  notice.replaceChildren(problem(error, box && leadTo(box, at)));
   say("");
   show(notice);
+  notice.firstChild.focus({ preventScroll: true });
   if (code === "not_ready") lookAgain();
-  if (error.status === 401) byId("key-options").open = true;
-  point(error.status === 401 ? "key" : field);
 }
 
-/** Lead to the field at fault. */
-function point(name) {
-  if (!name) return;
+/** The box of the form that a field of the request is typed into, marked as at fault; null where there is none. */
+function boxOf(name) {
+  if (!name) return null;
   const places = {
     messages: "prompt", target_error: "target-step", response_format: "schema", json_schema: "schema",
     tool_choice: "tools", estimators: "estimator",
   };
   const place = places[name.split(".")[0]] ?? name;
-  const field = byId(place);
-  if (!field || !form.contains(field)) return;
-  const folded = field.closest("details");
+  const box = byId(place);
+  if (!box || !form.contains(box)) return null;
+  const folded = box.closest("details");
   if (folded) folded.open = true;
-  field.setAttribute("aria-invalid", "true");
-  field.setAttribute("aria-errormessage", "error-message");
-  field.focus();
+  box.setAttribute("aria-invalid", "true");
+  box.setAttribute("aria-errormessage", "error-message");
+  return box;
+}
+
+/** A button that leads to a box, and in its text to the place that is at fault. */
+function leadTo(box, at) {
+  const button = el("button", { type: "button" }, `Go to “${titleOf(box)}”`);
+  button.addEventListener("click", () => {
+    box.focus();
+    if (at !== undefined) box.setSelectionRange(at, at + 1);
+  });
+  return button;
 }
 
 /** Questions that the model can be asked, by topic; they are there before the service is. */
@@ -374,4 +402,4 @@ byId("forget").addEventListener("click", () => {
 addEventListener("hashchange", () => fillForm(location.hash.slice(1)));
 listEarlier();
 if (location.hash.includes("prompt=")) fillForm(location.hash.slice(1));
-showExample();
+showExamples();

@@ -2,12 +2,14 @@
 
 import { ServiceError } from "./api.js";
 import { el } from "./dom.js";
+import { withoutAddresses } from "./words.js";
 
 const TITLES = {
   not_ready: "Not ready yet",
   overloaded: "Too much to do at the moment",
   rate_limited: "The limit of this key is reached",
   unauthorized: "A key is needed",
+  broken_json: "This is no JSON",
   deadline_exceeded: "It took too long",
   no_connection: "No connection",
 };
@@ -18,8 +20,8 @@ export function bodyOfError(error) {
   return { code: "no_connection", message: "the service was not reached, or the connection broke" };
 }
 
-/** What went wrong, where, and what helps. */
-export function problem(error) {
+/** What went wrong, where, and what helps: `act` is a button, or null. */
+export function problem(error, act) {
   const { code, message, field, details, request_id: id } = bodyOfError(error);
   const faults = (details ?? []).slice(1).map((one) => el("li", {}, fault(one)));
   const facts = [
@@ -33,11 +35,12 @@ export function problem(error) {
     .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
   return el(
     "div",
-    { class: "card error", role: "alert", id: "error-message" },
+    { class: "card error", role: "alert", id: "error-message", tabIndex: -1 },
     el("h3", {}, TITLES[code] ?? "That did not work"),
-    el("p", {}, `${message[0].toUpperCase()}${message.slice(1)}.`),
+    el("p", {}, sentence(withoutAddresses(message))),
     faults.length ? el("ul", {}, faults) : null,
     el("p", {}, advice(error, code, field)),
+    act && el("p", {}, act),
     el("dl", { class: "facts" }, list),
   );
 }
@@ -51,11 +54,16 @@ function advice(error, code, field) {
   if (code === "chat_template_error" && field !== "messages") {
     return "This model takes a question alone: empty the system prompt under “Options”, and begin a new chat.";
   }
-  if (error.status === 422) return "Change it, and ask again.";
+  if (error.status === 422 || code === "broken_json") return "Change it, and ask again.";
   if (error.status === 503 || error.status === null) return "It may be repeated.";
   return "";
 }
 
 function fault({ field, message }) {
-  return field ? `${field}: ${message}` : message;
+  const words = withoutAddresses(message);
+  return field ? `${field}: ${words}` : words;
+}
+
+function sentence(words) {
+  return `${words[0].toUpperCase()}${words.slice(1)}${/[.?!]$/.test(words) ? "" : "."}`;
 }

@@ -8,14 +8,14 @@ import { probe, samples } from "./samples.js";
 import { Statements } from "./statements.js";
 import { Tokens } from "./tokens.js";
 import { extent, gauge, verdict } from "./verdict.js";
-import { factors, titleOf } from "./words.js";
+import { factors, titleOf, withoutAddresses } from "./words.js";
 
 export const TITLES = {
   full: "Full",
   light: "Light",
   other: "Other settings",
   given: "Your answer",
-  example: "A recorded example: Which country is Pirot in?",
+  example: "A recorded example",
 };
 const STAGES = {
   queue: "waiting for a place",
@@ -210,7 +210,7 @@ function scores({ scores: values, reasons, estimator }, estimators) {
         "td",
         { class: "meaning" },
         el("b", {}, `${titleOf(name, estimators)}. `),
-        reasons[name] ? `${told} Here: ${reasons[name]}.` : told,
+        reasons[name] ? `${told} Here: ${withoutAddresses(reasons[name])}.` : told,
       ),
     );
   });

@@ -3,6 +3,7 @@
 
 import { el, part, percent, roving } from "./dom.js";
 import { facts, shade, verdict } from "./units.js";
+import { nonePasses } from "./words.js";
 
 const HINT = matchMedia("(hover: none)").matches
   ? "Tap one to read what the samples say of it."
@@ -74,7 +75,10 @@ export class Statements {
     });
     this.#verdict.replaceChildren();
     if (chosen === null) return;
-    const note = "Without those that are struck out; move the slider of wrong answers to see others.";
+    const note =
+      chosen.uncertainty === null
+        ? nonePasses("sentence")
+        : "Without those that are struck out; move the slider of wrong answers to see others.";
     this.#verdict.append(verdict("sentence", numPassing, this.#told.length, chosen.target_error, note));
   }
 

@@ -1,7 +1,7 @@
 // How sure the model is, and what would change the verdict.
 
 import { el, number, percent, svg } from "./dom.js";
-import { PRODUCT, titleOf } from "./words.js";
+import { PRODUCT, nonePasses, titleOf, withoutAddresses } from "./words.js";
 
 const LEVELS = [
   [0.8, "high", "Probably right"],
@@ -46,7 +46,7 @@ export function extent(estimator) {
 }
 
 function reasonOf({ reasons, estimator }) {
-  return `No confidence: ${reasons[estimator] ?? reasons.confidence ?? "not known"}.`;
+  return `No confidence: ${withoutAddresses(reasons[estimator] ?? reasons.confidence ?? "not known")}.`;
 }
 
 function dial(name, share, level, word, notes) {
@@ -86,7 +86,7 @@ function tick(share) {
 /** Whether the answer may pass, how far it is from the threshold, and what would change that. */
 export function verdict(result, refusal, ...notes) {
   const { decision } = result;
-  const reason = result.reasons.confidence;
+  const reason = result.reasons.confidence && withoutAddresses(result.reasons.confidence);
   // No answer can pass where nothing is known of whole ones; of parts there is more to say.
   const isUncalibrated = decision?.threshold === null && result.confidence === null && reason;
   if (isUncalibrated) {
@@ -112,7 +112,7 @@ export function verdict(result, refusal, ...notes) {
     ),
     distance(result.uncertainty, threshold),
     el("p", {}, isUnlike(result) ? `Not for its uncertainty. ${guarantee}.` : change(result)),
-    isUnlike(result) ? null : el("p", { class: "note" }, `The promise: ${guarantee}.`),
+    isUnlike(result) || threshold === null ? null : el("p", { class: "note" }, `The promise: ${guarantee}.`),
     partsBeside(result),
     ...notes,
   );
@@ -159,7 +159,7 @@ function distance(uncertainty, threshold) {
 /** In words, what would turn the verdict. */
 function change({ uncertainty, decision, scores, estimator }) {
   const { accept, threshold } = decision;
-  if (threshold === null) return "No answer passes here, however sure the model is.";
+  if (threshold === null) return nonePasses("answer");
   if (uncertainty === null) return "The answer has no uncertainty, and so it does not pass.";
   const gap = number(Math.abs(uncertainty - threshold));
   const base = scores[PRODUCT.exec(estimator)?.[1]];

@@ -13,7 +13,7 @@ const SURPRISES = {
 };
 
 /** How the uncertainty comes about, a line a factor; null where it is no such product. */
-export function factors({ scores, estimator, uncertainty, mode }, estimators) {
+export function factors({ scores, estimator, uncertainty, provenance: { mode } }, estimators) {
   const name = PRODUCT.exec(estimator)?.[1];
   const base = scores[name];
   if (!(base > 0) || uncertainty === null) return null;
@@ -28,6 +28,16 @@ export function factors({ scores, estimator, uncertainty, mode }, estimators) {
     el("div", {}, el("dt", {}, term), el("dd", {}, el("b", {}, value), ` ${told[0].toUpperCase()}${told.slice(1)}`)),
   );
   return el("dl", { class: "factors" }, rows);
+}
+
+/** A message of the service without what it says to programs: which address to call. */
+export function withoutAddresses(message) {
+  return message.replace(/[;:,]?[^;:,.?]*\b(?:GET|POST) \/[^;,.?]*/g, "");
+}
+
+/** Why none of these passes at a share of wrong ones; `what` is "answer", "field" or "sentence". */
+export function nonePasses(what) {
+  return `No ${what} can pass at this share, however sure the model is: the calibrator’s labels cannot promise it. The slider shows how many can at others.`;
 }
 
 /** What people read of a score; its name where the service does not say. */
