@@ -103,7 +103,9 @@ class Chunks:
                 call["index"] = index
         elif choice.refusal is not None:
             content["refusal"] = choice.refusal
-        logprobs = self._logprobs(known, 0) if self._wanted.logprobs else None
+        logprobs = None
+        if self._wanted.logprobs:
+            logprobs = self._logprobs(known, 0)
         return self._choice(content, logprobs, choice.finish_reason, choice.index)
 
     def _opening(self) -> bytes:
@@ -113,9 +115,11 @@ class Chunks:
         return self._chunk([self._choice({"role": "assistant", "content": ""})])
 
     def _text(self, text: str) -> dict[str, Any]:
-        if self._is_chat:
-            return {"content": text} if text else {}
-        return {"text": text}
+        if not self._is_chat:
+            return {"text": text}
+        if not text:
+            return {}
+        return {"content": text}
 
     def _choice(
         self,

@@ -55,7 +55,9 @@ def chat_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
             continue
         likeliest = []
         for other, value in tops:
-            shown = other.removeprefix(BLANK) if begins else other
+            shown = other
+            if begins:
+                shown = other.removeprefix(BLANK)
             likeliest.append({"token": shown, "logprob": value, "bytes": list(bytes_spelt(other))})
         token = {"token": text, "logprob": logprob, "bytes": list(text.encode())}
         content.append({**token, "top_logprobs": likeliest})
@@ -91,7 +93,9 @@ def without_blank(known: Sequence[Known]) -> list[Known]:
         without = []
         for other, value in tops:
             bare = other.removeprefix(BLANK)
-            without.append((other if bare in plain else bare, value))
+            if bare in plain:
+                bare = other
+            without.append((bare, value))
         tokens[i] = Known(text.removeprefix(BLANK), logprob, tuple(without), begins=True)
         if text:
             break
@@ -146,7 +150,9 @@ class Choice:
     @property
     def known(self) -> list[Known]:
         """The tokens of the text; none where there is no sequence."""
-        return [] if self.sequence is None else known_of(self.sequence.tokens)
+        if self.sequence is None:
+            return []
+        return known_of(self.sequence.tokens)
 
     @property
     def message_known(self) -> list[Known]:
@@ -166,7 +172,9 @@ def choices_of(result: Result, n: int) -> list[Choice]:
         first = replace(first, text=result.passed_text, sequence=None)
     told = refusal = result.refusal
     if first.text is None and refusal is None:
-        told = why_held_back(result) if result.is_held_back else _NOT_REFINED
+        told = _NOT_REFINED
+        if result.is_held_back:
+            told = why_held_back(result)
     first = replace(first, reasoning=result.reasoning, refusal=refusal, message_refusal=told)
     choices = [first]
     for sample in _others(result, n):
@@ -178,11 +186,14 @@ def choices_of(result: Result, n: int) -> list[Choice]:
 
 def _choice_of(index: int, sequence: records.Sequence) -> Choice:
     text: str | None = sequence.text
-    if sequence.refusal is not None:
-        text = sequence.text or None
-    known = sequence if sequence.token_logprobs is not None else None
-    reasoning = sequence.reasoning.text if sequence.reasoning is not None else None
     refusal = sequence.refusal
+    if refusal is not None:
+        text = text or None
+    known = reasoning = None
+    if sequence.token_logprobs is not None:
+        known = sequence
+    if sequence.reasoning is not None:
+        reasoning = sequence.reasoning.text
     return Choice(index, text, reasoning, known, sequence.finish_reason, (), refusal, refusal)
 
 
@@ -288,5 +299,7 @@ def _head(result: Result, wanted: Wanted) -> dict[str, Any]:
 
 
 def _about(choice: Choice, result: Result) -> dict[str, Any]:
-    value = uncertainty_of(result) if choice.index == 0 else None
-    return {"index": choice.index, "finish_reason": choice.finish_reason, "uncertainty": value}
+    about = {"index": choice.index, "finish_reason": choice.finish_reason, "uncertainty": None}
+    if choice.index == 0:
+        about["uncertainty"] = uncertainty_of(result)
+    return about

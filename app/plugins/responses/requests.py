@@ -81,7 +81,9 @@ def _content_kind(part: Any) -> str | None:
     kind = named_in(part)
     names = {"refusal": "#refusal", "input_image": "#image"}
     names |= dict.fromkeys(("input_text", "output_text", "text"), "#text")
-    return names.get(kind) if isinstance(kind, str) else None
+    if not isinstance(kind, str):
+        return None
+    return names.get(kind)
 
 
 Content = Annotated[
@@ -277,8 +279,10 @@ class ResponseRequest(ChatFields):
 
     @model_validator(mode="after")
     def _check_shown(self) -> Self:
-        items = self.input if isinstance(self.input, list) else []
-        is_empty = items and all(isinstance(item, ReasoningItem) for item in items)
+        items: Sequence[Any] = ()
+        if isinstance(self.input, list):
+            items = self.input
+        is_empty = bool(items) and all(isinstance(item, ReasoningItem) for item in items)
         why = "must have an item beside reasonings, which are shown to no model"
         refuse_if(is_empty, "input", why)
         return self
@@ -350,7 +354,9 @@ def _content(given: str | Sequence[TextContent | RefusalContent | ImageContent])
 def _part(given: TextContent | RefusalContent | ImageContent) -> dict[str, Any]:
     if isinstance(given, ImageContent):
         return {"type": "image_url", "image_url": {"url": given.image_url, "detail": given.detail}}
-    return {"type": "text", "text": given.text if isinstance(given, TextContent) else given.refusal}
+    if isinstance(given, TextContent):
+        return {"type": "text", "text": given.text}
+    return {"type": "text", "text": given.refusal}
 
 
 def _call(item: FunctionCallItem) -> dict[str, Any]:
