@@ -227,7 +227,7 @@ class TransformersEngine:
 
     def _encoded(self, request: GenerationRequest) -> tuple[GenerationRequest, list[int]]:
         """The request as the model takes it, and the token ids of its prompt."""
-        if self._tags is None:
+        if self._tags is None and request.chat_template_kwargs:
             request = without_no_effort(self._tokenizer, request)
         prompt_ids = encode_prompt(self._tokenizer, request)
         if self._tags is not None and request.sampling.max_reasoning_tokens == 0:
