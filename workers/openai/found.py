@@ -40,7 +40,7 @@ class OpenAIServer:
     tried_at: float = 0.0
     kind: str = ""  # its profile's name
     root: str = ""  # the source of the model that it names; "" for none. Never shown to anybody.
-    version: str = ""  # of the server's program; "" where it does not say
+    version: str = ""  # of the server's program
     max_context_tokens: int = UNKNOWN_CONTEXT  # of prompt and new tokens
     unsound: str = ""  # why the log-probs of its trial were invalid; "" otherwise
     # A greedy answer's log-probs, and those of samples, are those of the untouched distribution.
@@ -49,7 +49,7 @@ class OpenAIServer:
     draws_repeat: bool = False  # draws that cannot be alike are
     special_prefix: tuple[int, ...] = ()  # ids that every prompt begins with
     eos_id: int | None = None  # of the token that ends an answer; None where none was seen
-    columns: Columns | None = None  # of the plugin; None without it
+    columns: Columns | None = None  # of the plugin
     reasons: bool | None = None  # its model reasoned in its trial; None until then
     # `reasoning_effort: "none"` has chats answered without a reasoning.
     heeds_no_effort: bool = False

@@ -47,8 +47,8 @@ class Profile:
     models: tuple[str, ...] = ()  # beginnings of the names of its models; none for all
     look: tuple[str, str] = ("", "")  # path that describes it, and a field of the reply
     lists: bool = True  # its list of models has those that can be requested
-    prefix: str = "/v1"  # of its paths, in place of `/v1`
-    key_header: str = "Authorization"  # that carries the key, in place of `Authorization`
+    prefix: str = "/v1"  # of its paths
+    key_header: str = "Authorization"  # that carries the key
     # It has these endpoints, with all that it returns at all.
     completes: bool = True
     chats: bool = True
