@@ -29,6 +29,7 @@ TEXTS = ('{"city":', ' "Li', 'ma", "km', '": 7}', "")
 ANSWER = sequence(
     "".join(TEXTS), len(TEXTS), token_texts=TEXTS, token_logprobs=np.log([0.5, 0.25, 0.8, 0.1, 0.9])
 )
+TOOL = {"type": "function", "function": {"name": "weather"}}
 SAMPLES = ('{"city": "Lima", "km": 7}', '{"city": "Cusco", "km": 7, "zip": 1}', "Lima")
 NAMES = ("sp", "inconsistency", "cocoa_sp")
 
@@ -98,6 +99,12 @@ def test_no_more_units_are_told_than_may_be():
 
     assert [unit.path for unit in parts.units] == ["/city"]
     assert parts.warnings == ("units_cut",)
+
+
+def test_an_answer_without_fields_has_none_that_samples_could_be_compared_with():
+    stated = split(replace(ANSWER, text="It is Lima."), "fields", tools=[TOOL])
+    assert stated.units == stated.warnings == ()
+    assert stated.fields_beside(SAMPLES, 100, WorkBudget()) is None
 
 
 def test_tokens_behind_a_reasoning_lie_behind_what_its_last_token_left_over():
