@@ -28,43 +28,34 @@ class PluginInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plugin:
-    """Something that a deployment may have.
+    """Something that a deployment may have."""
 
-    Attributes:
-        name: that of its entry point.
-        install: called once for each application, before its models load.
-        settings: type and default of each setting by its name; a dataclass is a group of them.
-        commands: of `cocoa`, by name: "module:function" or "module:Typer", and what the list of
-            commands says.
-        in_workers: whether processes of workers install it, too; they have routes of their own.
-        similarities: pair models by name, as in `models.similarity.PAIR_MODELS`; always loaded.
-        estimators: by name "module:ROW", of `models.estimators.row`.
-        generators: by `COCOA_GENERATION__API` what connects with such a server, as
-            `workers.openai.generator.connect_generator` does.
-    """
-
-    name: str
+    name: str  # that of its entry point
+    # Called once for each application, before its models load.
     install: Callable[["Gateway"], None] = lambda gateway: None
+    # Type and default of each setting by its name; a dataclass is a group of them.
     settings: Callable[[], Mapping[str, tuple[Any, Any]]] = dict
+    # Of `cocoa`, by name: "module:function" or "module:Typer", and what the list of commands
+    # says.
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # Whether processes of workers install it, too; they have routes of their own.
     in_workers: bool = False
+    # Pair models by name, as in `models.similarity.PAIR_MODELS`; always loaded.
     similarities: Mapping[str, str] = field(default_factory=dict)
+    # By name "module:ROW", of `models.estimators.row`.
     estimators: Mapping[str, str] = field(default_factory=dict)
+    # By `COCOA_GENERATION__API` what connects with such a server, as
+    # `workers.openai.generator.connect_generator` does.
     generators: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Gateway:
-    """A process that serves, as plugins see it: what they read of it, and verbs that add to it.
+    """A process that serves, as plugins see it: what they read of it, and verbs that add to it."""
 
-    Attributes:
-        app: the application; its `state.service` is the `Service` of a gateway.
-        is_guarded: False where only this process itself can ask.
-    """
-
-    app: "Starlette"
+    app: "Starlette"  # the application; its `state.service` is the `Service` of a gateway
     settings: Any
-    is_guarded: bool = True
+    is_guarded: bool = True  # False where only this process itself can ask
     access: Any = None
     routers: list["APIRouter"] = field(default_factory=list)
     bodies: list[type["BaseModel"]] = field(default_factory=list)

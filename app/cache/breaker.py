@@ -23,24 +23,19 @@ _PROBE_EVERY_S = 1.0
 
 @dataclass(eq=False)
 class Breaker:
-    """The breaker of one use of Redis.
+    """The breaker of one use of Redis."""
 
-    Attributes:
-        probe: an exchange within so many seconds; raises while Redis is not well.
-        parts: lanes and connections, which are closed before a probe and at the end.
-        lost: what it means that it opens, for the log.
-        recovered: what it means that it closes again.
-        state: only "closed" lets exchanges pass. "suspect", also at the start, is decided by a
-            probe at once; "open" is known to be a fault, logged, and probed every second.
-    """
-
+    # An exchange within so many seconds; raises while Redis is not well.
     probe: Callable[[float], Awaitable[None]]
+    # Lanes and connections, which are closed before a probe and at the end.
     parts: Sequence[Lane[Any, Any] | Connection]
     timeout_s: float
     on_state: Callable[[State], None]
-    lost: str
-    recovered: str
+    lost: str  # what it means that it opens, for the log
+    recovered: str  # what it means that it closes again
     clock: Callable[[], float] = time.monotonic
+    # Only "closed" lets exchanges pass. "suspect", also at the start, is decided by a probe at
+    # once; "open" is known to be a fault, logged, and probed every second.
     state: State = "suspect"
     _failed_at: float = -math.inf
 

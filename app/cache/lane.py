@@ -19,17 +19,12 @@ class Dropped(Exception):
 
 @dataclass(eq=False)
 class Lane(Generic[Item, Reply]):
-    """Calls of `handle`, one after another, each with all items that came in during the last call.
+    """Calls of `handle`, one after another, each with all items that came in meanwhile."""
 
-    Attributes:
-        handle: returns a reply for each item, in order; its exception is that of all its items.
-        max_batch: sizes of the items of one batch together; the last item may exceed it.
-        max_waiting: sizes of all items without a reply together.
-    """
-
+    # Returns a reply for each item, in order; its exception is that of all its items.
     handle: Callable[[Sequence[Item]], Awaitable[Sequence[Reply]]]
-    max_batch: int = 256
-    max_waiting: int = 10_000
+    max_batch: int = 256  # sizes of the items of one batch together; the last item may exceed it
+    max_waiting: int = 10_000  # sizes of all items without a reply together
 
     def __post_init__(self) -> None:
         self._waiting: deque[tuple[Item, int, asyncio.Future[Reply]]] = deque()

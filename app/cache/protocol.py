@@ -48,19 +48,14 @@ Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 @dataclass(frozen=True)  # without slots, so that a config can have some
 class RedisServer:
-    """The address of a Redis, and its credentials.
+    """The address of a Redis, and its credentials."""
 
-    Attributes:
-        url: with user and password where it needs them.
-        password: as it is, in place of that in the url, where `/`, `#`, `@` and `%` are escaped.
-        password_file: that holds it, in place of `password`.
-        ca_file: PEM file of the authority that signed a rediss:// server's certificate; None trusts
-            the system's.
-    """
-
-    url: RedisUrl | None = None
+    url: RedisUrl | None = None  # with user and password where it needs them
+    # As it is, in place of that in the url, where `/`, `#`, `@` and `%` are escaped.
     password: SecretStr = field(default_factory=lambda: SecretStr(""))
-    password_file: FilePath | None = None
+    password_file: FilePath | None = None  # that holds it, in place of `password`
+    # PEM file of the authority that signed a rediss:// server's certificate; None trusts the
+    # system's.
     ca_file: FilePath | None = None
 
     def __post_init__(self) -> None:
@@ -99,23 +94,17 @@ def _password_in(file: FilePath) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CacheConfig(RedisServer):
-    """The settings of the cache; without a url, entries stay in this process.
+    """The settings of the cache; without a url, entries stay in this process."""
 
-    Attributes:
-        enabled: without it nothing is looked up and nothing stored.
-        namespace: prefix of every key, so that several deployments can share one Redis.
-        ttl_s: an entry is forgotten this long after it was stored.
-        max_entry_bytes: a larger entry is not stored.
-        memory_bytes: bound of the cache in this process; what was not used for longest goes first.
-        timeout_s: the longest that a lookup in Redis may take; from then on all is a miss until
-            Redis is well again.
-    """
-
-    enabled: bool = True
+    enabled: bool = True  # without it nothing is looked up and nothing stored
+    # Prefix of every key, so that several deployments can share one Redis.
     namespace: Namespace = "cocoa"
-    ttl_s: Annotated[int, Ge(1)] = 3600
-    max_entry_bytes: Annotated[int, Ge(1)] = 1_000_000
+    ttl_s: Annotated[int, Ge(1)] = 3600  # an entry is forgotten this long after it was stored
+    max_entry_bytes: Annotated[int, Ge(1)] = 1_000_000  # a larger entry is not stored
+    # Bound of the cache in this process; what was not used for longest goes first.
     memory_bytes: Annotated[int, Ge(0)] = 67_108_864
+    # The longest that a lookup in Redis may take; from then on all is a miss until Redis is well
+    # again.
     timeout_s: Annotated[float, Gt(0), Le(1)] = 0.025
 
 

@@ -17,13 +17,9 @@ _SAFE_METHODS = ("GET", "HEAD")
 
 
 class Access(Protocol):
-    """Who may ask, and how much, where somebody is asked for a key.
+    """Who may ask, and how much, where somebody is asked for a key."""
 
-    Attributes:
-        shared_rows: of answers and samples, which keys have in equal shares.
-    """
-
-    shared_rows: int
+    shared_rows: int  # of answers and samples, which keys have in equal shares
 
     def admitted(self, scope: Scope, *, costs_tokens: bool) -> AbstractAsyncContextManager[None]:
         """Let a request in until it ends; asks made within are on behalf of who sent it.

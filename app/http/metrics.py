@@ -23,14 +23,11 @@ INCONSISTENCY_NAMES = ("inconsistency", "inconsistency_light", "rb_inconsistency
 
 
 class Row(NamedTuple):
-    """One metric.
-
-    Attributes:
-        values: of each label; children exist from the start, as `rate` needs a step from 0.
-    """
+    """One metric."""
 
     text: str
     labels: Sequence[str] = ()
+    # Of each label; children exist from the start, as `rate` needs a step from 0.
     values: Sequence[Sequence[str]] = ()
     buckets: Sequence[float] = ()
 

@@ -146,18 +146,13 @@ class RequestLog:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Lets requests in or refuses them, before any of a body is read.
+    """Lets requests in or refuses them, before any of a body is read."""
 
-    Attributes:
-        access: None lets every request in.
-        open_paths: of routes that need no key; of a template, all that begins like it.
-        free_paths: of routes that cost no tokens.
-    """
-
-    access: Access | Origins | None = None
+    access: Access | Origins | None = None  # None lets every request in
     has_ops_port: bool = False
+    # Of routes that need no key; of a template, all that begins like it.
     open_paths: Collection[str] = ()
-    free_paths: Collection[str] = ()
+    free_paths: Collection[str] = ()  # of routes that cost no tokens
 
     @classmethod
     def of(

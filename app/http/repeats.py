@@ -26,17 +26,11 @@ _MAX_BYTES = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request by its hash, from which its text cannot be read.
+    """A request by its hash, from which its text cannot be read."""
 
-    Attributes:
-        key: path, namespace and modes of the caller, and hash of the body.
-        standing: that of the scorer when the request came.
-        response: None where the request has to be answered anew.
-    """
-
-    key: tuple[Any, ...] = ()
-    standing: tuple[Any, ...] = ()
-    response: Response | None = None
+    key: tuple[Any, ...] = ()  # path, namespace and modes of the caller, and hash of the body
+    standing: tuple[Any, ...] = ()  # that of the scorer when the request came
+    response: Response | None = None  # None where the request has to be answered anew
 
 
 @dataclass(frozen=True, slots=True)

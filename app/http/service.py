@@ -23,26 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Service:
-    """One deployment.
-
-    Attributes:
-        access: keys and their limits; None where no key is needed.
-        around: what plugins await each ask within, the later around the earlier.
-        reads_texts: whether one of them reads texts of asks and results.
-        scorer: None until the workers are loaded.
-        git_revision: of the sources; None where it is unknown.
-        began_at: seconds since 1970.
-    """
+    """One deployment."""
 
     settings: Settings
     supervisor: Supervisor
     telemetry: Telemetry
-    access: Access | None = None
+    access: Access | None = None  # keys and their limits; None where no key is needed
+    # What plugins await each ask within, the later around the earlier.
     around: Sequence["Around"] = ()
-    reads_texts: bool = False
-    scorer: Scorer | None = None
-    git_revision: str | None = None
-    began_at: int = field(default_factory=lambda: int(time.time()))
+    reads_texts: bool = False  # whether one of them reads texts of asks and results
+    scorer: Scorer | None = None  # None until the workers are loaded
+    git_revision: str | None = None  # of the sources; None where it is unknown
+    began_at: int = field(default_factory=lambda: int(time.time()))  # seconds since 1970
 
     def ready_scorer(self) -> Scorer:
         """The scorer, once its workers are warm.

@@ -28,18 +28,13 @@ class Charge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller on whose behalf is asked; by default nobody in particular.
+    """The caller on whose behalf is asked; by default nobody in particular."""
 
-    Attributes:
-        name: of the key; callers with the same name share turns.
-        namespace: of cached entries, and of answers that can be labelled.
-        charge: called with each number of tokens computed for the caller, as soon as it is known,
-            and with that of requests beyond the one that came.
-    """
-
-    name: str = ""
-    namespace: str = ""
+    name: str = ""  # of the key; callers with the same name share turns
+    namespace: str = ""  # of cached entries, and of answers that can be labelled
     modes: tuple[str, ...] = ("full", "light")
+    # Called with each number of tokens computed for the caller, as soon as it is known, and with
+    # that of requests beyond the one that came.
     charge: Charge = field(default=lambda tokens=0, requests=0: None, compare=False)
 
 
@@ -51,26 +46,18 @@ current_caller: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
 
 @dataclass(frozen=True, slots=True)
 class GivenSample:
-    """A sample that was drawn elsewhere.
-
-    Attributes:
-        token_logprobs: (T,) nats; None where they are not known.
-    """
+    """A sample that was drawn elsewhere."""
 
     text: str
-    token_logprobs: tuple[float, ...] | None = None
+    token_logprobs: tuple[float, ...] | None = None  # (T,) nats; None where they are not known
 
 
 @dataclass(frozen=True, slots=True)
 class GivenClaim:
-    """A claim of an answer, in words that need not be the answer's.
+    """A claim of an answer, in words that need not be the answer's."""
 
-    Attributes:
-        text: understandable without the answer.
-        quotes: the words of the answer that state it, in their order; empty where not known.
-    """
-
-    text: str
+    text: str  # understandable without the answer
+    # The words of the answer that state it, in their order; empty where not known.
     quotes: tuple[str, ...] = ()
 
 
@@ -80,86 +67,66 @@ class Ask:
 
     Endpoints check shapes and bounds, `app.scoring.check` what this deployment can do. Its errors
     name these fields, which an endpoint translates into its own.
-
-    Attributes:
-        prompt: raw text; exclusive with `messages`. With neither no model answers.
-        messages: chat messages {"role", "content"}; see `models.records.GenerationRequest`.
-        tools: that the model may call; the fields of an answer that calls some are its calls'.
-        chat_template_kwargs: variables of the model's chat template, `reasoning_effort` among them.
-        grammar: that what the model writes is held to; None for any text.
-        answer: an existing one; None lets the model answer.
-        answer_token_logprobs: (T,) nats, by the model that wrote the given answer; None lets the
-            model here read it.
-        samples: existing ones; None lets the model draw them where any are read.
-        sampling: the law of the samples, and bounds of the texts.
-        strategy: which text is scored; heeded where the model answers.
-        greedy_by: what the caller of an endpoint sends for the greedy answer, in its words, where a
-            temperature has made the answer a drawn one; None where `strategy` did.
-        names: what the caller's request calls fields of this record, where it is another name.
-        light: no samples may be drawn; a probe stands for them.
-        estimators: names to score; None for the default ones.
-        of_tokens: the default estimators are those that read no samples.
-        primary: the one whose value is *the* uncertainty; None for the default one.
-        similarity: name of the similarity function; None for the deployment's default.
-        explain: the samples are returned in groups by meaning.
-        num_tops: likeliest tokens that are returned for each token of the shown texts.
-        num_shown: texts that are shown: the scored one, then the first others of its law.
-        units: the parts of the answer that are scored by themselves; "answer" for it alone.
-        claims: of the given answer, where units are claims, and only there.
-        json_schema: that an answer with fields follows; it says how their values are compared.
-        target_error: largest wanted share of wrong answers among those that pass; None for no
-            decision.
-        on_reject: the fate of an answer that does not pass: it is returned all the same, or held
-            back.
-        hand_over_below: confidence below which an answer that does not pass is to be handed over,
-            and from which on it is to be verified; None for `HAND_OVER_BELOW`.
-        on_unit_reject: the fate of parts that do not pass: they are kept, or removed from the
-            text, or the whole answer is held back.
-        calibration: group of the calibrator; None for that of all labels.
-        cache: earlier results may serve, and this one may be stored.
-        timeout_s: seconds within which a result is of use; None for as long as it takes.
-        in_background: the caller's other asks go first.
-        unheeded: codes of what was sent and is shown to no model, or not as it was sent; reported
-            as warnings.
-        renamed: codes of old names that were sent; reported as warnings.
     """
 
-    prompt: str | None = None
+    prompt: str | None = None  # raw text; exclusive with `messages`. With neither no model answers.
+    # Chat messages {"role", "content"}; see `models.records.GenerationRequest`.
     messages: tuple[Mapping[str, Any], ...] | None = None
+    # That the model may call; the fields of an answer that calls some are its calls'.
     tools: tuple[Mapping[str, Any], ...] = ()
+    # Variables of the model's chat template, `reasoning_effort` among them.
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    grammar: Grammar | None = None
-    answer: GivenAnswer | None = None
+    grammar: Grammar | None = None  # that what the model writes is held to; None for any text
+    answer: GivenAnswer | None = None  # an existing one; None lets the model answer
+    # (T,) nats, by the model that wrote the given answer; None lets the model here read it.
     answer_token_logprobs: tuple[float, ...] | None = None
+    # Existing ones; None lets the model draw them where any are read.
     samples: tuple[GivenSample, ...] | None = None
+    # The law of the samples, and bounds of the texts.
     sampling: SamplingParams = field(default_factory=SamplingParams)
-    strategy: Strategy = "greedy"
+    strategy: Strategy = "greedy"  # which text is scored; heeded where the model answers
+    # What the caller of an endpoint sends for the greedy answer, in its words, where a
+    # temperature has made the answer a drawn one; None where `strategy` did.
     greedy_by: str | None = None
+    # What the caller's request calls fields of this record, where it is another name.
     names: Mapping[str, str] = field(default_factory=dict)
-    light: bool = False
-    estimators: tuple[str, ...] | None = None
-    of_tokens: bool = False
-    primary: str | None = None
+    light: bool = False  # no samples may be drawn; a probe stands for them
+    estimators: tuple[str, ...] | None = None  # names to score; None for the default ones
+    of_tokens: bool = False  # the default estimators are those that read no samples
+    primary: str | None = None  # the one whose value is *the* uncertainty; None for the default one
+    # Name of the similarity function; None for the deployment's default.
     similarity: str | None = None
     return_samples: bool = False
     return_tokens: bool = False
-    num_tops: int = 0
-    num_shown: int = 1
+    num_tops: int = 0  # likeliest tokens that are returned for each token of the shown texts
+    num_shown: int = 1  # texts that are shown: the scored one, then the first others of its law
+    # The parts of the answer that are scored by themselves; "answer" for it alone.
     units: Units | None = None
+    # Of the given answer, where units are claims, and only there.
     claims: tuple[GivenClaim, ...] | None = None
+    # That an answer with fields follows; it says how their values are compared.
     json_schema: Mapping[str, Any] | bool = True
-    explain: bool = False
+    explain: bool = False  # the samples are returned in groups by meaning
+    # Largest wanted share of wrong answers among those that pass; None for no decision.
     target_error: float | None = None
+    # The fate of an answer that does not pass: it is returned all the same, or held back.
     on_reject: OnReject = "answer"
+    # Confidence below which an answer that does not pass is to be handed over, and from which on
+    # it is to be verified; None for `HAND_OVER_BELOW`.
     hand_over_below: float | None = None
+    # The fate of parts that do not pass: they are kept, or removed from the text, or the whole
+    # answer is held back.
     on_unit_reject: OnUnitReject = "keep"
-    calibration: str | None = None
-    cache: bool = True
+    calibration: str | None = None  # group of the calibrator; None for that of all labels
+    cache: bool = True  # earlier results may serve, and this one may be stored
+    # Seconds within which a result is of use; None for as long as it takes.
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
-    in_background: bool = False
+    in_background: bool = False  # the caller's other asks go first
+    # Codes of what was sent and is shown to no model, or not as it was sent; reported as
+    # warnings.
     unheeded: tuple[Warned, ...] = ()
-    renamed: tuple[Warned, ...] = ()
+    renamed: tuple[Warned, ...] = ()  # codes of old names that were sent; reported as warnings
 
     def without_texts(self) -> "Ask":
         """The ask without the words of prompt, messages and template variables, fit to be kept."""

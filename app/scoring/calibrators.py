@@ -133,15 +133,12 @@ class ServedCalibrator:
     """The calibrator of a deployment, served while its models are, and a monitor of the scores.
 
     Nobody labels what is served, but its uncertainties are compared with the reference's.
-
-    Attributes:
-        shifted: groups, estimators and calibrations whose latest scores no longer look like the
-            reference's.
     """
 
     calibrator: Calibrator | None
     checked_for: Models
     observer: Observer
+    # Groups, estimators and calibrations whose latest scores no longer look like the reference's.
     shifted: frozenset[tuple[str, str, int]] = frozenset()
     _misfit: str = ""
     _shifts: dict[tuple[str, str, int], ShiftMonitor] = field(default_factory=dict)

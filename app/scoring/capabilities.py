@@ -13,15 +13,10 @@ _ENTROPIES = "answer_token_entropies"
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """A capability.
+    """A capability."""
 
-    Attributes:
-        lacks: the reason why it is not available; "" where it is.
-        setting: the variable that requests it by name; "" where none does.
-    """
-
-    lacks: str
-    setting: str = ""
+    lacks: str  # the reason why it is not available; "" where it is
+    setting: str = ""  # the variable that requests it by name; "" where none does
 
 
 def capabilities(

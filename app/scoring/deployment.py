@@ -13,26 +13,21 @@ from workers.protocol import GeneratorInfo, SimilarityInfo, Workers
 
 @dataclass(frozen=True, slots=True)
 class AskLimits:
-    """Bounds of an ask; its deadline bounds the time, these the memory and what queues hold.
+    """Bounds of an ask; its deadline bounds the time, these the memory and what queues hold."""
 
-    Attributes:
-        max_text_characters: of a given answer, of each given sample, and of each given claim.
-        max_pairs: distinct ordered pairs that one pair model reads for an ask.
-        max_units: parts of one answer that are scored; a given answer with more is refused.
-        max_images: in the messages of an ask.
-        max_image_bytes: of each of them.
-        max_image_urls: of the images, those that may be named by https URLs, which the server of
-            the model then fetches from wherever they point to, its own network among it.
-        max_relevance_characters: of an ask's texts without each of their tokens, which token
-            relevance compares: the sum over sequences of their tokens times their characters.
-    """
-
+    # Of a given answer, of each given sample, and of each given claim.
     max_text_characters: Annotated[int, Ge(1)] = 32_768
+    # Distinct ordered pairs that one pair model reads for an ask.
     max_pairs: Annotated[int, Ge(1)] = 65_536
+    # Parts of one answer that are scored; a given answer with more is refused.
     max_units: Annotated[int, Ge(1)] = 1024
-    max_images: Annotated[int, Ge(0)] = 8
-    max_image_bytes: Annotated[int, Ge(1)] = 500_000
+    max_images: Annotated[int, Ge(0)] = 8  # in the messages of an ask
+    max_image_bytes: Annotated[int, Ge(1)] = 500_000  # of each of them
+    # Of the images, those that may be named by https URLs, which the server of the model then
+    # fetches from wherever they point to, its own network among it.
     max_image_urls: Annotated[int, Ge(0)] = 0
+    # Of an ask's texts without each of their tokens, which token relevance compares: the sum over
+    # sequences of their tokens times their characters.
     max_relevance_characters: Annotated[int, Ge(1)] = 100_000_000
 
 
@@ -42,19 +37,13 @@ UNBOUNDED = AskLimits(**{field.name: sys.maxsize for field in fields(AskLimits)}
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models of a deployment as they serve now.
-
-    Attributes:
-        similarity_scorers: similarity functions by name.
-        default_similarity: the one that serves where an ask names none.
-        similarity_of_given: the one of an ask that names none and brings its samples; "" for the
-            default.
-    """
+    """The models of a deployment as they serve now."""
 
     generator: GeneratorInfo
-    similarity_scorers: Mapping[str, SimilarityInfo]
-    default_similarity: str
+    similarity_scorers: Mapping[str, SimilarityInfo]  # similarity functions by name
+    default_similarity: str  # the one that serves where an ask names none
     nli: SimilarityInfo | None = None
+    # The one of an ask that names none and brings its samples; "" for the default.
     similarity_of_given: str = ""
 
     def compares_prompts_of(self, calibrator: Calibrator) -> bool:
@@ -64,16 +53,11 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """All beside an ask that decides whether it is possible, and what its scores mean.
-
-    Attributes:
-        limits: of asks.
-        calibrator: that fits these models; None where none does.
-    """
+    """All beside an ask that decides whether it is possible, and what its scores mean."""
 
     models: Models
-    limits: AskLimits = UNBOUNDED
-    calibrator: Calibrator | None = None
+    limits: AskLimits = UNBOUNDED  # of asks
+    calibrator: Calibrator | None = None  # that fits these models; None where none does
 
 
 def models_of(workers: Workers) -> Models:

@@ -47,23 +47,15 @@ _BY_TOKEN = supplied_by("answer", "samples")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that needs a model, which a cache stores: statistics by name, and the texts of them.
-
-    Attributes:
-        absent: statistic to the reason why it is not known.
-        truncated: a compared pair was cut.
-        generation: None where no model wrote or read an answer.
-        similarity_s: seconds between generation and scoring; 0 where the cache had them.
-        payload: of the entry that it was read from; None where it was computed.
-    """
+    """All that needs a model, which a cache stores: statistics by name, and the texts of them."""
 
     subject: Subject
     statistics: dict[str, Any]
-    absent: dict[str, str]
-    truncated: bool
-    generation: Generation | None = None
-    similarity_s: float = 0.0
-    payload: bytes | None = None
+    absent: dict[str, str]  # statistic to the reason why it is not known
+    truncated: bool  # a compared pair was cut
+    generation: Generation | None = None  # None where no model wrote or read an answer
+    similarity_s: float = 0.0  # seconds between generation and scoring; 0 where the cache had them
+    payload: bytes | None = None  # of the entry that it was read from; None where it was computed
 
 
 def derive(

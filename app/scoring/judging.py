@@ -60,57 +60,38 @@ class DecisionInfo(Described):
 
 @dataclass(frozen=True, slots=True)
 class JudgedUnit:
-    """The judgement of one part.
+    """The judgement of one part."""
 
-    Attributes:
-        confidence: P(right) in [0, 1]; None where it has no uncertainty.
-        accept: it passes; None where no decision was requested.
-        is_removed: the refined text is without it.
-        reason: why it does not pass, and why it stays where it should be removed; None where it
-            passes.
-    """
-
-    confidence: float | None = None
-    accept: bool | None = None
-    is_removed: bool = False
+    confidence: float | None = None  # P(right) in [0, 1]; None where it has no uncertainty
+    accept: bool | None = None  # it passes; None where no decision was requested
+    is_removed: bool = False  # the refined text is without it
+    # Why it does not pass, and why it stays where it should be removed; None where it passes.
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnitsJudgement:
-    """The judgement of an answer's parts.
-
-    Attributes:
-        reason: why none of them has a confidence; None where that is known.
-        decision: on all of them together; None where none was requested.
-        refined_text: the answer without those that do not pass; None unless requested, or for the
-            reason in `no_refined_text`.
-        no_refined_text: why there is none though it was requested.
-    """
+    """The judgement of an answer's parts."""
 
     units: tuple[JudgedUnit, ...]
-    reason: str | None = None
-    decision: DecisionInfo | None = None
+    reason: str | None = None  # why none of them has a confidence; None where that is known
+    decision: DecisionInfo | None = None  # on all of them together; None where none was requested
+    # The answer without those that do not pass; None unless requested, or for the reason in
+    # `no_refined_text`.
     refined_text: str | None = None
-    no_refined_text: str | None = None
+    no_refined_text: str | None = None  # why there is none though it was requested
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The judgement of an answer and its parts.
+    """The judgement of an answer and its parts."""
 
-    Attributes:
-        confidence: P(correct) in [0, 1].
-        percentile: share of the reference answers that are surer, in [0, 100].
-        has_shifted: what is served no longer looks like what was calibrated.
-    """
-
-    confidence: float | None = None
-    percentile: float | None = None
+    confidence: float | None = None  # P(correct) in [0, 1]
+    percentile: float | None = None  # share of the reference answers that are surer, in [0, 100]
     decision: DecisionInfo | None = None
     reason: str | None = None
     calibrator: str | None = None
-    has_shifted: bool = False
+    has_shifted: bool = False  # what is served no longer looks like what was calibrated
     parts: UnitsJudgement | None = None
 
 

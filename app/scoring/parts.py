@@ -27,20 +27,14 @@ _STEPS_A_TOKEN = 1000
 
 @dataclass(eq=False)
 class PartsOfAnswer:
-    """Makes and compares the parts of the answer to one ask.
-
-    Attributes:
-        scores: of pairs, by the similarity scorer of parts.
-        nli: the model behind them, where statements are compared; None elsewhere.
-        thread: where parts are made and compared: those of long answers take a second.
-        limits: of parts and pairs.
-    """
+    """Makes and compares the parts of the answer to one ask."""
 
     plan: Plan
-    scores: PairScores
-    nli: NliScorer | None
+    scores: PairScores  # of pairs, by the similarity scorer of parts
+    nli: NliScorer | None  # the model behind them, where statements are compared; None elsewhere
+    # Where parts are made and compared: those of long answers take a second.
     thread: ThreadPoolExecutor
-    limits: AskLimits
+    limits: AskLimits  # of parts and pairs
     steps: WorkBudget = field(default_factory=WorkBudget)
     _made: Callable[[PairTable], Parts] | Parts | None = None
     _pairs: Sequence[Pair] = ()

@@ -68,37 +68,28 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that follows from an ask: its computation, and the judge of its scores.
-
-    Attributes:
-        estimators: names to score, the primary among them.
-        statistics: all that is computed, derived ones included.
-        read: all that estimators and the strategy read, be it known here or not; of `statistics`
-            the others are for returned fields only.
-        available: all that can be known of the answer or its parts.
-        absent: the generator's reasons for what cannot be.
-        degraded: the primary is a weaker one than would be reported if all could be known.
-        is_reasoned: the answer has turned out to have a reasoning before it.
-        unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
-            none are wanted.
-        unit_primary: the one whose value is the uncertainty of a part.
-        parts_compared_by: what scores parts beside their counterparts in the samples; None where
-            they are not compared.
-    """
+    """All that follows from an ask: its computation, and the judge of its scores."""
 
     ask: Ask
-    estimators: tuple[str, ...]
+    estimators: tuple[str, ...]  # names to score, the primary among them
     primary: str
     strategy: Strategy
     similarity: str
-    statistics: frozenset[str]
+    statistics: frozenset[str]  # all that is computed, derived ones included
+    # All that estimators and the strategy read, be it known here or not; of `statistics` the
+    # others are for returned fields only.
     read: frozenset[str]
-    available: frozenset[str] = frozenset()
+    available: frozenset[str] = frozenset()  # all that can be known of the answer or its parts
+    # The generator's reasons for what cannot be.
     absent: Mapping[str, str] = field(default_factory=dict)
+    # The primary is a weaker one than would be reported if all could be known.
     degraded: bool = False
-    is_reasoned: bool = False
+    is_reasoned: bool = False  # the answer has turned out to have a reasoning before it
+    # Those of `estimators` that are defined for parts of an answer; empty where none are wanted.
     unit_estimators: tuple[str, ...] = ()
-    unit_primary: str | None = None
+    unit_primary: str | None = None  # the one whose value is the uncertainty of a part
+    # What scores parts beside their counterparts in the samples; None where they are not
+    # compared.
     parts_compared_by: Comparing | None = None
     calibrator: Calibrator | None = None
 

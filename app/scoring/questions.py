@@ -28,21 +28,14 @@ _LEAST_MASS = 1e-5  # of two replies together; below it the share of one is nois
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The answer that is scored, and its samples.
+    """The answer that is scored, and its samples."""
 
-    Attributes:
-        answer: y*; before one is chosen the greedy or the given answer.
-        answer_sample: its index among the samples; None where it is none of them.
-        samples: all M.
-        withheld: further ones that were drawn and left out, as the server withheld their end.
-        is_first_withheld: the sample that was drawn first is among these.
-    """
-
-    answer: TokenSequence
-    answer_sample: int | None
-    samples: tuple[TokenSequence, ...]
+    answer: TokenSequence  # y*; before one is chosen the greedy or the given answer
+    answer_sample: int | None  # its index among the samples; None where it is none of them
+    samples: tuple[TokenSequence, ...]  # all M
+    # Further ones that were drawn and left out, as the server withheld their end.
     withheld: tuple[TokenSequence, ...] = ()
-    is_first_withheld: bool = False
+    is_first_withheld: bool = False  # the sample that was drawn first is among these
 
     def is_left_out(self, strategy: Strategy) -> bool:
         return self.lacks_samples or (strategy == "sample" and self.is_first_withheld)

@@ -31,30 +31,21 @@ STAGES = ("queue", "generate", "similarity", "score")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One scored ask.
-
-    Attributes:
-        generation: the texts of the model; None where it had no request.
-        scores: estimator to its value; None where it has none, for which `reasons` says why.
-        similarity_scorer: that of the plan's similarity function.
-        probes: of the generator, by the statistic that each predicts.
-        stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
-        total_s: seconds from the ask to here.
-        name: of its statistics in a cache; "" where none may serve.
-    """
+    """One scored ask."""
 
     plan: Plan
-    generation: Generation | None
+    generation: Generation | None  # the texts of the model; None where it had no request
     evidence: Evidence
+    # Estimator to its value; None where it has none, for which `reasons` says why.
     scores: Mapping[str, float | None]
     reasons: Mapping[str, str]
     source: Source
-    similarity_scorer: SimilarityInfo
+    similarity_scorer: SimilarityInfo  # that of the plan's similarity function
     nli: SimilarityInfo | None
-    probes: Mapping[str, ProbeInfo]
-    stage_s: Mapping[str, float]
-    total_s: float
-    name: str = ""
+    probes: Mapping[str, ProbeInfo]  # of the generator, by the statistic that each predicts
+    stage_s: Mapping[str, float]  # seconds of each of `STAGES`; 0 where the stage was not taken
+    total_s: float  # seconds from the ask to here
+    name: str = ""  # of its statistics in a cache; "" where none may serve
     judgement: Judgement = field(default_factory=Judgement)
     units: ScoredUnits | None = None
 

@@ -50,17 +50,13 @@ def _threads() -> dict[str, ModelThread]:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A deployment's limits, calibrator, and ways with an answer that does not pass.
-
-    Attributes:
-        rejects_foreign: an answer to a prompt unlike those of the calibrator never passes.
-        merges_system: system messages that a chat template refuses or leaves out go before the
-            first user message.
-    """
+    """A deployment's limits, calibrator, and ways with an answer that does not pass."""
 
     limits: AskLimits = UNBOUNDED
     calibrator: Calibrator | None = None
+    # An answer to a prompt unlike those of the calibrator never passes.
     rejects_foreign: bool = True
+    # System messages that a chat template refuses or leaves out go before the first user message.
     merges_system: bool = True
 
 

@@ -24,14 +24,11 @@ _NO_PROBE = "no probe of whole answers is loaded for this model"
 
 @dataclass(frozen=True, slots=True)
 class ScoredUnit:
-    """A unit with its scores.
-
-    Attributes:
-        estimator: of the unit's uncertainty: that of its kind, or `inconsistency` for one without
-            tokens; None where none is defined for its kind.
-    """
+    """A unit with its scores."""
 
     unit: Unit
+    # Of the unit's uncertainty: that of its kind, or `inconsistency` for one without tokens; None
+    # where none is defined for its kind.
     estimator: str | None
     scores: Mapping[str, float | None]
     reasons: Mapping[str, str]
@@ -45,27 +42,21 @@ class ScoredUnit:
 
 @dataclass(frozen=True, slots=True)
 class ScoredUnits:
-    """All units of an answer, the answer itself first.
-
-    Attributes:
-        mean, greatest: of the uncertainties of the parts by the estimator of their kind, or where
-            none has tokens, of all; None where none has any.
-    """
+    """All units of an answer, the answer itself first."""
 
     units: tuple[ScoredUnit, ...]
     parts: Parts
+    # Of the uncertainties of the parts by the estimator of their kind, or where none has tokens,
+    # of all; None where none has any.
     mean: float | None
     greatest: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Scores of an answer, and of its parts.
+    """Scores of an answer, and of its parts."""
 
-    Attributes:
-        scores: estimator to its value; None where it has none, for which `reasons` says why.
-    """
-
+    # Estimator to its value; None where it has none, for which `reasons` says why.
     scores: Mapping[str, float | None]
     reasons: Mapping[str, str]
     units: ScoredUnits | None = None

@@ -107,44 +107,32 @@ _NOT_REFINED = "the answer is held back: it has no parts, or more than can be re
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The response that a request wants.
-
-    Attributes:
-        usage: whether its stream ends with the usage.
-        tools: names of those that its answer may call.
-        repeated: fields of it that the response has, too.
-    """
+    """The response that a request wants."""
 
     id: str
     model: str
     logprobs: bool = False
-    usage: bool = False
+    usage: bool = False  # whether its stream ends with the usage
     n: int = 1
-    tools: Sequence[str] = ()
+    tools: Sequence[str] = ()  # names of those that its answer may call
+    # Fields of it that the response has, too.
     repeated: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer among those of one response.
-
-    Attributes:
-        text: None where it is held back or refused, or calls tools alone.
-        reasoning: written before the text; None where there is none.
-        sequence: of the text; None where it is not that of the text that is given, or its log-probs
-            are not known.
-        calls: as `ToolCallInfo`.
-        refusal: of the model's server; None where it answers.
-        message_refusal: what a message says in place of an answer: that, or why it is held back.
-    """
+    """An answer among those of one response."""
 
     index: int
-    text: str | None
-    reasoning: str | None
+    text: str | None  # None where it is held back or refused, or calls tools alone
+    reasoning: str | None  # written before the text; None where there is none
+    # Of the text; None where it is not that of the text that is given, or its log-probs are not
+    # known.
     sequence: records.Sequence | None
     finish_reason: FinishReason
-    calls: Sequence[dict[str, Any]] = ()
-    refusal: str | None = None
+    calls: Sequence[dict[str, Any]] = ()  # as `ToolCallInfo`
+    refusal: str | None = None  # of the model's server; None where it answers
+    # What a message says in place of an answer: that, or why it is held back.
     message_refusal: str | None = None
 
     @property

@@ -52,17 +52,14 @@ def _as_given(body: _Body) -> tuple[_Body, dict[str, str], dict[str, Any]]:
 
 
 class Endpoint(NamedTuple):
-    """The formats of an endpoint: its body, its whole response and the events of its stream.
-
-    Attributes:
-        read: the body as a chat or a text, names in it of fields of that, and what the response
-            repeats of it.
-    """
+    """The formats of an endpoint: its body, its whole response and the events of its stream."""
 
     body: TypeAdapter[Any]
     whole: Callable[[Result, Wanted], dict[str, Any]]
     renew: Callable[[dict[str, Any], Result, str], None]
     events: Callable[[Wanted], EventFormat]
+    # The body as a chat or a text, names in it of fields of that, and what the response repeats
+    # of it.
     read: Callable[[Any], tuple[_Body, dict[str, str], dict[str, Any]]] = _as_given
 
 

@@ -45,45 +45,33 @@ def _one_or_several(given: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class KeysConfig:
-    """The settings of keys.
+    """The settings of keys."""
 
-    Attributes:
-        file: path of a TOML file of hashes; "" needs no keys.
-        shared_rows: answers and samples that run at once while several keys have some, in equal
-            parts.
-    """
-
-    file: str = ""
+    file: str = ""  # path of a TOML file of hashes; "" needs no keys
+    # Answers and samples that run at once while several keys have some, in equal parts.
     shared_rows: Annotated[int, Ge(1)] = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One entry of the file.
-
-    Attributes:
-        name: in logs and metrics.
-        sha256: of the key, in hexadecimal digits; several while a new key replaces an old one.
-        namespace: of what is cached and can be labelled; keys of one namespace share both. "" in
-            the file is the name.
-        requests_per_minute: over HTTP, and each further item of a `/score` call; None for any
-            number.
-        tokens_per_minute: that are computed: prompts, answers and samples; None for any number.
-        max_concurrent: requests under way; None for any number.
-        expires: when the key ends; None for never.
-    """
+    """One entry of the file."""
 
     # A limit that is misspelt must not be ignored in silence.
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    name: Name
+    name: Name  # in logs and metrics
+    # Of the key, in hexadecimal digits; several while a new key replaces an old one.
     sha256: Annotated[tuple[Digest, ...], MinLen(1), BeforeValidator(_one_or_several)]
+    # Of what is cached and can be labelled; keys of one namespace share both. "" in the file is
+    # the name.
     namespace: Namespace | Literal[""] = ""
+    # Over HTTP, and each further item of a `/score` call; None for any number.
     requests_per_minute: Amount | None = None
+    # That are computed: prompts, answers and samples; None for any number.
     tokens_per_minute: Amount | None = None
-    max_concurrent: Amount | None = None
+    max_concurrent: Amount | None = None  # requests under way; None for any number
     modes: Annotated[tuple[Mode, ...], MinLen(1)] = MODES
-    expires: AwareDatetime | None = None
+    expires: AwareDatetime | None = None  # when the key ends; None for never
 
 
 _ADAPTER: TypeAdapter[Key] = TypeAdapter(Key)

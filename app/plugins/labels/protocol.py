@@ -27,26 +27,18 @@ Quality = Annotated[FiniteFloat, Ge(0), Le(1)]
 
 @dataclass(frozen=True, slots=True)
 class FeedbackConfig(RedisServer):
-    """The settings of labels; without a path and a url there are none.
+    """The settings of labels; without a path and a url there are none."""
 
-    Attributes:
-        path: of a file that labels of one gateway are appended to; "" for none. Exclusive with
-            `url`, of a Redis for several gateways.
-        namespace: prefix of every key.
-        ttl_s: how long an answer can be labelled.
-        max_answers: in this process, that can be labelled; beside Redis, that wait for it. The
-            oldest go first.
-        keep_texts: whether answers are kept with their labels.
-        timeout_s: the longest that a label may take.
-        require_fsync: whether a Redis that does not write each label to disk at once is refused.
-    """
-
+    # Of a file that labels of one gateway are appended to; "" for none. Exclusive with `url`, of
+    # a Redis for several gateways.
     path: str = ""
-    namespace: Namespace = "cocoa"
-    ttl_s: Annotated[int, Ge(1)] = 604_800
+    namespace: Namespace = "cocoa"  # prefix of every key
+    ttl_s: Annotated[int, Ge(1)] = 604_800  # how long an answer can be labelled
+    # In this process, that can be labelled; beside Redis, that wait for it. The oldest go first.
     max_answers: Annotated[int, Ge(1)] = 10_000
-    keep_texts: bool = False
-    timeout_s: Annotated[float, Ge(0.5), Le(30)] = 2.0
+    keep_texts: bool = False  # whether answers are kept with their labels
+    timeout_s: Annotated[float, Ge(0.5), Le(30)] = 2.0  # the longest that a label may take
+    # Whether a Redis that does not write each label to disk at once is refused.
     require_fsync: bool = True
 
     def __post_init__(self) -> None:
@@ -57,45 +49,31 @@ class FeedbackConfig(RedisServer):
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """One part of a served answer.
+    """One part of a served answer."""
 
-    Attributes:
-        name: of a field, the hash of its path (`part_name`), whose keys may be private.
-        span: its first character in the answer, and the character behind its last.
-    """
-
-    name: str | None
+    name: str | None  # of a field, the hash of its path (`part_name`), whose keys may be private
+    # Its first character in the answer, and the character behind its last.
     span: tuple[int, int] | None
     scores: Mapping[ScoreName, FiniteFloat | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One served answer, as far as a label needs it.
-
-    Attributes:
-        served_at: Unix seconds.
-        estimator: the name of that whose value was the uncertainty.
-        scores: estimator to its value; None where it had none.
-        binding: what the scores came from, `share_cut` among this answer and its samples; None
-            where the client brought samples or log-probs, whose origin is not known.
-        text: the answer; None unless texts are kept.
-        namespace: of the key that got the answer; labels of others do not reach it.
-        parts: the first of its parts, where they were requested.
-        parts_binding: what their scores came from; None as with `binding`.
-    """
+    """One served answer, as far as a label needs it."""
 
     id: str
-    served_at: FiniteFloat
-    estimator: ScoreName
-    scores: Mapping[ScoreName, FiniteFloat | None]
+    served_at: FiniteFloat  # Unix seconds
+    estimator: ScoreName  # the name of that whose value was the uncertainty
+    scores: Mapping[ScoreName, FiniteFloat | None]  # estimator to its value; None where it had none
+    # What the scores came from, `share_cut` among this answer and its samples; None where the
+    # client brought samples or log-probs, whose origin is not known.
     binding: Binding | None
     calibrator: str | None = None
-    text: str | None = None
-    namespace: str = ""
+    text: str | None = None  # the answer; None unless texts are kept
+    namespace: str = ""  # of the key that got the answer; labels of others do not reach it
     format: Literal[1] = 1
-    parts: tuple[AnswerPart, ...] = ()
-    parts_binding: Binding | None = None
+    parts: tuple[AnswerPart, ...] = ()  # the first of its parts, where they were requested
+    parts_binding: Binding | None = None  # what their scores came from; None as with `binding`
 
     @property
     def name(self) -> str:
@@ -113,18 +91,13 @@ class PartLabel:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label of an answer, of parts of it, or of both.
-
-    Attributes:
-        quality: in [0, 1]; 1 is right, 0 is wrong; None where parts alone are labelled.
-        task: kind of the question, in the application's words.
-        labelled_at: Unix seconds.
-    """
+    """A label of an answer, of parts of it, or of both."""
 
     answer: Answer
+    # In [0, 1]; 1 is right, 0 is wrong; None where parts alone are labelled.
     quality: Quality | None
-    task: str | None
-    labelled_at: FiniteFloat
+    task: str | None  # kind of the question, in the application's words
+    labelled_at: FiniteFloat  # Unix seconds
     parts: tuple[PartLabel, ...] = ()
 
     def __post_init__(self) -> None:
