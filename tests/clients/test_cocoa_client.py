@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from cocoa_client import errors
+from cocoa_client import errors, to_df
 
 from app.plugins.labels.protocol import FeedbackConfig
 from tests.clients.cocoa_clients import KINDS, OPTIONS, PROMPT, asking
@@ -45,6 +45,40 @@ async def test_a_chat_and_other_answers_are_scored(client):
     )
     assert several[0].result.scores.keys() == {"inconsistency"}
     assert (several[1].result, several[1].error.code) == (None, "invalid_request")
+
+
+async def test_many_answers_are_scored_in_several_calls_which_tell_how_far_they_are(client):
+    told = []
+    items = [{"answer": "Paris", "prompt": PROMPT, "estimators": ["sp"]}] * 3 + [{"answer": "Rome"}]
+    results = await client.score_all(items, name="capitals", on_progress=told.append, num_at_once=3)
+    assert [str(one) for one in told] == ["capitals: scored 3 of 4", "capitals: scored 4 of 4"]
+    assert [one.error is None for one in results] == [True, True, True, False]
+
+    table = results.to_df()
+    assert list(table["text"][:3]) == ["Paris"] * 3
+    assert list(table["scores.sp"][:3]) == [one.result.scores["sp"] for one in results[:3]]
+    assert list(table["error.code"][3:]) == ["invalid_request"]
+
+
+async def test_without_answers_nothing_is_asked_and_a_call_has_64_at_most(client):
+    assert await client.score_all([]) == []
+    assert len(await client.score_all([{"answer": "Rome"}] * 65)) == 65
+    for number in (0, 65):
+        with pytest.raises(ValueError, match="num_at_once must be from 1 to 64"):
+            await client.score_all([], num_at_once=number)
+
+
+async def test_answers_are_a_table_with_a_column_for_each_field(client):
+    options = OPTIONS | {"estimators": ["sp", "inconsistency"]}
+    answers = [await client.generate_with_uncertainty(PROMPT, **options) for _ in range(2)]
+    table = to_df(answers)
+    assert list(table["id"]) == [one.id for one in answers]
+    for name in ("sp", "inconsistency"):
+        assert list(table[f"scores.{name}"]) == [one.scores[name] for one in answers]
+    assert set(table["provenance.model.id"]) == {answers[0].provenance.model.id}
+    assert list(table["confidence"].isna()) == [True, True], "null where it is null"
+    assert "samples" not in table, "no column of what was left out"
+    assert not any(name.startswith("error") for name in table)
 
 
 async def test_tokens_come_before_the_result(service, client):

@@ -22,6 +22,7 @@ from cocoa_client.batch_files import (
     count_lines,
     read_lines,
 )
+from cocoa_client.results import Progress
 
 # RFC 9218: in the background. The service lets the key's other requests go first.
 _HEADERS = {"Priority": "u=7", "Content-Type": "application/json"}
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         total = count_lines(options.input_file)
         with Answers(options.output_file) as answers, options.input_file.open("rb") as file:
             lines = (line for line in read_lines(file) if not answers.has(line))
-            batch = _Batch(answers, options.patience_s, total)
+            batch = _Batch(answers, options.patience_s, options.input_file.name, total)
             try:
                 asyncio.run(batch.run(lines, options.url, options.key, options.concurrency))
             except KeyboardInterrupt:
@@ -128,6 +129,7 @@ class _Batch:
 
     answers: Answers
     patience_s: float
+    name: str
     total: int
     outcomes: Counter[str] = field(default_factory=Counter)
     _answered_at: float = 0.0
@@ -185,7 +187,8 @@ class _Batch:
         self.outcomes[outcome] += 1
         if sys.stderr.isatty():
             num_known = self.answers.num_known + self.outcomes.total()
-            print(f"\r{num_known} of {self.total}", end="", file=sys.stderr, flush=True)
+            progress = Progress(self.name, "answered", num_known, self.total)
+            print(f"\r{progress}", end="", file=sys.stderr, flush=True)
 
     async def _response(self, line: Line, client: httpx.AsyncClient) -> httpx.Response:
         """The response to a line, which is sent again where the service was busy or away."""

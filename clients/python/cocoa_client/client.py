@@ -21,6 +21,7 @@ from cocoa_client.models import (
     Version,
 )
 from cocoa_client.options import GenerateOptions, ScoreOptions
+from cocoa_client.results import OnProgress, Progress, Results
 
 
 class Client:
@@ -90,11 +91,30 @@ class Client:
         return self._answer(core.score(answer, options))
 
     def score_all(
-        self, items: Sequence[ScoreItem], *, timeout_s: float | None = None
-    ) -> list[ScoreOutcome]:
-        """Score up to 64 answers in one call, each on its own: a result or an error for each."""
-        scored = self._answer(core.score_all(items, timeout_s))
-        return scored.results
+        self,
+        items: Sequence[ScoreItem],
+        *,
+        timeout_s: float | None = None,
+        name: str = "answers",
+        on_progress: OnProgress | None = None,
+        num_at_once: int = core.MAX_ITEMS,
+    ) -> Results[ScoreOutcome]:
+        """Score answers, each on its own: a result or an error for each, in their order.
+
+        Args:
+            items: the answers.
+            timeout_s: deadline of each call.
+            name: of all, which their progress repeats.
+            on_progress: is called with the `Progress` after each call.
+            num_at_once: answers in a call, 64 at most; fewer tell more often how far they are.
+        """
+        results: Results[ScoreOutcome] = Results()
+        for some in core.batches(items, num_at_once):
+            scored = self._answer(core.score_all(some, timeout_s))
+            results += scored.results
+            if on_progress is not None:
+                on_progress(Progress(name, "scored", len(results), len(items)))
+        return results
 
     def feedback(
         self,

@@ -31,6 +31,7 @@ from cocoa_client.options import GenerateOptions, ScoreOptions
 Answer = TypeVar("Answer", bound=BaseModel)
 
 DEFAULT_TIMEOUT_S = 60.0
+MAX_ITEMS = 64  # that a service scores in one call
 # The service gives up at the deadline; so long is waited for it to say so.
 _GRACE_S = 0.5
 _LONGEST_S = 600.0
@@ -85,6 +86,18 @@ def score(answer: str, options: ScoreOptions) -> Call[GenerateResponse]:
 def score_all(items: Sequence[ScoreItem], timeout_s: float | None) -> Call[ScoreResults]:
     """The call of `POST /score` for several."""
     return Call("POST", "/score", ScoreResults, {"items": list(items)}, timeout_s)
+
+
+def batches(items: Sequence[ScoreItem], num_at_once: int) -> list[Sequence[ScoreItem]]:
+    """The items of each call.
+
+    Raises:
+        ValueError: a call takes no such number.
+    """
+    if not 1 <= num_at_once <= MAX_ITEMS:
+        raise ValueError(f"num_at_once must be from 1 to {MAX_ITEMS}")
+    starts = range(0, len(items), num_at_once)
+    return [items[start : start + num_at_once] for start in starts]
 
 
 def feedback(

@@ -225,5 +225,5 @@ def test_files_that_are_not_there_are_named(tmp_path, capsys):
 def test_on_a_terminal_a_line_counts(batch, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     result, _ = batch(good)
-    assert "\r1 of 20\r2 of 20" in result.stderr
-    assert result.stderr.endswith("\r20 of 20\n20 lines: 20 answered\n")
+    assert "\rin.jsonl: answered 1 of 20\rin.jsonl: answered 2 of 20" in result.stderr
+    assert result.stderr.endswith("\rin.jsonl: answered 20 of 20\n20 lines: 20 answered\n")
