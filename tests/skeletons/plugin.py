@@ -1,4 +1,4 @@
-"""A plugin of a route and a header, and of what both say."""
+"""A plugin of a route and a header, which say what a setting holds."""
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import MutableHeaders

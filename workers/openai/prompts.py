@@ -1,4 +1,4 @@
-"""Prompts of requests as a server takes them, and calls that fit their bodies to its profile."""
+"""Prompts as a server takes them, and calls that fit their bodies to its profile."""
 
 import json
 import logging

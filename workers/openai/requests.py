@@ -1,4 +1,4 @@
-"""Prompts as a server takes them, and the bodies of calls. Pure."""
+"""The bodies of calls; `profiles.py` says which fields a server takes. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

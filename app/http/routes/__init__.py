@@ -1,1 +1,1 @@
-"""HTTP handlers; each under ten lines."""
+"""Our own endpoints, and those of operators."""
