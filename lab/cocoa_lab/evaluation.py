@@ -45,7 +45,8 @@ class EvaluationSpec:
 
     Attributes:
         generations: file of them, to be continued where it exists.
-        estimators: None for all that the models can supply.
+        estimators: None for all that the models can supply, but those that ask the model once
+            more, which may cost more than the answers.
         draws: numbers of samples, the first for all tables; None for ten, or for all that a file
             holds.
         similarities: functions, the first for all tables; None for the deployment's default.
@@ -255,7 +256,7 @@ def _supplied_estimators(scorer: Scorer, ask: Ask) -> list[str]:
 
 def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
     generator = workers.generator.info
-    wanted = needs(spec.estimators or known_estimators())
+    wanted = needs(spec.estimators or ())
     return RecordingHeader(
         dataset=spec.dataset,
         model=generator.model_id,

@@ -170,6 +170,10 @@ def example_of(given: Mapping[str, Any], labelled: bool, **defaults: str) -> Exa
     )
 
 
+# What others call it.
+_NEAR_REFERENCE = ("answer", "answers", "expected", "target", "label", "gold", "ground_truth")
+
+
 def _messages(fields: Mapping[str, Any]) -> tuple[Mapping[str, str], ...] | None:
     if "messages" not in fields:
         return None
@@ -186,11 +190,17 @@ def _messages(fields: Mapping[str, Any]) -> tuple[Mapping[str, str], ...] | None
 
 
 def _references(fields: Mapping[str, Any], labelled: bool) -> tuple[str, ...]:
+    if isinstance(given := fields.get("references"), str):
+        hint = json.dumps([given], ensure_ascii=False)
+        raise ValueError(f"field 'references' is no list: write {hint}, or call it 'reference'")
     references = distinct(_strings(fields, "references"))
     if "reference" in fields:
         references = distinct((fields["reference"], *references))
     if labelled and not references:
-        raise ValueError("field 'reference' or 'references' is missing or empty")
+        message = "field 'reference' or 'references' is missing or empty"
+        if near := next(filter(fields.get, _NEAR_REFERENCE), None):
+            message += f"; is '{near}' meant as one?"
+        raise ValueError(message)
     return references
 
 

@@ -36,9 +36,23 @@ def cocoa():
 @pytest.fixture(scope="module")
 def out(cocoa, tmp_path_factory):
     folder = tmp_path_factory.mktemp("evaluation")
-    result = cocoa("evaluate", "testbed", "--out", folder, "--limit", 12, "--num-resamples", 50)
+    every = ["--estimators", ",".join(WITHOUT_PROBE)]
+    options = ["--limit", 12, "--num-resamples", 50]
+    result = cocoa("evaluate", "testbed", "--out", folder, *options, *every)
     assert result.exit_code == 0, result.output
+    foretold = "12 prompts, an answer and 10 samples each: the model writes 132 texts"
+    assert result.stderr.startswith(foretold)
+    assert "p_true costs for each of them: one more prefill" in result.stderr
+    assert "by the first 10 prompts about" in result.stderr
     return folder
+
+
+def test_by_default_nothing_is_scored_that_asks_the_model_once_more(cocoa, tmp_path):
+    options = ["--limit", 2, "--num-resamples", 50, "--answers", "greedy"]
+    result = cocoa("evaluate", "testbed", "--out", tmp_path, *options)
+    assert result.exit_code == 0, result.output
+    scores = json.loads((tmp_path / "scores.jsonl").read_text().splitlines()[0])["scores"]
+    assert set(WITHOUT_PROBE) - set(scores) == {"p_true", "bsdetector"}
 
 
 def test_twelve_prompts_are_scored_by_every_estimator_under_every_strategy(out):

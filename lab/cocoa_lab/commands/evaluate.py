@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cocoa_lab.run import Run
 
 _ANSWERS = "greedy,most_probable,mbr"
+_ESTIMATED_AFTER = 10  # prompts
 _MEASURES = [*MEASURES, "judge"]
 
 Name = TypeVar("Name", bound=str)
@@ -49,7 +50,11 @@ def evaluate(
         ),
     ] = None,
     estimators: Annotated[
-        str | None, typer.Option(help="Names with commas between; all by default.")
+        str | None,
+        typer.Option(
+            help="Names with commas between; default: all but those that ask the model "
+            "once more about each answer (p_true, bsdetector)."
+        ),
     ] = None,
     similarity: Annotated[
         str | None,
@@ -105,7 +110,7 @@ def evaluate(
     ] = False,
 ) -> None:
     """Run a dataset through the pipeline and report how well every estimator ranks its answers."""
-    from cocoa_lab import judge, outputs
+    from cocoa_lab import costs, judge, outputs
     from cocoa_lab.datasets import load
     from cocoa_lab.evaluation import EvaluationSpec
     from cocoa_lab.overwriting import GENERATIONS, check_replaceable
@@ -177,6 +182,7 @@ def evaluate(
         told = outputs.settings_of(dataset, seed, draws)
         check_replaceable(out, told, len(examples))
     out.mkdir(parents=True, exist_ok=True)
+    typer.echo(costs.foretold(spec), err=True)
     run = _with_progress(spec, settings)
     page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)
     for note in page.notes:
@@ -218,7 +224,17 @@ def _with_progress(spec: "EvaluationSpec", settings: "Settings") -> "Run":
         if spec.rescore:
             what = "scoring"
         task = progress.add_task(what, total=len(spec.examples))
-        run = asyncio.run(run_evaluation(spec, settings, lambda: progress.advance(task)))
+
+        def on_scored() -> None:
+            progress.advance(task)
+            done, elapsed = progress.tasks[0].completed, progress.tasks[0].elapsed or 0.0
+            left = len(spec.examples) - done
+            if done == _ESTIMATED_AFTER and left > 0:
+                minutes = elapsed / done * left / 60
+                told = f"by the first {done:.0f} prompts about {minutes:.0f} min left"
+                typer.echo(told, err=True)
+
+        run = asyncio.run(run_evaluation(spec, settings, on_scored))
         progress.update(task, total=len(run.prompts) + run.num_failed)
         return run
 

@@ -1,6 +1,8 @@
 """The progress of commands that take long: a bar, or lines where nobody sees one move."""
 
+import sys
 import time
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
@@ -17,9 +19,13 @@ _A_LINE_EACH_S = 15
 
 
 class _Lines(Progress):
-    """A line with the first that is done, and then four a minute: for pipes and logs."""
+    """Plain lines with the first that is done, four a minute, and the last: for pipes and logs."""
 
     _told_at = float("-inf")
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(disable=True)
+        self._unit = unit
 
     def advance(self, *args: Any, **kwargs: Any) -> None:
         super().advance(*args, **kwargs)
@@ -32,7 +38,21 @@ class _Lines(Progress):
     def _tell(self) -> None:
         if time.monotonic() - self._told_at >= _A_LINE_EACH_S:
             self._told_at = time.monotonic()
-            self.console.print(self.get_renderable())
+            self._print()
+
+    def stop(self) -> None:
+        self._print()
+        super().stop()
+
+    def _print(self) -> None:
+        for task in self.tasks:
+            done, so_far = f"{task.completed:.0f}", timedelta(seconds=int(task.elapsed or 0))
+            if task.total is not None:
+                done += f"/{task.total:.0f}"
+            line = f"{task.description}: {done} {self._unit}, {so_far} so far"
+            if task.time_remaining:
+                line += f", {timedelta(seconds=int(task.time_remaining))} left"
+            print(line, file=sys.stderr, flush=True)
 
 
 def progress_of(unit: str) -> Progress:
@@ -48,5 +68,6 @@ def progress_of(unit: str) -> Progress:
         TextColumn("left"),
     )
     console = Console(stderr=True)
-    made = Progress if console.is_terminal else _Lines
-    return made(*columns, console=console)
+    if not console.is_terminal:
+        return _Lines(unit)
+    return Progress(*columns, console=console)

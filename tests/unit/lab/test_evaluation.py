@@ -126,7 +126,7 @@ async def test_scores_are_those_of_the_service(tmp_path, strategy, draw):
 
 def test_every_estimator_is_scored_under_every_strategy_and_each_example_once(tmp_path, calls):
     seen = []
-    run = evaluate(spec(tmp_path), lambda: seen.append(1))
+    run = evaluate(spec(tmp_path, estimators=WITHOUT_PROBE), lambda: seen.append(1))
     assert calls["generate"] == calls["states"] == len(seen) == 12
     assert set(scores(run)) == {(e.id, s, "fake") for e in examples(12) for s in STRATEGIES}
     assert all(set(by_name) == set(WITHOUT_PROBE) for by_name in scores(run).values())

@@ -79,7 +79,11 @@ SAID = {"role": "user", "content": "p"}
         ({"prompt": 3, "reference": "r"}, "field 'prompt' is not a string"),
         ({"prompt": "p"}, "field 'reference' or 'references' is missing"),
         ({"prompt": "p", "references": []}, "'references' is missing or empty"),
-        ({"prompt": "p", "references": "r"}, "field 'references' is not a list"),
+        (
+            {"prompt": "p", "references": "r"},
+            "field 'references' is no list: write [\"r\"], or call it 'reference'",
+        ),
+        ({"prompt": "p", "answer": "r"}, "is missing or empty; is 'answer' meant as one?"),
         ({"prompt": "p", "reference": ["r"]}, "field 'reference' is not a string"),
         (GOOD | {"context": 1}, "field 'context' is not a string"),
         (GOOD | {"stop": "\n"}, "field 'stop' is not a list"),
