@@ -110,9 +110,10 @@ def evaluate(
     ] = False,
 ) -> None:
     """Run a dataset through the pipeline and report how well every estimator ranks its answers."""
-    from cocoa_lab import costs, judge, outputs
+    from cocoa_lab import judge, outputs
     from cocoa_lab.datasets import load
     from cocoa_lab.evaluation import EvaluationSpec
+    from cocoa_lab.foretelling import foretold
     from cocoa_lab.overwriting import GENERATIONS, check_replaceable
     from cocoa_lab.quality import QUALITY, quality_names
     from models.estimators import known_estimators
@@ -182,7 +183,7 @@ def evaluate(
         told = outputs.settings_of(dataset, seed, draws)
         check_replaceable(out, told, len(examples))
     out.mkdir(parents=True, exist_ok=True)
-    typer.echo(costs.foretold(spec), err=True)
+    typer.echo(foretold(spec), err=True)
     run = _with_progress(spec, settings)
     page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)
     for note in page.notes:
