@@ -4,15 +4,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-_OLD = frozenset(
-    {
-        "consistency",
-        "consistency_light",
-        "rb_consistency",
-        "sentence_consistency",
-        "unseen_rb_consistency",
-    }
-)
+_OLD = {"consistency", "consistency_light", "rb_consistency", "unseen_rb_consistency"}
+_OLD |= {"sentence_consistency"}
 
 
 def current_name(name: str) -> str:

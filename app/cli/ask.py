@@ -21,6 +21,7 @@ from app.cli.clients import client_of, ready_here
 from app.cli.environment import ApiKey, as_url, fail, settings_or_exit
 from app.http.described import ABSENT
 from app.http.schemas import ErrorResponse, GenerateResponse
+from models.estimators import ESTIMATORS
 
 
 def ask(
@@ -132,7 +133,10 @@ def _print(response: GenerateResponse, console: Console) -> None:
         console.print(Text.assemble((f"{name:12}", "dim"), (value, style)))
 
     line("answer", text, "bold")
-    line("uncertainty", f"{_number(response.uncertainty)} nats ({response.estimator})")
+    uncertainty, called = _number(response.uncertainty), response.estimator
+    if (known := ESTIMATORS.get(called)) is not None:
+        uncertainty, called = f"{uncertainty} {known.unit}".rstrip(), f"{known.title} ({called})"
+    line("uncertainty", f"{uncertainty}, {called}")
     if response.confidence is not None:
         share = f"{100 * response.confidence:.0f} % right"
         line("confidence", f"{share}, by the calibrator {provenance.calibrator}")

@@ -128,7 +128,7 @@ def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert lines[0] == "answer The capital is Paris."
-    assert lines[1].endswith("(rb_cocoa_root_sp)")
+    assert lines[1].endswith(" nats, CoCoA (default) (rb_cocoa_root_sp)")
     for name in DEFAULT_ESTIMATORS:
         assert any(f"│ {name} " in line for line in lines), name
     assert "6 distinct texts" in result.stdout
