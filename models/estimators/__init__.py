@@ -3,7 +3,8 @@
 Logarithms are natural (nats).
 
 A function's parameter names *are* its needs: nothing else is computed. Adding one: a function with
-its formula and source in the first docstring line, a row in the table, a golden case.
+its formula and source in the first docstring line, a row in the table, a golden case. CoCoA and
+its variants, which multiply a base and a factor, are in `products.py`.
 """
 
 import math

@@ -36,27 +36,18 @@ ANY: Bounds = (None, None)
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """One row of the table.
-
-    Attributes:
-        function: of the statistics that its parameters name; of a product, of base and factor.
-        family: the kind of uncertainty.
-        doc: "Title: formula. Source.", details, and when to use it.
-        base: the lack of confidence that it is made over; None for none.
-        range: between which values it lies.
-        needs: statistics that it reads.
-        scale: the unit of its values, where they are no share.
-        factors: base and factor of a product; empty for any other.
-    """
+    """One row of the table."""
 
     name: str
+    # Of the statistics that its parameters name; of a product, of base and factor.
     function: Callable[..., float]
-    family: Family
-    doc: str
-    base: Base | None = None
-    range: Bounds = FROM_0
-    needs: frozenset[str] = frozenset()
-    scale: Unit = "nats"
+    family: Family  # the kind of uncertainty
+    doc: str  # "Title: formula. Source.", details, and when to use it.
+    base: Base | None = None  # the lack of confidence that it is made over; None for none
+    range: Bounds = FROM_0  # between which values it lies
+    needs: frozenset[str] = frozenset()  # statistics that it reads
+    scale: Unit = "nats"  # the unit of its values, where they are no share
+    # Base and factor of a product; empty for any other.
     factors: tuple[Callable[..., float], ...] = ()
 
     def value(

@@ -30,6 +30,10 @@ def volume(path):
         (VLLM | {"generation": {"url": "http://x", "model": "m"}}, "exclude each other"),
         ({"generation": {"api": "openai"}}, "generation.api is for what is at generation.url"),
         ({"escalation": {"url": "http://x"}}, "escalation is gone: ask another model yourself"),
+        (
+            {"probes": {"sentenceConsistency": "/p"}},
+            "probes.sentenceConsistency is called probes.sentenceInconsistency now",
+        ),
         ({"limits": {"maxTextSentences": 9}}, "limits.maxTextSentences is gone: no function"),
         ({"similarity": {"name": "jaccard"}}, "jaccard is the lab's, which the images do not have"),
         ({"similarity": {"name": "align"}}, "similarity.name align is gone: use nli"),
