@@ -20,6 +20,7 @@ from pydantic_settings import (
 from app.cache.protocol import CacheConfig
 from app.installed import installed
 from app.plugin import Plugin, PluginInvalid
+from app.scoring.ask import MAX_TIMEOUT_S
 from app.scoring.deployment import AskLimits
 from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig
@@ -125,9 +126,8 @@ class Settings(BaseSettings):
     # Of the sources, for GET /version; images set it, and git says it of a checkout.
     git_revision: str = ""
     drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
-    # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error
-    # by now.
-    stall_s: Annotated[float, Field(ge=0)] = 600.0
+    # Whoever waited for a call that takes longer has had an error by now.
+    stall_s: Annotated[float, Field(ge=0)] = MAX_TIMEOUT_S
     generation: GeneratorConfig = GeneratorConfig()
     similarity: SimilaritySettings = SimilaritySettings()
     nli: NliConfig = NliConfig()

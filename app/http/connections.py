@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Literal, NoReturn
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.http.errors import error_response
 from app.http.middleware import RESERVED
@@ -175,6 +175,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             super().on_headers_complete()
             self.cycle.keep_alive &= RESERVED not in self.app_state
+            if self.scope["http_version"] == "1.0":
+                _send_no_chunks(self.cycle)
             self._reads("body")
 
     def on_body(self, body: bytes) -> None:
@@ -232,3 +234,18 @@ class GuardedProtocol(HttpToolsProtocol):
             lines += [name + b": " + value for name, value in response.raw_headers]
             self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
         self.transport.close()
+
+
+def _send_no_chunks(cycle: RequestResponseCycle) -> None:
+    """Have a response without a length end with its connection: HTTP/1.0 knows no chunks.
+
+    uvicorn would send it in chunks, and `100 Continue` before it, to any client.
+    """
+    send = cycle.send
+    cycle.chunked_encoding = cycle.waiting_for_100_continue = False
+
+    async def send_plain(message: Any) -> None:
+        cycle.expected_content_length = len(message.get("body", b""))
+        await send(message)
+
+    cycle.send = send_plain  # type: ignore[method-assign]

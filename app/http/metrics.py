@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
 
 from app.scoring import result as results
+from app.scoring.ask import MAX_TIMEOUT_S
 from app.scoring.result import STAGES
 from workers.config import Role
 from workers.hooks import Outcome
 
-# 5 ms to 2 minutes: from a cached answer to the slowest that a deadline leaves room for.
-_LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+# From a cached answer to the slowest that a deadline leaves room for.
+_LATENCY_S = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, MAX_TIMEOUT_S,
+)  # fmt: skip
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 # Scores spread over decades, sure answers near 0: 1, 2, 5 per decade from 1e-5 to 500 nats.
 _SCORES = tuple(float(f"{digit}e{exponent}") for exponent in range(-5, 3) for digit in (1, 2, 5))

@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.access import Access, Origins
+from app.http.encodings import unpacked
 from app.http.errors import answer_to
 from app.http.logs import current_request_id
 from app.http.telemetry import Telemetry
@@ -204,13 +205,16 @@ class Gate:
 class BodyLimit:
     """Reads each body itself and replays it to the application.
 
-    That way the limits hold for chunked bodies too. The state of the scope has the whole `body`.
+    That way the limits hold for chunked and compressed bodies too. The state of the scope has the
+    whole `body`, unpacked.
     Where nothing comes any more, the server's connection wakes this when the time has passed: a
     timer for each request would cost more than reading most bodies.
 
     Raises:
         ClientDisconnect: the client went before its body was complete.
-        HTTPException: 413, too large, by its declared length or as it comes; 408, too slow.
+        HTTPException: 413, too large, by its declared length, as it comes or unpacked; 408, too
+            slow; 415, in an encoding that is not read.
+        RequestValidationError: it cannot be unpacked.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
@@ -221,7 +225,11 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = scope["state"]["body"] = await self._whole_body(scope, receive)
+        body = await self._whole_body(scope, receive)
+        if body and (encoding := dict(scope["headers"]).get(b"content-encoding")):
+            of_header, max_bytes = encoding.decode("latin-1"), self._limits.max_body_bytes
+            body = await asyncio.to_thread(unpacked, body, of_header, max_bytes)
+        scope["state"]["body"] = body
         unread = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> Message:

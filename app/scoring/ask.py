@@ -16,6 +16,8 @@ Units = Literal["answer", "fields", "sentences", "claims"]
 OnUnitReject = Literal["keep", "remove", "abstain"]
 # The confidence below which an answer that does not pass is not worth a second look.
 HAND_OVER_BELOW = 0.5
+# The longest deadline that an ask may have.
+MAX_TIMEOUT_S = 600.0
 # The kind of the parts that an ask wants.
 PARTS: Mapping[Units | None, Kind] = {"fields": "field", "sentences": "sentence", "claims": "claim"}
 

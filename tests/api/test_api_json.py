@@ -1,6 +1,8 @@
 """What is read as JSON over HTTP, and up to which size."""
 
+import gzip
 import json
+import zlib
 
 import pytest
 
@@ -126,6 +128,49 @@ async def test_a_body_of_exactly_the_limit_is_read():
     async with serving(limits=Limits(max_body_bytes=1024)) as service:
         body = json.dumps({"prompt": "a", "max_new_tokens": 8}).encode().ljust(1024)
         assert (await service.client.post(GENERATE, content=body, headers=JSON)).status_code == 200
+
+
+PLAIN = b'{"prompt": "Hi", "max_new_tokens": 8}'
+GZIP, DEFLATE = gzip.compress(PLAIN), zlib.compress(PLAIN)
+BROKEN = 400, "invalid_json", "is not whole gzip"
+UNREAD = 415, "unsupported_media_type"
+# encoding, what is sent, and the error: status, code, words; None where it is read
+COMPRESSED = {
+    "gzip": ("gzip", GZIP, None),
+    "its old name": ("X-GZip", GZIP, None),
+    "deflate": ("deflate", DEFLATE, None),
+    "none": ("identity", PLAIN, None),
+    "of exactly the limit": ("gzip", gzip.compress(PLAIN.ljust(1024)), None),
+    "nothing": ("gzip", b"", (422, "invalid_request", "the body is missing")),
+    "one byte too many": ("gzip", gzip.compress(bytes(1025)), (413, "body_too_large", "1024")),
+    "a thousand times as large": (
+        "gzip",
+        gzip.compress(bytes(600_000)),
+        (413, "body_too_large", "1024 bytes once it is unpacked"),
+    ),
+    "not compressed": ("gzip", PLAIN, BROKEN),
+    "cut": ("gzip", GZIP[:-4], BROKEN),
+    "a wrong sum": ("gzip", GZIP[:-8] + bytes(8), BROKEN),
+    "bytes behind its end": ("gzip", GZIP + GZIP, BROKEN),
+    "br": ("br", b"x", (*UNREAD, "Content-Encoding 'br' is not read: send gzip or deflate")),
+    "zstd": ("zstd", b"x", (*UNREAD, "'zstd'")),
+    "several": ("gzip, gzip", gzip.compress(GZIP), (*UNREAD, "'gzip, gzip'")),
+}
+
+
+@pytest.mark.parametrize(("encoding", "content", "error"), COMPRESSED.values(), ids=COMPRESSED)
+async def test_a_compressed_body_is_read_under_the_limit_or_refused_by_name(
+    encoding, content, error
+):
+    async with serving(limits=Limits(max_body_bytes=1024)) as service:
+        headers = JSON | {"content-encoding": encoding}
+        response = await service.client.post(GENERATE, content=content, headers=headers)
+    if error is None:
+        assert response.status_code == 200
+        return
+    status, code, words = error
+    assert words in assert_error(response, status, code)
+    assert ("accept-encoding" in response.headers) == (status == 415)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])

@@ -130,6 +130,20 @@ async def test_head_is_answered_without_a_body(path):
         assert (await client.answer())[0] == 200, "nothing else came before it"
 
 
+async def test_a_client_of_http_1_0_gets_its_stream_without_chunks():
+    body = json.dumps(json.loads(BODY) | {"stream": True}).encode()
+    head = f"POST {GENERATE} HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: {len(body)}"
+    async with listening() as (_, port, gate), connected(port) as client:
+        gate.opened.set()
+        await client.send(f"{head}\r\n\r\n".encode() + body)
+        answered, _, events = (await client.closed()).partition(b"\r\n\r\n")
+        assert answered.startswith(b"HTTP/1.1 200")
+        assert b"connection: close" in answered
+        assert b"transfer-encoding" not in answered
+        assert events.startswith(b"event: token\ndata: {")
+        assert events.endswith(b"}\n\n")
+
+
 async def test_a_client_may_wait_as_long_as_its_answer_takes():
     async with listening(limits=HASTY) as (_, port, gate), connected(port) as client:
         await client.send(REQUEST)

@@ -81,6 +81,20 @@ async def test_a_hostile_body_is_refused_and_the_service_lives(url, body):
         assert not (await tools.call_tool("answer", QUESTION)).is_error
 
 
+@pytest.mark.parametrize(
+    "accept", [None, "*/*", "application/json", "application/json, text/event-stream"]
+)
+def test_a_client_may_say_what_it_reads_or_leave_that_out(url, accept):
+    with httpx.Client(headers=bearer("a")) as http:
+        del http.headers["accept"]
+        headers = {"Accept": accept} if accept else {}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        for revision in ({}, {"MCP-Protocol-Version": "2025-06-18"}):
+            response = http.post(f"{url}/mcp", json=body, headers=headers | revision)
+            assert response.status_code == 200, response.text
+            assert len(response.json()["result"]["tools"]) == 4
+
+
 def test_there_is_no_stream_of_what_the_service_says_unasked(url):
     headers = bearer("a") | {"Accept": "text/event-stream"}
     response = httpx.get(f"{url}/mcp", headers=headers)

@@ -15,7 +15,7 @@ from app.http.requests.values import (
     SampleNumber,
     Whole,
 )
-from app.scoring.ask import OnReject, OnUnitReject, Units
+from app.scoring.ask import MAX_TIMEOUT_S, OnReject, OnUnitReject, Units
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from models.errors import InvalidRequest
 from models.records import EFFORT
@@ -121,7 +121,7 @@ class ScoresWanted(NullIsDefault):
     json_schema: JsonSchema | None = None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a
     `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
-    timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)] = 60.0
     """Seconds until the request is given up."""
     cache: bool = True
     """Whether statistics of an identical request may serve, and these be remembered."""

@@ -33,6 +33,8 @@ class _Tools:
         scope["route"] = self.route
         if scope["method"] == "GET":  # a stream of messages that no call requested; there are none
             raise HTTPException(405, headers={"Allow": "POST"})
+        if b"accept" not in dict(scope["headers"]):  # to the SDK that means nothing, not anything
+            scope = {**scope, "headers": [*scope["headers"], (b"accept", b"application/json")]}
         await self._sessions.handle_request(scope, receive, send)
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.http.metrics import INCONSISTENCY_NAMES, SCORE_NAMES
+from app.http.requests.bodies import GenerateRequest
 from app.http.telemetry import Telemetry
 from app.main import create_app
 from app.plugins.keys.buckets import LIMITS
@@ -184,6 +185,13 @@ def test_scores_fall_into_buckets_of_1_2_and_5_per_decade():
         "0.5": 2,
         "+Inf": 1,
     }
+
+
+def test_latencies_have_buckets_up_to_the_longest_deadline():
+    [longest] = [field.le for field in GenerateRequest.model_fields["timeout_s"].metadata[1:]]
+    telemetry = Telemetry()
+    telemetry.observe_request("/score", 504, longest)
+    assert buckets(telemetry, "cocoa_request_seconds") == {f"{longest:.1f}": 1}
 
 
 def test_inconsistency_falls_into_steps_of_0_05():
