@@ -1,4 +1,4 @@
-"""Compressed bodies: what is refused is not unpacked first. tests/api/test_api_json.py has the rest."""
+"""Compressed bodies: what is refused is not unpacked first (see test_api_json.py, too)."""
 
 import tracemalloc
 import zlib
