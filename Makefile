@@ -136,7 +136,7 @@ $(SERVERS_VENV)/servers.stamp: Makefile
 
 $(RAY_VENV)/ray.stamp: Makefile
 	$(PYTHON) -m venv $(RAY_VENV)
-	$(RAY_VENV)/bin/pip install --quiet $(RAY) aiohttp pydantic
+	$(RAY_VENV)/bin/pip install --quiet $(RAY)
 	touch $@
 
 $(LANGCHAIN_VENV)/langchain.stamp: Makefile

@@ -3,9 +3,10 @@
     python in_one_job.py MODEL PROMPTS ANSWERS CHECKPOINT [ENGINE]
 
 Ray, vLLM and this checkout (`pip install '.[models]'`) are in one environment. PROMPTS is a file
-of lines {"id", "prompt"}, each id once. ANSWERS and CHECKPOINT are folders: files of answers, and
-of the ids that have one. The same command goes on with the same folders. ENGINE is a JSON object of
-vLLM's engine arguments. Which model compares texts says the environment, as for the service.
+of lines {"id", "prompt"}, each id once. ANSWERS and CHECKPOINT are folders: files of lines {"id",
+"response"}, and of the ids that have one. The same command goes on with the same folders. ENGINE is
+a JSON object of vLLM's engine arguments. Which model compares texts says the environment, as for
+the service.
 """
 
 import json
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import ray
-from ray.data.checkpoint import CheckpointConfig
+from lines import OF_A_LINE, Answers, Lines, answer_of, begin, place
 from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 from starlette.testclient import TestClient
 
@@ -32,9 +33,10 @@ MAX_ITEMS = 64  # that the service takes at once
 
 def draws(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The answer and each sample as rows of their own: Ray's processor keeps one text of a row."""
+    asked = {"id": row["id"], "prompt": json.loads(row["line"])["prompt"]}
     for i in range(NUM_SAMPLES + 1):
         temperature = float(i > 0)
-        yield row | {"sampling_params": SAMPLING | {"temperature": temperature, "seed": i}}
+        yield asked | {"sampling_params": SAMPLING | {"temperature": temperature, "seed": i}}
 
 
 def drawn(row: dict[str, Any]) -> dict[str, Any]:
@@ -65,41 +67,41 @@ class Score:
                 raise RuntimeError("draws of one prompt lie in several blocks")
             given = {"answer": answer["text"], "answer_token_logprobs": answer["token_logprobs"]}
             items.append(given | {"samples": samples})
-        responses: list[str] = []
+        responses: list[Any] = []
         for start in range(0, len(items), MAX_ITEMS):
             asked = self.service.post("/score", json={"items": items[start : start + MAX_ITEMS]})
-            responses += map(json.dumps, asked.raise_for_status().json()["results"])
-        return {"id": list(texts), "response": responses}
+            responses += asked.raise_for_status().json()["results"]
+        for response in responses:
+            if (error := response.get("error")) and error["code"] not in OF_A_LINE:
+                raise RuntimeError(error["message"])
+        return {"id": list(texts), "answer": list(map(answer_of, texts, responses))}
 
 
 def main() -> None:
     """Answer and score what has no answer yet."""
     model, prompts, answers, checkpoint, *engine = sys.argv[1:]
-    # Logical processors: one of each step.
-    ray.init(num_cpus=6, object_store_memory=200_000_000, include_dashboard=False)
-    context = ray.data.DataContext.get_current()
+    context = begin(checkpoint, 6)
     context.target_max_block_size = None  # blocks are not split: draws of a prompt stay together
-    context.checkpoint_config = CheckpointConfig(
-        id_column="id", checkpoint_path=checkpoint, delete_checkpoint_on_success=False
-    )
-    place = None
+    bundles = None
     if "GPU" not in ray.cluster_resources():
-        place = {"bundles": [{"CPU": 1}]}
+        bundles = {"bundles": [{"CPU": 1}]}
     config = vLLMEngineProcessorConfig(
         model_source=model,
         engine_kwargs=json.loads("".join(engine) or "{}"),
         batch_size=8 * (NUM_SAMPLES + 1),
         concurrency=1,
-        placement_group_config=place,
+        placement_group_config=bundles,
         chat_template_stage=False,
         detokenize_stage=False,
         log_engine_metrics=False,  # these need more of Ray than ray[data]
     )
     write = build_processor(config, postprocess=drawn)
-    rows = ray.data.read_json(prompts, override_num_blocks=BLOCKS)
+    rows = ray.data.read_datasource(Lines(place(prompts)), override_num_blocks=BLOCKS)
     written = write(rows.flat_map(draws))
     actors = ray.data.ActorPoolStrategy(size=1)
-    written.map_batches(Score, batch_size=None, compute=actors).write_json(answers)
+    written.map_batches(Score, batch_size=None, compute=actors).write_datasink(
+        Answers(place(answers))
+    )
 
 
 if __name__ == "__main__":
