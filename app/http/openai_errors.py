@@ -23,7 +23,8 @@ def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
     code, message = body.code, body.message
     if code == PromptTooLong.code:  # by code or words clients choose a model with more context
         code = "context_length_exceeded"
-        message = f"This model's maximum context length is exceeded: {message}"
+        exceeded = "This model's maximum context length is exceeded, the prompt is too long"
+        message = f"{exceeded}: {message}"
     kind = _TYPES.get(status, "invalid_request_error")
     if status >= 500:
         kind = "server_error"

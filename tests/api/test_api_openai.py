@@ -169,6 +169,18 @@ async def test_a_stream_may_end_with_its_usage(service, path):
     assert (streamed[-1]["choices"], streamed[-1]["usage"]) == ([], whole["usage"])
 
 
+@both
+async def test_a_stream_may_tell_its_usage_so_far_in_every_chunk(service, path):
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    asked = {"stream_options": options, "uncertainty": {"cache": False}}
+    *so_far, last = [chunk["usage"] for chunk in await chunks(service, path, **asked)]
+    counts = [usage["completion_tokens"] for usage in so_far]
+    assert counts == sorted(counts)
+    assert counts[-1] == last["completion_tokens"] > 0
+    assert {usage["prompt_tokens"] for usage in so_far} == {None}
+    assert last["prompt_tokens"] > 0
+
+
 @pytest.mark.parametrize("cache", [False, True], ids=["computed", "cached"])
 async def test_log_probs_of_a_chat_are_told_whole_and_in_chunks(service, cache):
     body = {"logprobs": True, "seed": 2, "uncertainty": {"cache": cache}}

@@ -106,7 +106,9 @@ UNSUPPORTED = [
     (CHAT, {"verbosity": "low"}, "verbosity"),
     (CHAT, {"web_search_options": {}}, "web_search_options"),
     (CHAT, {"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
-    (CHAT, {"stream_options": {"include_usage": True}}, "stream_options"),
+    (CHAT, {"stream": True, "stream_options": {"chunks": 1}}, "stream_options.chunks"),
+    (CHAT, {"ignore_eos": True}, "ignore_eos"),
+    (TEXT, {"min_tokens": True}, "min_tokens"),
     (CHAT, {"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
     (CHAT, shown(type="image_url", image_url={}), "messages.0.content.0.image_url.url"),
     (CHAT, shown(type="file", file={}), "messages.0.content.0.type"),
@@ -164,12 +166,13 @@ async def test_what_is_not_supported_is_refused_by_its_name(service, path, body,
         ("max_new_tokens", "max_tokens"),
         ("num_samples", "uncertainty.num_samples"),
         ("max_completion_token", "max_completion_tokens"),
+        ("skip_special_tokens", "true"),
     ],
 )
 async def test_an_unknown_field_is_told_what_it_may_have_meant(service, field, meant):
     error = (await post(service, CHAT, **{field: 3})).json()["error"]
     assert error["param"] == field
-    assert error["message"].endswith(f"did you mean {meant}?")
+    assert error["message"].endswith((f"did you mean {meant}?", f"or send {meant}"))
 
 
 async def test_errors_are_of_openais_shape_whoever_finds_them(service):
@@ -246,6 +249,9 @@ async def test_a_deadline_of_its_own_ends_it(service):
         ({"repetition_penalty": 1.0, "min_p": 0}, {}),
         ({"top_k": -1, "provider": {}, "transforms": [], "thinking": None}, {}),
         ({"top_k": 0, "best_of": None, "images": []}, {}),
+        ({"ignore_eos": False, "min_tokens": 0, "best_of": 1, "suffix": ""}, {}),
+        ({"skip_special_tokens": True, "echo": False, "stream_options": {"echo": False}}, {}),
+        ({"stream_options": {"include_usage": True, "continuous_usage_stats": True}}, {}),
     ],
     ids=str,
 )
@@ -293,6 +299,7 @@ async def test_a_prompt_too_long_is_told_as_clients_with_fallbacks_expect(servic
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (400, "context_length_exceeded")
     assert error["message"].startswith("This model's maximum context length is")
+    assert "prompt is too long" in error["message"]
     assert "512" in error["message"]
     elsewhere = await service.generate(prompt=question)
     assert (elsewhere.status_code, elsewhere.json()["error"]["code"]) == (422, "prompt_too_long")
@@ -305,7 +312,8 @@ ECHOED = [
     {"parsed": {"a": 1}, "uncertainty": {"value": 0.5}, "annotations": []},
     {"images": [], "cache": {}, "audio": None},
     {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}]},
-    {"content": [{"type": "text", "text": "Paris", "prompt_cache_breakpoint": {"mode": "x"}}]},
+    {"content": [{"type": "text", "text": "Paris", "cache_control": {"type": "ephemeral"}}]},
+    {"id": "msg_1", "type": "message", "weight": 1, "cache_control": 3, "ignore_eos": False},
 ]
 
 

@@ -249,7 +249,7 @@ REFUSED = [
     ({"temperature": 1, "uncertainty": {"temperature": 1}}, "uncertainty.temperature"),
     ({"max_tokens": 3}, "max_tokens"),
     ({"include": ["message.output_text.logprob"]}, "include.0"),
-    ({"stream_options": {}}, "stream_options"),
+    ({"stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats"),
 ]
 
 
@@ -280,6 +280,8 @@ async def test_what_asks_for_nothing_means_nothing(service):
         "frequency_penalty": 0.0,
         "top_k": -1,
         "plugins": [],
+        "stream_options": {"include_usage": True, "include_obfuscation": False},
+        "client_metadata": {"session_id": "x"},
         "best_of": None,
     }
     plain = await responded(service)

@@ -249,6 +249,20 @@ async def test_tags_that_leak_make_no_samples_alike():
     ]
 
 
+async def test_an_empty_text_whose_end_no_log_probs_list_is_an_empty_answer():
+    def empties(choice, body):
+        choice["message"] = {"content": ""}
+        if "logprobs" in body:
+            choice["logprobs"] = {"content": []}
+
+    wanted = {"model": "cocoa", "logprobs": True, "top_logprobs": 2} | CHAT
+    async with serving_over(alter=empties, tokenizes=False, completes=False) as (client, _):
+        response = await client.post("/v1/chat/completions", json=wanted)
+    [choice] = response.json()["choices"]
+    assert choice["message"]["content"] == ""
+    assert "empty_answer" in choice["uncertainty"]["warnings"]
+
+
 GREEDY = {
     "that tells no log-probs": {"tokenizes": False, "max_logprobs": None},
     "that tells log-probs": {"tokenizes": False},

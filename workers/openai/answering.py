@@ -298,7 +298,8 @@ class OpenAIRequest:
         num_tops = request.num_tops_of(index)
         sequence = sequences.to_sequence(choice, wanted, num_tops)
         unsound = self._other_law(index) or choice.unsound
-        if sequence.is_withheld:
+        is_empty = not choice.text and choice.logprobs is None  # of an end that is not listed
+        if sequence.is_withheld or is_empty:
             sequence = replace(sequence, token_tops=None)
         elif num_tops and not unsound and len(sequence.token_tops or ()) != sequence.num_tokens:
             raise EngineError("the server told no likeliest tokens")

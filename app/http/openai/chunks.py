@@ -37,11 +37,12 @@ class Chunks:
         self._is_chat = is_chat
         self._logprobs = chat_logprobs if is_chat else text_logprobs
         self._pieces = Pieces(wanted, is_message=is_chat)
-        self._num_calls = self._num_characters = 0
+        self._num_calls = self._num_characters = self._num_tokens = 0
         self._created = int(time.time())
         self._is_open = not is_chat  # the first chunk of a chat has its role and no text
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
+        self._num_tokens += len(tokens)
         return b"".join(map(self._piece, self._pieces.add(tokens)))
 
     def result(self, result: Result) -> bytes:
@@ -143,6 +144,9 @@ class Chunks:
             "system_fingerprint": fingerprint,
             "choices": choices,
         }
+        if self._wanted.usage_so_far and usage is None:  # what is told of the prompt comes last
+            usage = {"prompt_tokens": None, "completion_tokens": self._num_tokens}
+            usage["total_tokens"] = None
         if self._wanted.usage:
             chunk["usage"] = usage
         return b"data: " + json_of(chunk) + b"\n\n"

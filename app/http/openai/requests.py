@@ -63,10 +63,15 @@ Prompt = Annotated[
 
 
 class StreamOptions(NullIsDefault):
-    """What a stream holds."""
+    """What a stream holds; without one it asks for nothing."""
+
+    ignores_empty = True
 
     include_usage: bool = False
     """A last chunk without choices that has the usage."""
+    continuous_usage_stats: bool = False
+    """With `include_usage`: the usage so far in every chunk; its `prompt_tokens` are null until the
+    last one."""
     include_obfuscation: No = False
 
 
@@ -114,12 +119,6 @@ class SharedRequest(NullIsDefault):
         if nested := UncertaintyWanted.nearest(name):
             return f"uncertainty.{nested}"
         return None
-
-    @model_validator(mode="after")
-    def _check_stream(self) -> Self:
-        is_alone = self.stream_options is not None and not self.stream
-        refuse_if(is_alone, "stream_options", "is heeded with stream only")
-        return self
 
 
 class ChatFields(SharedRequest):
@@ -187,6 +186,11 @@ class _OpenAIRequest(SharedRequest):
     @property
     def wants_usage(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage
+
+    @property
+    def wants_usage_so_far(self) -> bool:
+        options = self.stream_options
+        return options is not None and options.include_usage and options.continuous_usage_stats
 
 
 class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):

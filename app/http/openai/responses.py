@@ -117,6 +117,7 @@ class Wanted:
     tools: Sequence[str] = ()  # names of those that its answer may call
     # Fields of it that the response has, too.
     repeated: Mapping[str, Any] = field(default_factory=dict)
+    usage_so_far: bool = False  # whether every chunk of its stream has that
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,7 @@ async def respond(request: Request, endpoint: Endpoint) -> Response:
         body.n,
         names_of(body.tools_shown) if isinstance(body, ChatRequest) else (),
         shown,
+        body.wants_usage_so_far,
     )
 
     params = {**_PARAMS, **body.params}.items()

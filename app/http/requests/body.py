@@ -1,6 +1,7 @@
 """What all bodies share: which fields they may have, and what null means."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, LiteralString
 
 from pydantic import ConfigDict, GetJsonSchemaHandler, model_validator
@@ -13,6 +14,18 @@ from app.spelling import closest
 # Each unknown field is an error of its own, and their number is the client's.
 _MAX_FIELDS = 64
 
+# Fields of other servers, and the value with which each asks for nothing: it is what is done here.
+NOTHING: Mapping[str, Any] = MappingProxyType(
+    dict.fromkeys(("best_of", "length_penalty", "repeat_penalty", "typical_p"), 1)
+    | dict.fromkeys(("min_tokens", "mirostat", "n_probs", "priority"), 0)
+    | dict.fromkeys(("ignore_eos", "use_beam_search", "early_stopping", "echo"), False)
+    | dict.fromkeys(("continue_final_message", "include_stop_str_in_output", "raw"), False)
+    | dict.fromkeys(("return_token_ids", "return_tokens_as_token_ids", "safe_prompt"), False)
+    | dict.fromkeys(("skip_special_tokens", "add_special_tokens", "add_generation_prompt"), True)
+    | dict.fromkeys(("spaces_between_special_tokens", "include_reasoning", "detokenize"), True)
+)
+_EMPTY: tuple[Any, ...] = (None, [], {}, "")
+
 # Fields of older releases, and what to do instead.
 GONE_FIELDS = dict.fromkeys(("max_samples", "stop_mass"), "send num_samples alone, such as 5")
 
@@ -21,6 +34,13 @@ def refuse_if(applies: object, field: str, why: LiteralString) -> None:
     """Refuse a field, by its name, that does not go with others."""
     if applies:
         raise PydanticCustomError("one_of", why, {"field": field})
+
+
+def asks_nothing(name: str, value: Any) -> bool:
+    """True where an unknown field has a value with which it would change nothing."""
+    # True equals 1 in Python.
+    is_neutral = type(value) is not bool or type(NOTHING.get(name)) is bool
+    return value in _EMPTY or (name in NOTHING and value == NOTHING[name] and is_neutral)
 
 
 def named_in(given: Any, name: str = "type") -> Any:
@@ -52,8 +72,10 @@ class Body(Described):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     null_is_default: ClassVar[bool] = False
-    # True where unknown fields that are null or empty are ignored: clients of others send such.
+    # True where unknown fields that ask for nothing are left out: clients of others send such.
     ignores_empty: ClassVar[bool] = False
+    # Names of unknown fields that are left out whatever they hold.
+    left_out: ClassVar[frozenset[str]] = frozenset()
     # Names of these fields in other APIs.
     other_names: ClassVar[Mapping[str, str]] = {}
     # Optional fields that nearly every body has, which an example shows besides the required ones.
@@ -82,7 +104,8 @@ class Body(Described):
         for name, value in body.items():
             field = cls.model_fields.get(name)
             if field is None:
-                is_given = not cls.ignores_empty or value not in (None, [], {})
+                is_nothing = cls.ignores_empty and asks_nothing(name, value)
+                is_given = not is_nothing and name not in cls.left_out
             else:
                 is_given = value is not None or field.is_required()
             if is_given:
@@ -105,7 +128,12 @@ class NullIsDefault(Body):
             if "default" in field:
                 properties[name] = _or_null(field)
         if cls.ignores_empty:
-            schema["additionalProperties"] = {"enum": [None, [], {}]}
+            schema["additionalProperties"] = {"enum": [*_EMPTY]}
+            for name, value in NOTHING.items():
+                asked = {"enum": [value, *_EMPTY], "description": "Asks for nothing."}
+                properties.setdefault(name, asked)
+        for name in cls.left_out:
+            properties.setdefault(name, {"description": "Accepted and left out."})
         return schema
 
 

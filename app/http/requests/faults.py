@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from app.http.requests.body import BODIES, GONE_FIELDS, Body
+from app.http.requests.body import BODIES, GONE_FIELDS, NOTHING, Body
 from app.spelling import did_you_mean
 
 _NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
@@ -25,12 +25,19 @@ def faults_of(error: ValidationError) -> list[Any]:
         if fault["type"] == "extra_forbidden" and place[-1] in GONE_FIELDS:
             fault["msg"] = f"is gone: {GONE_FIELDS[str(place[-1])]}"
         elif fault["type"] == "extra_forbidden" and body is not None:
-            fault["msg"] += did_you_mean(body.nearest(str(place[-1])))
+            fault["msg"] += _instead(str(place[-1]), body)
         elif fault["type"] in _NO_OBJECT:
             fault["msg"] = _no_object(place, fault["input"], error.title)
         elif fault["type"] == "recursion_depth_exceeded":
             fault["msg"] = "is nested too deeply"
     return faults
+
+
+def _instead(name: str, body: type[Body]) -> str:
+    """The end of a message about an unknown field."""
+    if body.ignores_empty and name in NOTHING:
+        return f": leave it out, or send {str(NOTHING[name]).lower()}"
+    return did_you_mean(body.nearest(name))
 
 
 def _no_object(place: tuple[int | str, ...], given: object, title: str) -> str:

@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import NullIsDefault, having, named_in, refuse_if
 from app.http.requests.tools import ToolName
-from app.http.requests.values import NoFunctions, NoSound, Platform, encodable, few_values
+from app.http.requests.values import NoFunctions, NoSound, encodable, few_values
 from models.images import PARTS
 from models.warnings import Warned
 
@@ -42,16 +42,28 @@ def _only_text(kind: object) -> object:
     return kind
 
 
-class TextPart(NullIsDefault):
+# What clients and providers keep of earlier turns beside what a model reads.
+_KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "finish_reason"}
+_KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
+_KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "status", "stop_reason", "type"}
+_KEPT |= {"stop_sequence", "timestamp", "uncertainty", "usage", "weight"}
+
+
+class Kept(NullIsDefault):
+    """A message, a part of one, or a call, as clients keep them."""
+
+    ignores_empty = True
+    left_out = frozenset(_KEPT)
+
+
+class TextPart(Kept):
     """A text in a message's content."""
 
     type: Annotated[Literal["text"], BeforeValidator(_only_text)]
     text: Text
-    cache_control: Platform | None = None
-    prompt_cache_breakpoint: Platform | None = None
 
 
-class RefusalPart(NullIsDefault):
+class RefusalPart(Kept):
     """What an earlier answer said in place of an answer, which is its text."""
 
     type: Literal["refusal"]
@@ -88,7 +100,7 @@ class ImageUrl(NullIsDefault):
     """As the server of the model reads it."""
 
 
-class ImagePart(NullIsDefault):
+class ImagePart(Kept):
     """An image in a message's content."""
 
     type: Literal["image_url"]
@@ -131,10 +143,8 @@ def _arguments(text: str) -> str:
 Echoed = Annotated[JsonValue, BeforeValidator(few_values)]
 
 
-class FunctionCalled(NullIsDefault):
+class FunctionCalled(Kept):
     """A tool, and what it was called with."""
-
-    ignores_empty = True
 
     name: ToolName
     arguments: Annotated[
@@ -144,17 +154,11 @@ class FunctionCalled(NullIsDefault):
         Field(json_schema_extra={"contentMediaType": "application/json"}),
     ]
     """A JSON object, as a string."""
-    parsed_arguments: Echoed = None
-    """The same as a client has read it; accepted and left out."""
 
 
-class ToolCalled(NullIsDefault):
+class ToolCalled(Kept):
     """A call of an earlier answer, sent back."""
 
-    ignores_empty = True
-
-    index: Echoed = None
-    """Accepted and left out, as pieces of a stream have it."""
     id: Annotated[str, Field(max_length=256), AfterValidator(encodable)]
     type: Literal["function"] = "function"
     function: FunctionCalled
@@ -176,7 +180,7 @@ _OF_REFUSAL = having(
 )
 
 
-class ChatMessage(NullIsDefault):
+class ChatMessage(Kept):
     """One message of a chat."""
 
     model_config = ConfigDict(
@@ -184,7 +188,6 @@ class ChatMessage(NullIsDefault):
     )
 
     usual = frozenset({"content"})
-    ignores_empty = True
 
     role: Annotated[str, Field(min_length=1, max_length=32)]
     """`developer` is read as `system`."""
@@ -204,12 +207,6 @@ class ChatMessage(NullIsDefault):
     """As `reasoning`."""
     thinking_blocks: Echoed = None
     """As `reasoning`."""
-    provider_specific_fields: Echoed = None
-    """Of an earlier answer; accepted and left out."""
-    parsed: Echoed = None
-    """As `provider_specific_fields`."""
-    uncertainty: Echoed = None
-    """As `provider_specific_fields`."""
     audio: NoSound = None
     """Null: the model hears nothing."""
     function_call: NoFunctions = None
@@ -218,8 +215,6 @@ class ChatMessage(NullIsDefault):
     """Whose result this is, with role `tool`."""
     tool_calls: Annotated[list[ToolCalled] | None, Field(max_length=128)] = None
     """That the model asked for, with role `assistant`."""
-    annotations: Echoed = None
-    """As `provider_specific_fields`."""
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields
 from app.http.requests.body import NullIsDefault, named_in, refuse_if
-from app.http.requests.messages import SHOWN, Echoed, ImageDetail, Text, kind_of
+from app.http.requests.messages import SHOWN, ImageDetail, Kept, Text, kind_of
 from app.http.requests.tools import FormatOf, Function, NamedSchema, ToolName
 from app.http.requests.values import (
     FixedVerbosity,
@@ -37,36 +37,21 @@ _Included = Literal[
 ]
 
 
-class _Sent(NullIsDefault):
-    """What is sent back of an answer, with what clients keep beside it."""
-
-    ignores_empty = True
-
-    id: Echoed = None
-    """Accepted and left out."""
-    status: Echoed = None
-    uncertainty: Echoed = None
-
-
-class TextContent(_Sent):
+class TextContent(Kept):
     """A text in a message."""
 
     type: Literal["input_text", "output_text", "text"]
     text: Text
-    annotations: Echoed = None
-    logprobs: Echoed = None
-    parsed: Echoed = None
-    prompt_cache_breakpoint: Platform | None = None
 
 
-class RefusalContent(_Sent):
+class RefusalContent(Kept):
     """What an earlier answer said in place of an answer."""
 
     type: Literal["refusal"]
     refusal: Text
 
 
-class ImageContent(_Sent):
+class ImageContent(Kept):
     """An image in a user's message."""
 
     type: Literal["input_image"]
@@ -74,7 +59,6 @@ class ImageContent(_Sent):
     """As in chats."""
     detail: ImageDetail | None = None
     """As the server of the model reads it."""
-    prompt_cache_breakpoint: Platform | None = None
 
 
 def _content_kind(part: Any) -> str | None:
@@ -104,7 +88,7 @@ Contents = Annotated[
 ]
 
 
-class MessageItem(_Sent):
+class MessageItem(Kept):
     """A message."""
 
     usual = frozenset({"role", "content"})
@@ -114,10 +98,9 @@ class MessageItem(_Sent):
     """`developer` is read as `system`."""
     content: Contents
     """Text, or parts of text, and of a user images."""
-    phase: Echoed = None
 
 
-class FunctionCallItem(_Sent):
+class FunctionCallItem(Kept):
     """A call of an earlier answer."""
 
     type: Literal["function_call"]
@@ -125,11 +108,10 @@ class FunctionCallItem(_Sent):
     name: ToolName
     arguments: Text
     """A JSON object, as a string."""
-    namespace: Echoed = None
-    parsed_arguments: Echoed = None
+    namespace: Text | None = None
 
 
-class FunctionCallOutputItem(_Sent):
+class FunctionCallOutputItem(Kept):
     """What a call gave."""
 
     type: Literal["function_call_output"]
@@ -139,13 +121,12 @@ class FunctionCallOutputItem(_Sent):
     """Text, or parts of text."""
 
 
-class ReasoningItem(_Sent):
+class ReasoningItem(Kept):
     """The reasoning before an earlier answer: left out, as chat templates leave it out."""
 
+    left_out = Kept.left_out | {"summary", "content", "encrypted_content"}
+
     type: Literal["reasoning"]
-    summary: Echoed = None
-    content: Echoed = None
-    encrypted_content: Echoed = None
 
 
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
@@ -268,6 +249,7 @@ class ResponseRequest(ChatFields):
     """`message.output_text.logprobs` for log-probs of the answer's tokens; others are of tools and
     stores that are not here, and add nothing."""
 
+    client_metadata: Platform | None = None
     background: No = False
     context_management: _NoReference = None
     conversation: _NoReference = None
@@ -285,6 +267,9 @@ class ResponseRequest(ChatFields):
         is_empty = bool(items) and all(isinstance(item, ReasoningItem) for item in items)
         why = "must have an item beside reasonings, which are shown to no model"
         refuse_if(is_empty, "input", why)
+        is_so_far = self.stream_options is not None and self.stream_options.continuous_usage_stats
+        why = "the last event of a stream has the usage: leave it out"
+        refuse_if(is_so_far, "stream_options.continuous_usage_stats", why)
         return self
 
     @property
