@@ -127,6 +127,8 @@ class GenerationRequest(Exact):
     # The sequences of whose tokens they are returned: 0 for the greedy answer, i for the i-th
     # sample, as far as there are so many.
     tops_of: tuple[int, ...] = (0,)
+    # Of the raw text, as a client tokenised it; empty for those that the model's tokenizer gives.
+    prompt_ids: tuple[int, ...] = ()
     # Seconds after which nobody waits for the result; None for as long as it takes.
     timeout_s: float | None = None
 

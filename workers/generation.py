@@ -19,7 +19,9 @@ from models.engines.protocol import (
     Engine,
     EngineInfo,
     Job,
+    RawPrompt,
     StepReport,
+    Tokenized,
     refuse_unheeded,
 )
 from models.errors import EngineError, InvalidRequest, ModelLost, NotReady
@@ -44,7 +46,7 @@ from workers.probe_reading import (
     with_prompt_compared,
     with_readings,
 )
-from workers.protocol import FirstTokenReply, GeneratorInfo, ProbeInfo
+from workers.protocol import NO_TOKENS, FirstTokenReply, GeneratorInfo, ProbeInfo
 from workers.trials import Trials
 
 Result = TypeVar("Result")
@@ -219,6 +221,12 @@ class GenerationWorker:
             await self._finished(job, Listener(None))
             logprobs = await self._in_thread("reading", partial(engine.first_token_logprobs, job))
             return FirstTokenReply(tuple(logprobs), self.info.identity)
+
+    async def tokenize(self, prompt: RawPrompt, *, special: bool = True) -> Tokenized:
+        if not self.info.tokenizer:
+            raise InvalidRequest(NO_TOKENS, field="prompt")
+        work = partial(self.engine.tokenize, prompt, special=special)
+        return await self._in_thread("tokenising", work)
 
     async def close(self) -> None:
         """The step in flight ends first."""

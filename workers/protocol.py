@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from models.engines.protocol import EngineInfo
+from models.engines.protocol import EngineInfo, RawPrompt, Tokenized
 from models.errors import SimilarityUnavailable
 from models.probes.card import Card
 from models.ranges import Exact, Logprob
@@ -19,6 +19,8 @@ from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText
 
+# Of what is about tokens of a prompt, where `EngineInfo.tokenizer` is empty.
+NO_TOKENS = "is heeded by the model in this process or in a worker alone, whose tokens are known"
 # The K values of one pair, and whether it was cut to the model's length.
 PairScore = tuple[tuple[float, ...], bool]
 
@@ -169,6 +171,9 @@ class Generator(Worker, Protocol):
         One prefill, no decoding. A spelling stands for its first token; a token that two groups
         share counts in neither. Raises as `generate` does.
         """
+
+    async def tokenize(self, prompt: RawPrompt, *, special: bool = True) -> Tokenized:
+        """As `Engine.tokenize`; `InvalidRequest`, too, where `info.tokenizer` is empty."""
 
 
 class PairScorer(Protocol):

@@ -72,6 +72,7 @@ class Ask:
     """
 
     prompt: str | None = None  # raw text; exclusive with `messages`. With neither no model answers.
+    prompt_ids: tuple[int, ...] = ()  # of its tokens, where the client sends these
     # Chat messages {"role", "content"}; see `models.records.GenerationRequest`.
     messages: tuple[Mapping[str, Any], ...] | None = None
     # That the model may call; the fields of an answer that calls some are its calls'.
@@ -125,6 +126,7 @@ class Ask:
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
     in_background: bool = False  # the caller's other asks go first
+    is_admitted: bool = False  # as one of several of a request, which holds one place
     # Codes of what was sent and is shown to no model, or not as it was sent; reported as
     # warnings.
     unheeded: tuple[Warned, ...] = ()
@@ -137,7 +139,8 @@ class Ask:
             messages = tuple(dict.fromkeys(message) for message in self.messages)
         kwargs, prompt = self.chat_template_kwargs, self.prompt and ""
         kwargs = {name: kwargs[name] for name in kwargs.keys() & {EFFORT}}
-        return replace(self, prompt=prompt, messages=messages, chat_template_kwargs=kwargs)
+        kept = replace(self, prompt=prompt, messages=messages, chat_template_kwargs=kwargs)
+        return replace(kept, prompt_ids=())
 
     def with_system_merged(self) -> "Ask | None":
         """The ask with system messages put before the first user message; None without them.

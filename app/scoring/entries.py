@@ -60,7 +60,7 @@ def statistics_name(plan: Plan, models: Models) -> str:
         parts["num_tops"] = [ask.num_tops, ask.num_shown]
     if ask.has_prompt:
         parts["model"] = generator.identity
-        parts["prompt"] = ask.prompt
+        parts["prompt"] = ask.prompt_ids or ask.prompt
         if ask.messages is not None:
             parts["messages"] = list(map(_message, ask.messages))
             parts["chat_template_kwargs"] = ask.chat_template_kwargs

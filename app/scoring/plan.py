@@ -289,6 +289,7 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         sampling = replace(sampling, stop=())
     return GenerationRequest(
         prompt=ask.prompt,
+        prompt_ids=ask.prompt_ids,
         messages=ask.messages,
         tools=ask.tools,
         chat_template_kwargs=ask.chat_template_kwargs,

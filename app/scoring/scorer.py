@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -197,6 +197,8 @@ class Scorer:
         if plan.ask.in_background:
             admit = self.admission.admit_item
         turn: Turn = partial(admit, plan.ask.caller.name, plan.num_rows)
+        if plan.ask.is_admitted:
+            turn = _begun
         is_new_each_time = plan.strategy == "sample" and plan.ask.sampling.seed is None
         if memory is None or is_new_each_time:
             return await work.computed(turn, plan.ask.timeout_s, on_token), "computed"
@@ -241,6 +243,11 @@ class Scorer:
         uncertainty, is_new = scoring.scores[plan.primary], source == "computed"
         has_shifted = self.calibrator.observe(plan, uncertainty, is_new=is_new)
         return replace(judgement, has_shifted=has_shifted)
+
+
+def _begun() -> AbstractAsyncContextManager[float]:
+    """The turn of an ask whose request has had its own."""
+    return nullcontext(0.0)
 
 
 async def _compared(work: PartsOfAnswer, evidence: Evidence) -> tuple[Parts, float]:

@@ -10,6 +10,7 @@ from app.scoring.check import check
 from app.scoring.derive import TrueFalse
 from app.scoring.plan import Plan, make_plan
 from app.scoring.scorer import Scorer
+from models.engines.protocol import RawPrompt, Tokenized
 from models.errors import InvalidRequest, NotReady, PromptTooLong
 from models.records import Generation, GenerationRequest, OnToken
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo
@@ -69,6 +70,10 @@ class RecordedGenerator:
         if (opinion := self._opinions[words]) is None:
             raise PromptTooLong("the question about the answer exceeded the context")
         return FirstTokenReply(opinion, self.info.identity)
+
+    async def tokenize(self, prompt: RawPrompt, *, special: bool = True) -> Tokenized:
+        """Nothing was recorded of tokens."""
+        raise NotReady(f"{self.info.model_id} is not loaded")
 
 
 _: type[Generator] = RecordedGenerator  # mypy holds the class to its protocol

@@ -6,7 +6,7 @@ owns it (`workers.generation`). tests/contract/test_engines_*.py run on each imp
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from annotated_types import Ge
 from pydantic import StringConstraints
@@ -16,6 +16,9 @@ from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Gr
 
 NO_REASONING = "the model is not known to reason"
 NO_GRAMMAR = "no text can be held to a schema by this engine"
+# A text or the ids of its tokens, and both of these.
+RawPrompt = str | tuple[int, ...]
+Tokenized = tuple[str, tuple[int, ...]]
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
@@ -69,6 +72,9 @@ class EngineInfo:
     no_grammar: str = NO_GRAMMAR  # the reason why no text can follow a grammar; "" where it can
     # Whether its chat template shows messages before the latest one, as far as that is known.
     takes_turns: bool = True
+    # Special tokens and chat template of its tokenizer, by the names of `transformers`; empty where
+    # it is not to `tokenize`, nor to read `prompt_ids`.
+    tokenizer: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -126,6 +132,13 @@ class Engine(Protocol[JobT]):
 
         Raises:
             InvalidRequest: no text can follow it, or it is too large.
+        """
+
+    def tokenize(self, prompt: RawPrompt, *, special: bool = True) -> Tokenized:
+        """Text and ids of a prompt; those of a text with or without special tokens around it.
+
+        Raises:
+            InvalidRequest: an id is none of the model's.
         """
 
     def prepare(self, request: GenerationRequest, *, streams: bool = False) -> JobT:

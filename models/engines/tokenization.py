@@ -236,12 +236,20 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest
     if request.prompt is None:
         field, ids = "messages", encode_chat(tokenizer, request)
     else:
-        field, ids = "prompt", tokenizer.encode(request.prompt, verbose=False)
-        # A prompt that spells out the BOS token would otherwise start with two.
-        if len(ids) > 1 and ids[0] == ids[1] == tokenizer.bos_token_id:
-            ids = ids[1:]
+        field, ids = "prompt", list(request.prompt_ids) or encode_text(tokenizer, request.prompt)
     if not ids:
         raise InvalidRequest("the prompt has no tokens", field=field)
+    return ids
+
+
+def encode_text(
+    tokenizer: PreTrainedTokenizerBase, text: str, *, special: bool = True
+) -> list[int]:
+    """Token ids of a raw text, with the tokenizer's special tokens once, or without them."""
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=special, verbose=False)
+    # A text that spells out the BOS token would otherwise start with two.
+    if special and len(ids) > 1 and ids[0] == ids[1] == tokenizer.bos_token_id:
+        ids = ids[1:]
     return ids
 
 

@@ -24,7 +24,9 @@ from models.engines.protocol import (
     Engine,
     EngineConfig,
     EngineInfo,
+    RawPrompt,
     StepReport,
+    Tokenized,
     check_hidden_layers,
     fitted,
 )
@@ -42,9 +44,10 @@ from models.engines.tokenization import (
     Detokenizer,
     encode_answer_forms,
     encode_prompt,
+    encode_text,
     first_token_ids,
 )
-from models.errors import ModelNotLoaded
+from models.errors import InvalidRequest, ModelNotLoaded
 from models.grammar.following import Grammars
 from models.locations import public_name
 from models.pretrained import (
@@ -62,6 +65,7 @@ logger = logging.getLogger(__name__)
 
 # Bound of the logits of all rows, which bounds their number where the vocabulary is large.
 _LOGITS_BYTES = 128 << 20
+_FACTS = "bos_token", "eos_token", "pad_token", "chat_template"
 
 
 class TransformersEngine:
@@ -84,7 +88,7 @@ class TransformersEngine:
         self._tags = tags_of(tokenizer, config.reasoning)
         self._detokenizer = Detokenizer(tokenizer, eos_ids, self._tags)
         text_config = model.config.get_text_config(decoder=True)
-        num_logits = int(text_config.vocab_size)
+        self._num_ids = num_logits = int(text_config.vocab_size)
         context = getattr(text_config, "max_position_embeddings", None)
         start_ids: list[int] = []
         if self._tags is not None:
@@ -123,6 +127,7 @@ class TransformersEngine:
             max_tops=MAX_TOPS,
             no_grammar=self._grammars.unavailable,
             takes_turns=takes_turns(tokenizer),
+            tokenizer=dict(zip(_FACTS, attrgetter(*_FACTS)(tokenizer), strict=True)),
         )
 
     @classmethod
@@ -174,6 +179,12 @@ class TransformersEngine:
 
     def compile(self, grammar: Grammar) -> None:
         self._grammars.compile(grammar)
+
+    def tokenize(self, prompt: RawPrompt, *, special: bool = True) -> Tokenized:
+        if isinstance(prompt, str):
+            return prompt, tuple(encode_text(self._tokenizer, prompt, special=special))
+        self._check_ids(prompt)
+        return self._detokenizer.text(list(prompt), with_tags=True), prompt
 
     def prepare(self, request: GenerationRequest, *, streams: bool = False) -> RowJob:
         if request.hidden_layers or request.prompt_layer:
@@ -227,12 +238,18 @@ class TransformersEngine:
 
     def _encoded(self, request: GenerationRequest) -> tuple[GenerationRequest, list[int]]:
         """The request as the model takes it, and the token ids of its prompt."""
+        self._check_ids(request.prompt_ids)
         if self._tags is None and request.chat_template_kwargs:
             request = without_no_effort(self._tokenizer, request)
         prompt_ids = encode_prompt(self._tokenizer, request)
         if self._tags is not None and request.sampling.max_reasoning_tokens == 0:
             prompt_ids += empty_reasoning(self._tokenizer, request, self._tags)
         return request, prompt_ids
+
+    def _check_ids(self, ids: Sequence[int]) -> None:
+        if max(ids, default=0) >= self._num_ids or min(ids, default=0) < 0:
+            message = f"must have ids of tokens from 0 to {self._num_ids - 1}"
+            raise InvalidRequest(message, field="prompt")
 
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
         return self._batch.step(incoming)

@@ -118,12 +118,18 @@ async def test_labels_are_taken_without_tokens(tmp_path):
         assert response.status_code == 200
 
 
-async def test_a_call_of_several_items_is_as_many_requests(tmp_path):
+TEXTS = {"model": "cocoa", "prompt": [f"a {number}" for number in range(8)], "max_tokens": 8}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [("/score", {"items": [GIVEN] * 8}, "results"), ("/v1/completions", TEXTS, "choices")],
+)
+async def test_a_call_of_several_items_is_as_many_requests(tmp_path, path, body, told):
     async with with_keys(tmp_path, one={"requests_per_minute": 5}) as service:
-        body = {"items": [GIVEN] * 8}
         headers = bearer("one")
-        response = await service.client.post("/score", json=body, headers=headers)
-        assert [one["error"] for one in response.json()["results"]] == [None] * 8
+        response = await service.client.post(path, json=body, headers=headers)
+        assert [one.get("error") for one in response.json()[told]] == [None] * 8
         refused = await service.client.post("/score", json=GIVEN, headers=headers)
         assert_error(refused, 429, "rate_limited")
         assert 40 < int(refused.headers["retry-after"]) <= 48, "four requests, 12 s each"

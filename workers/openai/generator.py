@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from models import errors
+from models.engines.protocol import RawPrompt, Tokenized
 from models.images import images_of
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
@@ -24,7 +25,7 @@ from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial
 from workers.probe_reading import probe_infos
-from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
+from workers.protocol import NO_TOKENS, FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.remote.refusals import FILTERED, TOO_LONG, Failed, Rejected
 from workers.remote.standing import Server
 from workers.remote.upstream import RemoteWorker, Upstream, session_of
@@ -92,6 +93,9 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
     ) -> FirstTokenReply:
         exchange = partial(first_tokens, request=request, groups=groups)
         return await self._send(request, exchange, lambda: True)
+
+    async def tokenize(self, prompt: RawPrompt, *, special: bool = True) -> Tokenized:
+        raise errors.InvalidRequest(NO_TOKENS, field="prompt")
 
     async def _send(
         self, request: GenerationRequest, exchange: Exchange[Reply], may_repeat: Callable[[], bool]

@@ -120,6 +120,11 @@ def _first_token_logprobs(served: Served, body: bytes, timeout_s: float | None) 
     return lambda _: generator.first_token_logprobs(request, call.groups)
 
 
+def _tokenize(served: Served, body: bytes, timeout_s: float | None) -> Work:
+    (prompt, special), generator = wire.decode_tokenize(body), _generator_of(served)
+    return lambda _: generator.tokenize(prompt, special=special)
+
+
 def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
     name, pairs = wire.decode_compare(body)
     similarity_scorer = _similarity_scorer_of(served, name)
@@ -149,6 +154,7 @@ def _token_ends(served: Served, body: bytes, timeout_s: float | None) -> Work:
 _CALLS: Mapping[str, Callable[[Served, bytes, float | None], Work]] = {
     "/v1/generate": _generate,
     "/v1/first-token-logprobs": _first_token_logprobs,
+    "/v1/tokenize": _tokenize,
     "/v1/compare": _compare,
     "/v1/fit-contexts": _fit_contexts,
     "/v1/token-ends": _token_ends,

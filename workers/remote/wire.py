@@ -8,6 +8,7 @@ says that the work goes on. Everything that is read is checked, so that half an 
     GET  /v1/info                  the wire's version, what the worker is
     POST /v1/generate              request, streams → token …, generation
     POST /v1/first-token-logprobs  request, groups → log-probs, identity
+    POST /v1/tokenize              text or token ids, whether with special ones → both
     POST /v1/compare               scorer, texts, pairs of their positions → scores, identity
     POST /v1/fit-contexts          scorer, pairs of texts → contexts
     POST /v1/token-ends            texts → the NLI model's tokens, by the character behind each
@@ -35,7 +36,7 @@ from models.statistics import (
 )
 from workers.protocol import FirstTokenReply, GeneratorInfo, PairReply, PairScore, SimilarityInfo
 
-VERSION = 7
+VERSION = 8
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"
@@ -129,6 +130,8 @@ _first_token_reply, _pair_reply = reader(FirstTokenReply), reader(_PairReply)
 
 decode_generate = garbled("no request")(reader(_Generate))
 decode_first_token = garbled("no request")(reader(_FirstToken))
+decode_tokenize = garbled("no prompt")(reader(tuple[str | tuple[int, ...], bool]))
+decode_tokenized = garbled("no tokens")(reader(tuple[str, tuple[int, ...]]))
 decode_fit = garbled("no texts")(reader(_Fit))
 decode_texts = garbled("no texts")(_texts)
 decode_token = garbled("no token")(reader(Token))

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from models.codec import to_json
-from models.engines.protocol import refuse_unheeded
+from models.engines.protocol import RawPrompt, Tokenized, refuse_unheeded
 from models.errors import InvalidRequest, SimilarityUnavailable
 from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
@@ -166,6 +166,10 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         body = wire.encode_request(request, groups=groups)
         decode = partial(wire.decode_first_token_reply, len(groups))
         return await self._answer("/v1/first-token-logprobs", body, decode, request, _NOBODY)
+
+    async def tokenize(self, prompt: RawPrompt, *, special: bool = True) -> Tokenized:
+        """Raises as `generate` does."""
+        return await self._ask("/v1/tokenize", to_json((prompt, special)), wire.decode_tokenized)
 
     async def _answer(
         self,

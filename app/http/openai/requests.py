@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from app.http.requests.body import NullIsDefault, refuse_if
-from app.http.requests.messages import ChatMessage, kind_of, message_fields
+from app.http.requests.messages import ChatMessage, message_fields
 from app.http.requests.scores import (
     AnswerStrategy,
     ReasoningBounds,
@@ -55,10 +55,27 @@ _ANOTHER_LAW = "would draw by another law than the one whose log-probs are score
 _Ignored = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
 _NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
 
+MAX_PROMPTS = 128
+_Several = Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)
 SomeText = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
-OnePrompt = Annotated[list[SomeText], Field(min_length=1, max_length=1)]
+TokenIds = Annotated[
+    list[Annotated[int, Field(ge=0)]], Field(min_length=1, fail_fast=True), AfterValidator(tuple)
+]
+_KINDS: Mapping[type, str] = {str: "#texts", list: "#several"}
+
+
+def _kind_of_prompt(prompt: object) -> str:
+    if not isinstance(prompt, list):
+        return "#text"
+    return _KINDS.get(type(next(iter(prompt), "")), "#ids")
+
+
 Prompt = Annotated[
-    Annotated[SomeText, Tag("#text")] | Annotated[OnePrompt, Tag("#parts")], Discriminator(kind_of)
+    Annotated[SomeText, Tag("#text")]
+    | Annotated[list[SomeText], _Several, Tag("#texts")]
+    | Annotated[TokenIds, Tag("#ids")]
+    | Annotated[list[TokenIds], _Several, Tag("#several")],
+    Discriminator(_kind_of_prompt),
 ]
 
 
@@ -245,7 +262,8 @@ class CompletionRequest(_OpenAIRequest):
     params: ClassVar[Mapping[str, str]] = {"num_tops": "logprobs"}
 
     prompt: Prompt
-    """One text, or a list of one."""
+    """A text, or the ids of its tokens, which are taken as they are; or a list of texts, or of
+    lists of ids. Each has choices of its own, behind those of the prompts before it."""
     logprobs: Annotated[int, Field(ge=0, le=5), Whole] | None = None
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
@@ -259,6 +277,20 @@ class CompletionRequest(_OpenAIRequest):
     echo: No = False
     suffix: Annotated[Any, only("")] = None
 
+    @model_validator(mode="after")
+    def _check_streamed(self) -> Self:
+        why = "is of one prompt: send several without it"
+        refuse_if(self.stream and len(self.prompts) > 1, "stream", why)
+        return self
+
+    @property
+    def prompts(self) -> dict[str, Any]:
+        """Each prompt, a text or a tuple of ids, by its place in the body."""
+        if not isinstance(self.prompt, list):
+            return {"prompt": self.prompt}
+        places = map("prompt.{}".format, range(len(self.prompt)))
+        return dict(zip(places, self.prompt, strict=True))
+
     @property
     def wants_logprobs(self) -> bool:
         return self.logprobs is not None
@@ -269,7 +301,7 @@ class CompletionRequest(_OpenAIRequest):
 
 
 def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
-    """The `Ask` of a chat or a text.
+    """The `Ask` of a chat, or that of a text without its prompt.
 
     Raises:
         InvalidRequest: name, mode and temperature contradict each other, or a light request says
@@ -297,8 +329,6 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
             fields |= format_fields(body.response_format, wanted)
         if body.tools:
             fields |= tool_fields(body, wanted, strategy=strategy, light=light)
-    else:
-        fields["prompt"] = "".join(body.prompt)  # a list holds one
     sampling = wanted.sampling_fields(body.n, of_tokens=fields.get("of_tokens", False))
     if body.drawn_at is not None:
         sampling["temperature"] = body.drawn_at

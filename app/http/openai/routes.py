@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.openai.chunks import Chunks
+from app.http.openai.prompts import asks_of, completions_of
 from app.http.openai.requests import (
     ChatRequest,
     CompletionRequest,
@@ -30,6 +31,7 @@ from app.http.openai.schemas import (
 from app.http.repeats import Repeats
 from app.http.service import Service
 from app.http.streams import EventFormat, EventStream
+from app.scoring.ask import Ask
 from app.scoring.result import Result
 from models.errors import StatisticUnavailable
 from models.units.tool_calls import names_of
@@ -105,6 +107,12 @@ async def respond(request: Request, endpoint: Endpoint) -> Response:
     seen = await repeats.seen(request)
     if seen.response is not None:
         return seen.response
+    return await _computed(request, endpoint, partial(repeats.keep, seen))
+
+
+async def _computed(
+    request: Request, endpoint: Endpoint, keep: Callable[..., dict[str, Any]]
+) -> Response:
     body, names, shown = endpoint.read(await read_body(request, endpoint.body))
     service: Service = request.app.state.service
     wanted = Wanted(
@@ -123,11 +131,18 @@ async def respond(request: Request, endpoint: Endpoint) -> Response:
     scorer = service.ready_scorer()
     light = is_light(body.model, scorer.workers.generator.info)
     ask = replace(ask_of(body, light=light), names=request.state.names)
+    ask, asks = replace(ask, in_background=is_in_background(request)), dict[str, Ask]()
+    if isinstance(body, CompletionRequest):
+        asks = await asks_of(scorer.workers.generator, ask, body.prompts)
+        ask = next(iter(asks.values()))
     if body.wants_logprobs and "answer_token_logprobs" not in scorer.available_statistics(ask):
         raise StatisticUnavailable("this deployment's model tells no log-probs", field="logprobs")
-    run = partial(service.run, replace(ask, in_background=is_in_background(request)), wanted.id)
+    if len(asks) > 1:
+        async with unless_gone(request):
+            return json_response(await completions_of(service, asks, wanted))
+    run = partial(service.run, ask, wanted.id)
     if body.stream:
         return EventStream(run, endpoint.events(wanted), service.telemetry)
     async with unless_gone(request):
         result = await run()
-    return json_response(repeats.keep(seen, result, endpoint.whole(result, wanted), endpoint.renew))
+    return json_response(keep(result, endpoint.whole(result, wanted), endpoint.renew))

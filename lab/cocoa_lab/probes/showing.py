@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.scoring.scorer import Scorer
+from models.engines.protocol import RawPrompt, Tokenized
 from models.records import Generation, GenerationRequest, OnToken
 from workers.protocol import FirstTokenReply, Generator
 
@@ -42,6 +43,10 @@ class ShowingGenerator:
     ) -> FirstTokenReply:
         """As the generator itself."""
         return await self._shown.first_token_logprobs(request, groups)
+
+    async def tokenize(self, prompt: RawPrompt, *, special: bool = True) -> Tokenized:
+        """As the generator itself."""
+        return await self._shown.tokenize(prompt, special=special)
 
 
 def showing(scorer: Scorer, layers: tuple[int, ...], *, by_sentence: bool) -> Scorer:

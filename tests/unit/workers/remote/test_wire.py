@@ -142,9 +142,9 @@ def test_tokens_and_first_tokens_come_back():
     ("kind", "body", "reason"),
     [
         ("generation", b"<html>", "no generation worker"),
-        ("generation", b'{"wire": 1}', "version 1 of the wire, not 7"),
-        ("generation", b'{"wire": 7, "similarity scorers": {}}', "no generation worker"),
-        ("similarity", b'{"wire": 7, "generator": 3}', "no similarity worker"),
+        ("generation", b'{"wire": 1}', "version 1 of the wire, not 8"),
+        ("generation", b'{"wire": 8, "similarity scorers": {}}', "no generation worker"),
+        ("similarity", b'{"wire": 8, "generator": 3}', "no similarity worker"),
         ("similarity", b"3", "no similarity worker"),
     ],
 )

@@ -67,16 +67,14 @@ def test_a_chat_becomes_an_ask_with_every_field():
     )
 
 
-def test_a_text_becomes_an_ask_with_every_field():
+def test_a_text_becomes_an_ask_with_every_field_but_the_prompt():
     request = CompletionRequest(prompt=["a"], max_tokens=5, logprobs=0, **SHARED)
-    expected = Ask(prompt="a", sampling=SAMPLING, return_tokens=True, **ASKED)
+    expected = Ask(sampling=SAMPLING, return_tokens=True, **ASKED)
     assert ask_of(request, light=False) == expected
 
 
 def test_without_further_fields_it_is_the_default_ask():
-    assert ask_of(CompletionRequest(model="m", prompt="a"), light=False) == Ask(
-        prompt="a", timeout_s=60.0
-    )
+    assert ask_of(CompletionRequest(model="m", prompt="a"), light=False) == Ask(timeout_s=60.0)
 
 
 @pytest.mark.parametrize("value", [True, False, 2, "1", [1], {}])

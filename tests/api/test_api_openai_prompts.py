@@ -1,0 +1,92 @@
+"""Prompts of `/v1/completions` as evaluators send them, over a tiny model with random weights."""
+
+import pytest
+from transformers import AutoTokenizer
+
+from tests.api.openai_calls import TEXT, answered, post
+from tests.conftest import serving
+from tests.tiny_models import byte_tokenizer, random_model
+
+pytestmark = pytest.mark.anyio
+
+PROMPTS = ["Hi", "What is the capital of France?", "12 + 30 ="]
+SCORED = {"max_tokens": 6, "uncertainty": {"estimators": ["sp"], "cache": False}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tiny")
+    random_model("llama").save_pretrained(path)
+    byte_tokenizer().save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(params=["embedded", "remote"])
+async def service(anyio_backend, request, folder):
+    """Each test once with the model in the service's process, and once behind HTTP."""
+    async with serving(placement=request.param, engine="transformers", model=folder) as running:
+        yield running
+
+
+@pytest.fixture
+def tokenizer(folder):
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def said(choice):
+    return choice["text"], choice["finish_reason"], choice["logprobs"]["tokens"]
+
+
+async def test_choices_of_several_prompts_come_one_prompt_after_another(service):
+    drawn = SCORED | {"n": 2, "seed": 3, "logprobs": 1}
+    together = await answered(service, TEXT, prompt=PROMPTS, **drawn)
+    alone = [await answered(service, TEXT, prompt=prompt, **drawn) for prompt in PROMPTS]
+
+    choices = [choice for body in alone for choice in body["choices"]]
+    assert [choice["index"] for choice in together["choices"]] == list(range(6))
+    assert list(map(said, together["choices"])) == list(map(said, choices))
+    for choice, other in zip(together["choices"], choices, strict=True):
+        assert (choice["uncertainty"] is None) == (other["uncertainty"] is None)
+        values = other["logprobs"]["token_logprobs"]
+        assert choice["logprobs"]["token_logprobs"] == pytest.approx(values, abs=1e-5)
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        assert together["usage"][name] == sum(body["usage"][name] for body in alone)
+
+
+async def test_ids_of_tokens_are_taken_as_they_are(service, tokenizer):
+    ids = list(map(tokenizer.encode, PROMPTS))
+    texts = await answered(service, TEXT, prompt=PROMPTS, logprobs=0, **SCORED)
+    for prompt, expected in ((ids, texts["choices"]), (ids[1], texts["choices"][1:2])):
+        body = await answered(service, TEXT, prompt=prompt, logprobs=0, **SCORED)
+        assert list(map(said, body["choices"])) == list(map(said, expected))
+    without_bos = await answered(service, TEXT, prompt=ids[1][1:], **SCORED)
+    assert without_bos["usage"]["prompt_tokens"] == len(ids[1]) - 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "param", "status"),
+    [
+        ([[1, 2], [3, 259]], "prompt.1", 422),
+        ([5, 259], "prompt", 422),
+        ([[1, 2], [-1]], "prompt.1.0", 422),
+        ([[1], []], "prompt.1", 422),
+        (["a", "b", "c" * 600], "prompt.2", 400),
+        ([[5] * 600], "prompt.0", 400),
+        ([[5] * 600, [5] * 600], "prompt.0", 400),
+        ([[5] * 511, [5] * 500], "max_tokens", 400),
+    ],
+)
+async def test_one_bad_prompt_is_named_before_anything_is_computed(service, prompt, param, status):
+    service.generation_raises(AssertionError("something was computed"))
+    response = await post(service, TEXT, prompt=prompt, **SCORED)
+    assert (response.status_code, response.json()["error"]["param"]) == (status, param)
+
+
+async def test_all_prompts_of_a_request_hold_one_place_and_have_one_deadline(service):
+    service.admission.limit = 1
+    assert len((await answered(service, TEXT, prompt=PROMPTS, **SCORED))["choices"]) == 3
+    late = SCORED | {"uncertainty": {"estimators": ["sp"], "cache": False, "timeout_s": 0.2}}
+    service.generation_takes(0.15)
+    assert (await post(service, TEXT, prompt=PROMPTS * 10, **late)).status_code == 504
+    service.admission.limit = 0
+    assert (await post(service, TEXT, prompt=PROMPTS, **SCORED)).status_code == 429
