@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with gateway.running():
             service.git_revision = await asyncio.to_thread(git_revision, settings.git_revision)
-            hooks = hooks_of(telemetry, gateway.headers)
+            hooks = replace(hooks_of(telemetry, gateway.headers), on_server=service.set_server)
             starting = _start(service, settings, hooks, cache, gateway.starts)
             tasks = [asyncio.create_task(supervisor.attend(starting))]
             if cache is not None:

@@ -116,7 +116,10 @@ async def _livez(request: Request) -> Response:
 
 async def _readyz(request: Request) -> Response:
     service: WorkerService = request.app.state.service
-    return not_ready() if service.ready() is None else JSONResponse({"status": "ready"})
+    if (served := service.ready()) is None:
+        return not_ready()
+    role = "similarity" if served.generator is None else "generation"
+    return JSONResponse({"status": "ready", "worker": role})
 
 
 async def _metrics(request: Request) -> Response:

@@ -3,7 +3,8 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import httpx
 import typer
@@ -34,9 +35,20 @@ async def ready_here(settings: Settings) -> str | None:
             ready = await client.get(f"{own_url(settings)}/readyz")
     except (httpx.HTTPError, httpx.InvalidURL):
         return None
-    if not (ready.is_success and '"status":"ready"' in ready.text):
+    told = told_by(ready)
+    if role := told.get("worker"):
+        typer.echo(f"a {role} worker answers at {own_url(settings)}, and no service", err=True)
+    if role or told.get("status") != "ready":
         return None
     return own_url(settings.model_copy(update={"ops_port": None}))
+
+
+def told_by(ready: httpx.Response) -> dict[str, Any]:
+    """What `/readyz` says of what is ready; empty where something else answers."""
+    with suppress(ValueError):
+        if ready.is_success and isinstance(told := ready.json(), dict):
+            return told
+    return {}
 
 
 @asynccontextmanager

@@ -16,9 +16,10 @@ from redis.exceptions import RedisError
 
 from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
 from app.cache.protocol import RedisServer
-from app.cli.clients import client_of, own_url
+from app.cli.clients import client_of, own_url, told_by
 from app.cli.environment import ApiKey, as_url, settings_or_exit
 from app.http.responses import weights_of
+from app.http.service import meaning
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.build import connect
@@ -55,19 +56,6 @@ async def _print(settings: Settings, url: str, key: str | None, patience_s: floa
     return is_well
 
 
-_MEANS = {
-    "ConnectError": "nobody listens there, the name is unknown or its certificate not trusted",
-    "ConnectTimeout": "no packet comes back: a network policy, or a host that is gone",
-    "ReadError": "it ends connections: TLS on one side only, or another protocol",
-    "RemoteProtocolError": "it speaks no HTTP: TLS on one side only, or another protocol",
-    "it wants another key": "set the api_key of this server",
-    "it does not answer": "something listens and hangs, or its model is not loaded yet",
-    "authentication refused": "set its password",
-    "unreachable": "nobody listens there, or the name is unknown",
-    "TLS failed": "rediss:// and redis:// are mixed up, or the authority is another one",
-}
-
-
 class Finding(NamedTuple):
     """A result of one check."""
 
@@ -96,13 +84,18 @@ async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, 
         async with client_of(url, key) as client:
             ready, about = await client.get("/readyz"), await client.get("/version")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        words = f"{url}: {_meaning(type(error).__name__)}; --url names a service elsewhere"
+        words = f"{url}: {meaning(type(error).__name__)}; --url names a service elsewhere"
         return [Finding(False, "service", words)], {}
-    is_ready = ready.status_code == 200
-    words = "is ready"
+    told, words = told_by(ready), "is ready"
+    if role := told.get("worker"):
+        words = f"{url} is a {role} worker, which gateways ask; --url names a service elsewhere"
+        return [Finding(False, "service", words)], {}
+    is_ready = told.get("status") == "ready"
     if not is_ready:
         words = f"is not ready: {_message_of(ready)}"
     findings = [Finding(is_ready, "service", f"{url} {words}")]
+    for detail in told.get("details", ()):
+        findings.append(Finding(True, "service", detail))
     if about.status_code != 200:
         words = f"GET /version says {_message_of(about)}: give --api-key, or ask COCOA_OPS_PORT"
         return [*findings, Finding(False, "service", words)], {}
@@ -134,7 +127,7 @@ async def _server(
     except ModelNotLoaded as error:
         return [Finding(False, role, str(error))]
     if not workers:
-        return [Finding(False, role, f"{group.base_url}: {_meaning(trouble)}")]
+        return [Finding(False, role, f"{group.base_url}: {meaning(trouble)}")]
     findings = [Finding(True, role, f"{group.base_url} answers")]
     await workers[0].close()
     if role == "generation":  # capabilities of a server of others, as it was tried out
@@ -184,17 +177,10 @@ async def _redis(name: str, config: RedisServer, url: str) -> Finding:
         await connection.execute([("SET", key, b"", "EX", 1)], PATIENCE_S)
         return Finding(True, "redis", f"{variable(f'{name}.url')} answers, and can be written")
     except (RedisError, OSError) as error:
-        words = f"{variable(f'{name}.url')}: {_meaning(kind_of_fault(error))}"
+        words = f"{variable(f'{name}.url')}: {meaning(kind_of_fault(error))}"
         return Finding(False, "redis", words)
     finally:
         await connection.close()
-
-
-def _meaning(reason: str) -> str:
-    """A reason as in the log, and what it means to somebody who looks for the fault."""
-    if reason in _MEANS:
-        return f"{reason} ({_MEANS[reason]})"
-    return reason
 
 
 def _message_of(response: httpx.Response) -> str:

@@ -15,10 +15,24 @@ from app.scoring.scorer import Scorer
 from app.settings import Settings
 from models.errors import NotReady
 from models.records import OnToken
+from workers.config import Role
 from workers.supervision import Supervisor
 
 if TYPE_CHECKING:
     from app.plugin import Around
+
+# What the reasons of faults mean to somebody who looks for the fault.
+_MEANS = {
+    "ConnectError": "nobody listens there, the name is unknown or its certificate not trusted",
+    "ConnectTimeout": "no packet comes back: a network policy, or a host that is gone",
+    "ReadError": "it ends connections: TLS on one side only, or another protocol",
+    "RemoteProtocolError": "it speaks no HTTP: TLS on one side only, or another protocol",
+    "it wants another key": "set the api_key of this server",
+    "it does not answer": "something listens and hangs, or its model is not loaded yet",
+    "authentication refused": "set its password",
+    "unreachable": "nobody listens there, or the name is unknown",
+    "TLS failed": "rediss:// and redis:// are mixed up, or the authority is another one",
+}
 
 
 @dataclass(eq=False)
@@ -35,6 +49,8 @@ class Service:
     scorer: Scorer | None = None  # None until the workers are loaded
     git_revision: str | None = None  # of the sources; None where it is unknown
     began_at: int = field(default_factory=lambda: int(time.time()))  # seconds since 1970
+    # What is wrong with the server of each model, by its latest check; "" where it is well.
+    troubles: dict[Role, str] = field(default_factory=dict)
 
     def ready_scorer(self) -> Scorer:
         """The scorer, once its workers are warm.
@@ -43,8 +59,19 @@ class Service:
             NotReady: models are loading, have died, or are stopping.
         """
         if self.supervisor.state != "ready" or self.scorer is None:
-            raise NotReady(f"the service is {self.supervisor.state}")
+            raise NotReady(self._state())
         return self.scorer
+
+    def _state(self) -> str:
+        words = f"the service is {self.supervisor.state}"
+        for role, trouble in self.troubles.items():
+            if trouble:
+                words += f"; it waits for the server of {role}: {meaning(trouble)}"
+        return words
+
+    def set_server(self, role: Role, url: str, trouble: str) -> None:
+        self.troubles[role] = trouble
+        self.telemetry.set_server(role, url, trouble)
 
     def capabilities(self) -> dict[str, Capability]:
         """Capabilities of this deployment by name; none until the workers are loaded."""
@@ -86,3 +113,10 @@ class Service:
             model = self.ready_scorer().workers.generator.info.model_id
             run = partial(around, ask, model, answer_id, run)
         return await run()
+
+
+def meaning(reason: str) -> str:
+    """A reason as in the log, and what it means."""
+    if reason in _MEANS:
+        return f"{reason} ({_MEANS[reason]})"
+    return reason

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
 from app.main import create_app
@@ -11,8 +12,11 @@ from app.settings import Settings
 from models.embedded import PROBES_DIR
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
+from tests.chaos.redis_server import free_port
+from tests.conftest import until
 from tests.contract.profiles import SERVERS
 from tests.openai_server import openai_server
+from tests.worker_servers import listening
 from workers.config import GeneratorConfig, SimilaritySettings
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +68,43 @@ async def test_a_probe_that_is_set_and_cannot_be_read_is_told_and_can_cost_readi
     gauge = 'cocoa_capability{configured="true",name="predicted_dissimilarity"} 0.0'
     assert gauge in metrics
     assert 'cocoa_model_info{identity="' in metrics
+
+
+NO_PATH = "COCOA_GENERATION__API says what answers there, COCOA_GENERATION__MODEL"
+# settings of the model beside its url, whether something listens there, and what is waited for
+WAITED_FOR = {
+    "nobody": ({}, False, "ConnectError (nobody listens there"),
+    "no worker": ({}, True, f"GET /v1/info: status 404; {NO_PATH}"),
+    "no list": (
+        {"api": "openai"},
+        True,
+        f"it lists no models (GET /v1/models: status 404); {NO_PATH}",
+    ),
+    "no such path": (
+        {"api": "openai", "model": "mine"},
+        True,
+        f"nor chats (POST /v1/chat/completions: status 404); {NO_PATH}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("settings", "listens", "told"), WAITED_FOR.values(), ids=WAITED_FOR)
+async def test_readiness_says_what_is_waited_for(settings, listens, told):
+    async with listening(Starlette()) as port:
+        url = f"http://127.0.0.1:{port if listens else free_port()}"
+        app = create_app(Settings(generation=GeneratorConfig(url=url, **settings)))
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client,
+        ):
+            word = told.partition(" ")[0]
+            await until(lambda: word in app.state.service.troubles.get("generation", ""))
+            response = await client.get("/readyz")
+    assert response.status_code == 503
+    message = response.json()["error"]["message"]
+    assert message.startswith("the service is starting; it waits for the server of generation: ")
+    assert told in message
 
 
 async def generated(client, status=200, **body):

@@ -285,9 +285,8 @@ async def test_a_server_that_takes_neither_prompts_nor_chats_is_told_by_its_refu
         generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").checked())
         await generator.upstream.check()
         await generator.close()
-    assert (
-        generator.upstream.server.trouble == "it neither completes prompts nor chats (status 400)"
-    )
+    told = "it neither completes prompts nor chats (POST /v1/chat/completions: status 400)"
+    assert generator.upstream.server.trouble == told
 
 
 @pytest.mark.parametrize(

@@ -86,12 +86,14 @@ class Calls:
     async def get(self, path: str) -> Any:
         async with self._client.stream("GET", path) as response:
             content = await body_of(response)
-        if response.status_code != 200:
-            error = NoSuccess(response.status_code, content, {}).error
+            if response.status_code == 200:
+                return _parsed(content)
+            # From within: uvicorn closes a connection once it has told of a failure there.
+            asked = f"GET {response.url.path}"
+            error = NoSuccess(asked, response.status_code, content, {}).error
             if isinstance(error, Failed):
-                raise Unreachable(str(error))
+                raise Unreadable(str(error))
             raise error
-        return _parsed(content)
 
     async def post(
         self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
@@ -99,7 +101,7 @@ class Calls:
         """The reply to a POST."""
         self.num_posts += 1
         reply = _parsed(await self._posted(path, body, partial(body_of, max_bytes=max_bytes)))
-        check_no_error(reply, body)
+        check_no_error(reply, f"POST {path}", body)
         return reply
 
     async def post_for_events(
@@ -113,7 +115,7 @@ class Calls:
         all_events = partial(_events, on_event=on_event, max_bytes=max_bytes)
         events, has_ended, failure = await self._posted(path, streamed, all_events)
         if failure is not None:
-            check_no_error(failure, body)
+            check_no_error(failure, f"POST {path}", body)
             raise Unreachable("its stream ends in an error")
         return events, has_ended
 
@@ -138,7 +140,8 @@ class Calls:
                 if response.status_code == 200:
                     return await read(response)
                 beginning = await _first_bytes(response)
-            raise NoSuccess(response.status_code, beginning, body, response.headers)
+            status, asked = response.status_code, f"POST {response.url.path}"
+            raise NoSuccess(asked, status, beginning, body, response.headers)
 
         try:
             return await patiently(send, self._until)
@@ -154,10 +157,11 @@ class Calls:
 async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> dict[str, Any]:
     """The entry of a list of models for the named model, or the first one where "" is wanted.
 
-    Where there is no such list, or another answer, the named one is taken as it stands.
+    Where there is no such list, an empty one or another answer, the named one is taken as it
+    stands: the trial shows whether it is there.
 
     Raises:
-        Unreachable: it lists none.
+        Unreachable: it is not there yet, or lists none where none is named.
         Refused: it lists others.
     """
     try:
@@ -167,11 +171,14 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
         first = next(name for name in entries if isinstance(name, str))
         wanted = wanted or first
     except _NO_LIST as error:
-        if wanted and not isinstance(error, StopIteration):  # it has no such list
+        if wanted:
             return {"id": wanted}
         if isinstance(error, Denied):
             raise
-        raise Unreachable("it lists no models") from None
+        words = "it lists no models"
+        if isinstance(error, Rejected | Unreadable):
+            words += f" ({error})"
+        raise Unreachable(words) from None
     # Ollama completes a name by a tag, and Gemini's list has a prefix.
     for name in (wanted, f"{wanted}:latest", f"models/{wanted}"):
         if name in entries:
@@ -179,6 +186,8 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
     if (plain := wanted.rpartition(":")[0]) in entries:  # OpenRouter's way of serving it
         return {**entries[plain], "id": wanted}
     if any(fnmatchcase(wanted, str(name)) for name in entries):  # LiteLLM's list has patterns
+        return {"id": wanted}
+    if wanted.startswith("/"):  # a folder there: `transformers serve` lists what it has of the hub
         return {"id": wanted}
     names = ", ".join(map(str, entries))
     raise Refused(f"it has no model of the name that the settings say; it lists {names:.500}")

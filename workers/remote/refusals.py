@@ -40,8 +40,10 @@ _CODE = re.compile(r"[a-z]{1,20}(_[a-z]{1,20}){1,5}|[A-Z][A-Za-z]{1,30}Error")
 class Rejected(Exception):
     """The server refuses this very body, and will again."""
 
-    def __init__(self, status: int, code: str, named: frozenset[str] = frozenset()) -> None:
-        super().__init__(f"status {status}")
+    def __init__(
+        self, status: int, code: str, named: frozenset[str] = frozenset(), told: str = ""
+    ) -> None:
+        super().__init__(told or f"status {status}")
         self.status = status  # of HTTP, below 500, or 501; any where it is about the prompt
         self.code = code  # of `OF_PROMPT`, or that the server gives, or its type; "" for none
         self.named = named  # parameters of the body that it names
@@ -66,12 +68,13 @@ class NoSuccess(Exception):
 
     def __init__(
         self,
+        asked: str,  # method and path
         status: int,
         content: bytes,
         body: Mapping[str, Any],
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        super().__init__(f"status {status}")
+        super().__init__(f"{asked}: status {status}")
         fields = _error_in(content)
         codes = [code for code in (fields.get("code"), fields.get("type")) if isinstance(code, str)]
         self.status = status
@@ -81,7 +84,7 @@ class NoSuccess(Exception):
         seconds = re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", headers.get("retry-after", ""))
         self.patience_s = float(seconds[0]) if seconds else None  # None for a date: clocks differ
         codes = [code for code, said in OF_PROMPT.items() if said.search(words)] or codes
-        self.error = _meaning(status, codes, self.named)
+        self.error = _meaning(str(self), status, codes, self.named)
 
 
 def is_error(reply: Mapping[str, Any]) -> bool:
@@ -89,7 +92,7 @@ def is_error(reply: Mapping[str, Any]) -> bool:
     return bool(reply.get("error")) or reply.get("object") == "error"
 
 
-def check_no_error(reply: Any, body: Mapping[str, Any]) -> None:
+def check_no_error(reply: Any, asked: str, body: Mapping[str, Any]) -> None:
     """Raise the error that a reply with status 200 brings all the same, as routers' do.
 
     They had sent their status before it happened: the true one stands in the error, or nowhere.
@@ -101,21 +104,21 @@ def check_no_error(reply: Any, body: Mapping[str, Any]) -> None:
     status = 502
     if re.fullmatch("[45][0-9]{2}", code):
         status = int(code)
-    raise NoSuccess(status, content, body).error
+    raise NoSuccess(asked, status, content, body).error
 
 
-def _meaning(status: int, codes: list[str], named: frozenset[str]) -> Exception:
+def _meaning(told: str, status: int, codes: list[str], named: frozenset[str]) -> Exception:
     for sign in _LASTING.keys() & {status, *codes}:
-        return Refused(f"{_LASTING[sign]} (status {status})")
+        return Refused(f"{_LASTING[sign]} ({told})")
     if status != 429 and not OF_PROMPT.keys().isdisjoint(codes):
-        return Rejected(status, codes[0], named)
+        return Rejected(status, codes[0], named, told)
     if status == 403:
-        return Denied(f"it refuses the API key (status {status})")
+        return Denied(f"it refuses the API key ({told})")
     if status in (429, 502, 503, 504) or status < 400 or status in range(520, 530):
-        return Unreachable(f"status {status}")
+        return Unreachable(told)
     if status >= 500 and status != 501:  # which is for what it does not know
-        return Failed(f"status {status}")
-    return Rejected(status, codes[0] if codes else "", named)
+        return Failed(told)
+    return Rejected(status, codes[0] if codes else "", named, told)
 
 
 def _error_in(content: bytes) -> Mapping[str, Any]:

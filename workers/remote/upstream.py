@@ -17,7 +17,7 @@ import orjson
 
 from models import errors
 from models.records import GenerationRequest
-from workers.config import Role, ServerAddress
+from workers.config import Role, ServerAddress, variable
 from workers.hooks import Hooks, Outcome
 from workers.remote.client import (
     NO_ANSWER,
@@ -47,6 +47,10 @@ _WATCH_TIMEOUT_S = 5.0
 # The longest pause between two checks of a server that fails or refuses, or whose calls cost money,
 # and of one to which no connection is made.
 _MOST_PAUSE_S, _MOST_PAUSE_UNCONNECTED_S = 60.0, 5.0
+_NO_SUCH_PATH = (
+    "; {0}__API says what answers there, {0}__MODEL the model's name, and {0}__URL must end where "
+    "/v1, /info or /score begins (infinity needs --url-prefix /v1)"
+)
 _MODELS = {"generation": "language model", "similarity": "similarity model"}
 _UNAVAILABLE: dict[Role, type[errors.CocoaError]] = {
     "generation": errors.GenerationUnavailable,
@@ -174,7 +178,10 @@ class Upstream(Generic[Known]):
             return
         server.num_failed = 0 if failure is None else server.num_failed + 1
         server.look_at = time.monotonic() + self._pause_s(failure)
-        self._mark("" if failure is None else reason_of(failure))
+        trouble = "" if failure is None else reason_of(failure)
+        if "status 404" in trouble:
+            trouble += _NO_SUCH_PATH.format(variable(self.role))
+        self._mark(trouble)
 
     def _pause_s(self, failure: Exception | None) -> float:
         """Seconds before the server is checked again; 0 for the next second."""

@@ -99,7 +99,8 @@ async def refusal_of(response: httpx.Response) -> Exception:
     try:
         return _of_worker(_as_ours(_refusal(body).error))
     except (ValueError, LookupError):
-        return Unreachable(f"it answers with status {response.status_code}")
+        asked = f"{response.request.method} {response.request.url.path}"
+        return Unreachable(f"{asked}: status {response.status_code}")
 
 
 def _of_worker(error: CocoaError) -> Exception:

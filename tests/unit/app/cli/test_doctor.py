@@ -13,6 +13,7 @@ from app.cli import app
 from app.cli.doctor import examine, own_url
 from app.scoring.capabilities import Capability
 from app.settings import Settings
+from app.worker import create_worker_app
 from tests.chaos.listening import listening
 from tests.chaos.redis_server import free_port, running_redis
 from tests.worker_servers import listening as worker_listening
@@ -76,6 +77,28 @@ async def test_ask_asks_the_service_that_is_ready_here_and_says_so(is_ready):
     assert ran.exit_code == (0 if is_ready else 2)
     assert (f"asked the service at http://127.0.0.1:{port}" in ran.stderr) == is_ready
     assert ('"seed":7' in ran.stdout) == is_ready
+
+
+async def test_a_worker_is_taken_for_no_service(monkeypatch):
+    monkeypatch.setenv("COCOA_GENERATION__MODEL", "/no/such-model")
+    worker = create_worker_app("generation", Settings(), on_death=lambda: None)
+    state = worker.state.service
+    state.supervisor.state, state.served = "ready", Served(generator=object())
+    async with worker_listening(worker) as port:
+        told = (await wrong(Settings(), port))["service"]
+        monkeypatch.setenv("COCOA_PORT", str(port))
+        ran = await asyncio.to_thread(CliRunner().invoke, app, ["ask", "Hi"])
+    assert f"http://127.0.0.1:{port} is a generation worker, which gateways ask; --url" in told
+    assert f"a generation worker answers at http://127.0.0.1:{port}, and no service" in ran.stderr
+    assert ran.exit_code == 2, "the model that it loads here is none"
+
+
+async def test_what_is_told_beside_readiness_is_a_finding(monkeypatch):
+    monkeypatch.setattr("app.http.routes.ops.passing_nothing", lambda deployment: ["nothing"])
+    async with split_service() as (_, port, settings):
+        url = f"http://127.0.0.1:{port}"
+        found = [one async for one in examine(settings, url, None, 5)]
+    assert (True, "service", "nothing") in found
 
 
 async def test_a_service_that_is_away_and_one_that_is_not_ready_are_told_apart():
