@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from app.plugin import Around
 
 # What the reasons of faults mean to somebody who looks for the fault.
+_NOBODY = "nobody listens there, the name is unknown or its certificate not trusted"
 _MEANS = {
-    "ConnectError": "nobody listens there, the name is unknown or its certificate not trusted",
-    "ConnectTimeout": "no packet comes back: a network policy, or a host that is gone",
-    "ReadError": "it ends connections: TLS on one side only, or another protocol",
-    "RemoteProtocolError": "it speaks no HTTP: TLS on one side only, or another protocol",
+    "no connection can be made": _NOBODY,
+    "ConnectError": _NOBODY,  # of httpx, which asks a service
+    "no connection is answered": "a network policy, or a host that is gone",
+    "it ends connections": "TLS on one side only, or another protocol",
+    "it speaks no HTTP": "TLS on one side only, or another protocol",
     "it wants another key": "set the api_key of this server",
     "it does not answer": "something listens and hangs, or its model is not loaded yet",
     "authentication refused": "set its password",

@@ -73,7 +73,7 @@ async def test_a_probe_that_is_set_and_cannot_be_read_is_told_and_can_cost_readi
 NO_PATH = "COCOA_GENERATION__API says what answers there, COCOA_GENERATION__MODEL"
 # settings of the model beside its url, whether something listens there, and what is waited for
 WAITED_FOR = {
-    "nobody": ({}, False, "ConnectError (nobody listens there"),
+    "nobody": ({}, False, "no connection can be made (nobody listens there"),
     "no worker": ({}, True, f"GET /v1/info: status 404; {NO_PATH}"),
     "no list": (
         {"api": "openai"},
@@ -297,7 +297,8 @@ async def test_an_empty_text_whose_end_no_log_probs_list_is_an_empty_answer():
             choice["logprobs"] = {"content": []}
 
     wanted = {"model": "cocoa", "logprobs": True, "top_logprobs": 2} | CHAT
-    async with serving_over(alter=empties, tokenizes=False, completes=False) as (client, _):
+    async with serving_over(tokenizes=False, completes=False) as (client, server):
+        server.alter = empties  # once it has been tried out
         response = await client.post("/v1/chat/completions", json=wanted)
     [choice] = response.json()["choices"]
     assert choice["message"]["content"] == ""

@@ -105,14 +105,15 @@ class OpenAIRequest:
         if is_drawn:
             self._warn(Warned.ANSWER_IS_DRAWN)
         self._explain(answer, samples)
+        info = server.info
         return Generation(
             answer=answer,
             samples=tuple(samples),
             prompt_tokens=self._prompt.num_tokens or self._prompt_tokens,
             seed=self._seed,
-            model_id=server.info.model_id,
-            revision=server.info.revision,
-            identity=server.identity,
+            model_id=info.model_id,
+            revision=info.revision,
+            identity=info.identity,
             generate_s=time.monotonic() - began_at,
             answer_form=self._form,
             probe_readings=self._readings,

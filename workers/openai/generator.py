@@ -20,6 +20,7 @@ from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.grammars import find_out
+from workers.openai.profiles import Profile
 from workers.openai.prompts import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
@@ -70,11 +71,15 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         self._tenant = hooks.tenant
         self._own_headers = hooks.headers
         self._learning = asyncio.Lock()
+        self._told: tuple[OpenAIServer, Profile, GeneratorInfo] | None = None
 
     @property
     def info(self) -> GeneratorInfo:
-        """Of the server as it was last tried out."""
-        return self.upstream.known.info
+        """Of the server as it was last tried out; since then its profile alone may change."""
+        known = self.upstream.known
+        if self._told is None or self._told[0] is not known or self._told[1] is not known.profile:
+            self._told = known, known.profile, known.info
+        return self._told[2]
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import exp
 
 import numpy as np
 
@@ -142,10 +143,12 @@ def column(tops: Tops, index: int) -> Array | None:
     return np.array(values)
 
 
-def without_columns(tops: Tops) -> list[dict[str, float]]:
+def without_columns(tops: Tops) -> Sequence[Mapping[str, float]]:
     """The likeliest tokens alone."""
+    if not tops or _name(_MARK) not in tops[0]:
+        return tops or ()
     likeliest = []
-    for top in tops or ():
+    for top in tops:
         likeliest.append({n: one for n, one in top.items() if not n.startswith(_COLUMN)})
     return likeliest
 
@@ -167,12 +170,12 @@ def unsound(
     if not ((logprobs > MISSING) & (logprobs <= LOGPROBS[1])).all():
         return NO_NUMBER
     for logprob, token, likeliest in zip(logprobs.tolist(), tokens, tops, strict=False):
-        values = np.array(list(likeliest.values()))
-        if not len(values):
+        if not likeliest:
             continue
-        if (values > LOGPROBS[1]).any() or np.exp(values).sum() > 1.0 + _ROUNDING:
+        most = max(likeliest.values())
+        if most > LOGPROBS[1] or sum(map(exp, likeliest.values())) > 1.0 + _ROUNDING:
             return BEYOND_ONE
-        most = values.max() * (1.0 - _PART) + _ROUNDING
+        most = most * (1.0 - _PART) + _ROUNDING
         if logprob > most and token not in likeliest:  # several tokens may have one name
             return ABOVE_LIKELIEST
     return ""

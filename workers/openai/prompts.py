@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
-import httpx
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
@@ -52,7 +51,6 @@ class _Text(TypedDict):
     prompt: str
 
 
-_JSON = {"Content-Type": "application/json"}
 _TOKENS, _TEXT = TypeAdapter(_Tokens), TypeAdapter(_Text)
 
 
@@ -115,8 +113,7 @@ class ModelCalls(Calls):
                     self.server.profile = profile
                 if refusal.code != ALL_TAKEN:
                     raise
-                stream = httpx.ByteStream(all_taken(body.get("n", 1), body["max_tokens"]))
-                return await read(httpx.Response(200, headers=_JSON, stream=stream))
+                return await self._as_reply(read, all_taken(body.get("n", 1), body["max_tokens"]))
             if not has_learned:  # other calls may have, meanwhile
                 profile = self.server.profile
             self.server.profile = profile.after(body)

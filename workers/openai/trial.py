@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import httpx
-
 from models.engines.protocol import EngineConfig
 from models.engines.tags import Tags
 from models.errors import CocoaError, ModelNotLoaded
@@ -138,7 +136,7 @@ class GeneratorTrial:
         self._num_lacking = num if lacking else 0
         if not lacking or (num > _OFTEN and num % _SELDOM):
             return None
-        with suppress(Failed, Rejected, Refused, Unreachable, httpx.TransportError):
+        with suppress(Failed, Rejected, Refused, Unreachable):
             better = await self.try_out(client, await self.look_up(client))
             if better.lacks(kind) < lacking:
                 self._num_lacking = 0

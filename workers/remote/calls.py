@@ -13,15 +13,14 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeVar
 
-import httpx
 import orjson
 from pydantic import TypeAdapter
 
 from workers.remote.client import (
     MAX_REPLY_BYTES,
-    POOL_S,
     Client,
     Refused,
+    Response,
     Unreachable,
     body_of,
     lines,
@@ -41,17 +40,16 @@ logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply")
 Structure = TypeVar("Structure")
-Read = Callable[[httpx.Response], Awaitable[Reply]]
+Read = Callable[[Response], Awaitable[Reply]]
 
 # The longest wait for a reply: whoever waits for longer has had an error by now.
-_TIMEOUT = httpx.Timeout(600.0, connect=5.0, pool=POOL_S)
+_SILENCE_S = 600.0
 _MOST_ERROR_BYTES = 65_536
 _EVENT = b"data:"
 # The least cost of an event: one that was read takes memory however short it is.
 _EVENT_BYTES = 512
 _END = b"[DONE]"
 _ANSWERED = "POST %s was answered with status %d: code %s; parameters that it names: %s"
-_OPENED = "connection.connect_tcp.complete"
 _NO_LIST = (Denied, Rejected, Unreadable, LookupError, TypeError, ValueError, StopIteration)
 
 
@@ -86,11 +84,10 @@ class Calls:
     async def get(self, path: str) -> Any:
         async with self._client.stream("GET", path) as response:
             content = await body_of(response)
-            if response.status_code == 200:
+            if response.status == 200:
                 return _parsed(content)
             # From within: uvicorn closes a connection once it has told of a failure there.
-            asked = f"GET {response.url.path}"
-            error = NoSuccess(asked, response.status_code, content, {}).error
+            error = NoSuccess(response.asked, response.status, content, {}).error
             if isinstance(error, Failed):
                 raise Unreadable(str(error))
             raise error
@@ -121,27 +118,21 @@ class Calls:
 
     async def _posted(self, path: str, body: Mapping[str, Any], read: Read[Reply]) -> Reply:
         """The parsed reply of a success; any other is logged."""
-
-        async def trace(name: str, info: object) -> None:
-            if name == _OPENED:
-                self._doubt()
-
-        content = json.dumps(body)  # orjson knows no integer beyond 64 bits
+        content = json.dumps(body).encode()  # orjson knows no integer beyond 64 bits
 
         async def send() -> Reply:
             async with self._client.stream(
                 "POST",
                 path,
-                content=content,
+                content,
                 headers=self._headers,
-                timeout=_TIMEOUT,
-                extensions={"trace": trace},
+                silence_s=_SILENCE_S,
+                on_connection=self._doubt,
             ) as response:
-                if response.status_code == 200:
+                if response.status == 200:
                     return await read(response)
                 beginning = await _first_bytes(response)
-            status, asked = response.status_code, f"POST {response.url.path}"
-            raise NoSuccess(asked, status, beginning, body, response.headers)
+            raise NoSuccess(response.asked, response.status, beginning, body, response.headers)
 
         try:
             return await patiently(send, self._until)
@@ -152,6 +143,14 @@ class Calls:
             if failure.status >= 500:
                 self._doubt()
             raise failure.error from None
+
+    async def _as_reply(self, read: Read[Reply], content: bytes) -> Reply:
+        """A reply of JSON that nobody sent."""
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield content
+
+        return await read(Response("", 200, {"content-type": "application/json"}, chunks()))
 
 
 async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> dict[str, Any]:
@@ -202,7 +201,7 @@ def shaped(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structur
 
 
 async def _events(
-    response: httpx.Response, on_event: Callable[[Any], None], max_bytes: int
+    response: Response, on_event: Callable[[Any], None], max_bytes: int
 ) -> tuple[list[Any], bool, Any]:
     """The events of a stream, whether its end was marked, and its error; None for none.
 
@@ -232,15 +231,15 @@ async def _events(
     return events, has_ended, None
 
 
-async def _body_as_event(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
+async def _body_as_event(response: Response, max_bytes: int) -> AsyncIterator[bytes]:
     """A body as the one event of a stream."""
     yield _EVENT + await body_of(response, max_bytes)
 
 
-async def _first_bytes(response: httpx.Response) -> bytes:
+async def _first_bytes(response: Response) -> bytes:
     """The beginning of an error's body, which has its code."""
     content = b""
-    async for piece in response.aiter_raw():
+    async for piece in response.chunks:
         content += piece
         if len(content) > _MOST_ERROR_BYTES:
             break

@@ -14,8 +14,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-import httpx
-
 from models.errors import Overloaded
 from workers.hooks import Outcome
 from workers.remote.client import Refused, Unreachable, reason_of
@@ -108,7 +106,7 @@ async def repeating(
     """The reply to a call; one that brings no answer is made once more, if it may be.
 
     The server may have closed a connection that it kept for too long, or a balancer may choose
-    another one. `Unreachable` and transport errors of httpx are no answers.
+    another one. `Unreachable` is no answer.
 
     Raises:
         Unreachable: there was no answer.
@@ -121,7 +119,7 @@ async def repeating(
         lost = ""
         try:
             return await send()
-        except (Unreachable, httpx.TransportError) as error:
+        except Unreachable as error:
             outcome, lost = "repeated", reason_of(error)
             if not is_first or not may_repeat():
                 outcome = "failed"

@@ -5,8 +5,6 @@ import logging
 import time
 from typing import Any, Generic, Protocol, TypeVar
 
-import httpx
-
 from models.errors import Overloaded
 from workers.remote.client import Client, Pending, Refused, Unreachable
 from workers.remote.refusals import Failed, Rejected
@@ -147,7 +145,7 @@ class Server(Generic[Known]):
             self._failure = None if self.known else Unreachable(error.message)
         except (Unreachable, Refused) as error:
             self._failure = error
-        except (Failed, Rejected, httpx.TransportError) as error:
+        except (Failed, Rejected) as error:
             self._failure = Unreachable(str(error) or type(error).__name__)
         except Exception as error:  # whatever a server says, its watch lives
             logger.exception("the server at %s cannot be tried out", self.url)

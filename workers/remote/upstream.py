@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Generic, Literal, TypeVar
 
-import httpx
 import orjson
 
 from models import errors
@@ -21,10 +20,10 @@ from workers.config import Role, ServerAddress, variable
 from workers.hooks import Hooks, Outcome
 from workers.remote.client import (
     NO_ANSWER,
-    POOL_S,
     Client,
     Pending,
     Refused,
+    Unconnected,
     Unreachable,
     reason_of,
 )
@@ -83,12 +82,17 @@ class Upstream(Generic[Known]):
         self._name = f"{role} worker" if whose == "ours" else f"server of the {_MODELS[role]}"
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
-        timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=POOL_S)
         fixed = dict(headers or {})
         if headers is None and (keys := config.keys(role)):
             fixed = {"Authorization": f"Bearer {keys[0]}"}
-        tls = config.tls_context(role)
-        client = Client(config.base_url, headers=fixed, timeout=timeout, verify=tls, params=params)
+        client = Client(
+            config.base_url,
+            fixed,
+            params=params,
+            connect_s=_CONNECT_S,
+            silence_s=_SILENCE_S,
+            tls=config.tls_context(role),
+        )
         self.server = Server(client, kind)
 
     @property
@@ -99,12 +103,16 @@ class Upstream(Generic[Known]):
         return self.server.known
 
     async def connect(self) -> None:
-        """Wait until the server answers."""
-        while True:
-            await self._check_if_due()
-            if self.server.is_up and self.server.look_at:
-                return
-            await asyncio.sleep(_WATCH_S)
+        """Wait until the server answers; who no longer waits leaves no connection."""
+        try:
+            while True:
+                await self._check_if_due()
+                if self.server.is_up and self.server.look_at:
+                    return
+                await asyncio.sleep(_WATCH_S)
+        except BaseException:
+            await self.close()
+            raise
 
     async def run(self) -> None:
         """Check the server every second, until closed.
@@ -195,7 +203,7 @@ class Upstream(Generic[Known]):
         if self.server.known is not None and not is_hosted:
             return 0.0
         most_s = _MOST_PAUSE_S
-        if isinstance(failure, httpx.TransportError):  # nobody is disturbed
+        if isinstance(failure, Unconnected):  # nobody is disturbed
             most_s = _MOST_PAUSE_UNCONNECTED_S
         return min(_WATCH_S * 2.0 ** min(self.server.num_failed - 1, 8), most_s)
 

@@ -54,9 +54,9 @@ class _Kind(Generic[Known]):
 
     async def look_up(self, client: Client) -> Known:
         async with client.stream("GET", "/v1/info") as response:
-            if response.status_code == 401:
+            if response.status == 401:
                 raise Refused("it wants another key")
-            if response.status_code != 200:
+            if response.status != 200:
                 raise Unreachable(str(await refusal_of(response)))
             body = await body_of(response, MAX_INFO_BYTES)
         try:
@@ -105,9 +105,9 @@ class _OurWorker(RemoteWorker[Known]):
             headers = {wire.WIRE_HEADER: str(wire.VERSION), **self._request_headers(), **session}
             if until is not None:
                 headers[wire.TIMEOUT_HEADER] = f"{max(0.0, until - time.monotonic()):.3f}"
-            posting = server.client.stream("POST", path, content=body, headers=headers)
+            posting = server.client.stream("POST", path, body, headers=headers)
             async with posting as response:
-                if response.status_code != 200:
+                if response.status != 200:
                     raise await refusal_of(response)
                 try:
                     reply = decode(await result_of(response, listener, digest))

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import httpx
 from annotated_types import Ge, Le, MaxLen
 
 from models import errors
@@ -13,7 +12,7 @@ from models.ranges import Exact
 from models.records import OnToken, Token
 from workers.calling import Listener
 from workers.remote import wire
-from workers.remote.client import Unreachable, body_of, lines
+from workers.remote.client import Response, Unreachable, body_of, lines
 
 # Bound of a description of a worker, or of its refusal.
 MAX_INFO_BYTES = 1_048_576
@@ -63,7 +62,7 @@ def bounded(on_token: OnToken, most: int) -> OnToken:
     return tell
 
 
-async def result_of(response: httpx.Response, listener: Listener, digest: bytes) -> bytes:
+async def result_of(response: Response, listener: Listener, digest: bytes) -> bytes:
     """The result at the end of the lines, not yet decoded; tokens are reported as they come.
 
     It is read to its end: a connection with unread bytes cannot be used again.
@@ -89,7 +88,7 @@ async def result_of(response: httpx.Response, listener: Listener, digest: bytes)
     return result
 
 
-async def refusal_of(response: httpx.Response) -> Exception:
+async def refusal_of(response: Response) -> Exception:
     """The error that a reply without an answer means.
 
     A worker that is not ready, or a proxy without one, is passed over like one that cannot be
@@ -99,8 +98,7 @@ async def refusal_of(response: httpx.Response) -> Exception:
     try:
         return _of_worker(_as_ours(_refusal(body).error))
     except (ValueError, LookupError):
-        asked = f"{response.request.method} {response.request.url.path}"
-        return Unreachable(f"{asked}: status {response.status_code}")
+        return Unreachable(f"{response.asked}: status {response.status}")
 
 
 def _of_worker(error: CocoaError) -> Exception:

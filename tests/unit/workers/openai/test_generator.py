@@ -137,12 +137,10 @@ async def test_a_text_that_the_server_ends_before_its_time_is_no_answer():
 @pytest.mark.parametrize("on_token", [None, lambda token: None], ids=["whole", "streamed"])
 async def test_calls_one_after_another_share_their_connections(on_token):
     async with openai_server() as server, over(server) as generator:
-        await generator.generate(REQUEST, on_token)
-        opened = set(server.connections)
-        for _ in range(3):
+        for _ in range(8):
             await generator.generate(REQUEST, on_token)
 
-        assert server.connections == opened
+        assert len(server.connections) <= 3  # the answer, its samples and a trial are at once
 
 
 async def test_cancelling_closes_the_connection():

@@ -1,30 +1,36 @@
 """How a server of others is named: its URL, and the model that it lists."""
 
 import json
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 
-import httpx
 import pytest
 
 from workers.config import ServerAddress
 from workers.remote.calls import Calls, listed_model
-from workers.remote.client import Client, Refused, Unreachable
+from workers.remote.client import Refused, Response, Unreachable
 
 pytestmark = pytest.mark.anyio
 
 
+class Answering:
+    """A client whose server lists models so."""
+
+    def __init__(self, status, content):
+        self._status, self._content = status, content
+
+    @asynccontextmanager
+    async def stream(self, method, path):
+        assert (method, path) == ("GET", "/v1/models")
+        yield Response("GET /v1/models", self._status, {}, self._chunks())
+
+    async def _chunks(self):
+        yield self._content
+
+
 async def listed(wanted, *names, is_bare=False):
-    async def body():
-        entries = [{"id": name} for name in names]
-        yield json.dumps(entries if is_bare else {"data": entries}).encode()
-
-    def answer(request):
-        assert request.url.path == "/v1/models"
-        return httpx.Response(200, content=body())
-
-    transport = httpx.MockTransport(answer)
-    async with aclosing(Client("http://server", transport=transport)) as client:
-        return (await listed_model(Calls(client), wanted))["id"]
+    entries = [{"id": name} for name in names]
+    content = json.dumps(entries if is_bare else {"data": entries}).encode()
+    return (await listed_model(Calls(Answering(200, content)), wanted))["id"]
 
 
 @pytest.mark.parametrize(
@@ -66,19 +72,15 @@ async def test_a_model_that_is_not_listed_is_refused_with_those_that_are():
     ],
 )
 async def test_where_there_is_no_list_of_models_the_named_one_is_taken(status, content, is_taken):
-    async def body():
-        yield content
-
-    transport = httpx.MockTransport(lambda request: httpx.Response(status, content=body()))
-    async with aclosing(Client("http://server", transport=transport)) as client:
-        if is_taken:
-            assert await listed_model(Calls(client), "mine") == {"id": "mine"}
-            told = "it refuses the API key" if status == 403 else "it lists no models"
-            with pytest.raises((Refused, Unreachable), match=told):
-                await listed_model(Calls(client), "")
-            return
-        with pytest.raises(Unreachable):
-            await listed_model(Calls(client), "mine")
+    calls = Calls(Answering(status, content))
+    if is_taken:
+        assert await listed_model(calls, "mine") == {"id": "mine"}
+        told = "it refuses the API key" if status == 403 else "it lists no models"
+        with pytest.raises((Refused, Unreachable), match=told):
+            await listed_model(calls, "")
+        return
+    with pytest.raises(Unreachable):
+        await listed_model(calls, "mine")
 
 
 @pytest.mark.parametrize(
