@@ -194,7 +194,7 @@ def test_a_model_that_is_not_served_rightly_is_refused_in_words(config, reason, 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
-    ("family", "scale", "at_once"), [("Jamba", 8, 1), ("Zamba", 16, 1), ("Qwen3-Next", 4, 64)]
+    ("family", "scale", "at_once"), [("Jamba", 8, 1), ("Zamba", 24, 1), ("Qwen3-Next", 4, 64)]
 )
 def test_given_answers_are_read_token_by_token_where_a_pass_over_several_forgets(
     family, scale, at_once, dtype
