@@ -12,9 +12,8 @@ from typing import Annotated, Any, NamedTuple
 
 import httpx
 import typer
-from redis.exceptions import RedisError
 
-from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
+from app.cache.connection import FAULTS, PATIENCE_S, Connection, kind_of_fault
 from app.cache.protocol import RedisServer
 from app.cli.clients import client_of, own_url, told_by
 from app.cli.environment import ApiKey, as_url, settings_or_exit
@@ -176,7 +175,7 @@ async def _redis(name: str, config: RedisServer, url: str) -> Finding:
         key = f"{getattr(config, 'namespace', 'cocoa')}:probe"
         await connection.execute([("SET", key, b"", "EX", 1)], PATIENCE_S)
         return Finding(True, "redis", f"{variable(f'{name}.url')} answers, and can be written")
-    except (RedisError, OSError) as error:
+    except FAULTS as error:
         words = f"{variable(f'{name}.url')}: {meaning(kind_of_fault(error))}"
         return Finding(False, "redis", words)
     finally:

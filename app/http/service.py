@@ -119,6 +119,6 @@ class Service:
 
 def meaning(reason: str) -> str:
     """A reason as in the log, and what it means."""
-    if reason in _MEANS:
-        return f"{reason} ({_MEANS[reason]})"
+    if means := _MEANS.get(reason.partition(":")[0]):
+        return f"{reason} ({means})"
     return reason

@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import redis
@@ -83,6 +83,45 @@ def running_redis(directory, *options):
         yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def running_cluster(directory, *options):
+    """Three running `RedisServer` that are one cluster, and a replica of the first."""
+    with ExitStack() as stack:
+        servers = []
+        for number in range(4):
+            node = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]
+            node += ["--cluster-config-file", f"node-{number}.conf"]
+            node += ["--cluster-port", str(free_port())]
+            servers.append(stack.enter_context(running_redis(directory, *options, *node)))
+        _join(servers)
+        yield servers
+
+
+def _join(servers):
+    """Have the servers know one another, all slots be served, and the last one copy the first."""
+    clients = [server.client() for server in servers]
+    for number, client in enumerate(clients[:3]):
+        bounds = [number * 16384 // 3, (number + 1) * 16384 // 3 - 1]
+        client.execute_command("CLUSTER ADDSLOTSRANGE", *bounds)
+    for server, client in zip(servers, clients, strict=True):
+        bus = client.config_get("cluster-port")["cluster-port"]
+        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", server.port, bus)
+    first = clients[0].execute_command("CLUSTER MYID").decode()
+    _until(lambda: first in str(clients[3].execute_command("CLUSTER NODES")))
+    clients[3].execute_command("CLUSTER REPLICATE", first)
+    _until(lambda: clients[3].info("replication")["master_link_status"] == "up")
+    for client in clients:
+        _until(lambda client=client: client.cluster("INFO")["cluster_state"] == "ok")
+        client.close()
+
+
+def _until(condition):
+    give_up_at = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
 
 
 @pytest.fixture

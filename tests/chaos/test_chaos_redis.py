@@ -28,8 +28,8 @@ FAULTS = {
     "stopped and continued": (RedisServer.stop, RedisServer.cont, "too slow"),
 }
 WRITES_REFUSED = {
-    "without memory": ("config_set", ("maxmemory", 1), ("maxmemory", 0), "out of memory"),
-    "a replica": ("replicaof", ("127.0.0.1", free_port()), ("no", "one"), "read-only"),
+    "without memory": ("config_set", ("maxmemory", 1), ("maxmemory", 0), "out of memory: OOM"),
+    "a replica": ("replicaof", ("127.0.0.1", free_port()), ("no", "one"), "read-only: READONLY"),
 }
 NETWORKS = {"slow": ("delay_s", 0.5, 0), "losing every reply": ("mute", True, False)}
 

@@ -21,7 +21,7 @@ async def test_a_password_that_redis_refuses_and_then_accepts(tmp_path, log):
     with running_redis(tmp_path, "--requirepass", "another") as server:
         async with running_cache(server.url.replace("://", f"://:{PASSWORD}@")) as running:
             assert await look_up(running) == MISSES
-            await assert_lives_without(running, "authentication refused", log)
+            await assert_lives_without(running, "authentication refused: WRONGPASS", log)
             with server.client(password="another") as client:
                 client.config_set("requirepass", PASSWORD)
             await assert_healed(running, log)
@@ -30,7 +30,7 @@ async def test_a_password_that_redis_refuses_and_then_accepts(tmp_path, log):
 async def test_a_redis_that_wants_a_password_and_is_given_none(tmp_path, log):
     with running_redis(tmp_path, "--requirepass", PASSWORD) as server:
         async with running_cache(server.url) as running:
-            await assert_lives_without(running, "authentication refused", log)
+            await assert_lives_without(running, "authentication refused: NOAUTH", log)
 
 
 async def test_a_user_with_few_rights_is_enough_and_one_without_the_namespace_is_refused(
@@ -44,7 +44,7 @@ async def test_a_user_with_few_rights_is_enough_and_one_without_the_namespace_is
         await running.store(ENTRY)
     assert running.outages == []
     async with running_cache(url, namespace="other") as running:
-        await assert_lives_without(running, "permission refused", log)
+        await assert_lives_without(running, "permission refused: NOPERM", log)
 
 
 async def test_rights_that_are_taken_away_and_given_back(server, log):
@@ -53,7 +53,7 @@ async def test_rights_that_are_taken_away_and_given_back(server, log):
         async with running_cache(server.url.replace("://", f"://cache:{PASSWORD}@")) as running:
             await running.store(ENTRY)
             client.execute_command("ACL", "SETUSER", "cache", "-@write")
-            await assert_lives_without(running, "permission refused", log)
+            await assert_lives_without(running, "permission refused: NOPERM", log)
             client.execute_command("ACL", "SETUSER", "cache", "+@write")
             await assert_healed(running, log)
 

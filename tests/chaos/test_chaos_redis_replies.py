@@ -54,10 +54,10 @@ async def test_a_key_of_another_type_is_a_miss_and_overwritten(server):
     async with running_cache(server.url) as running:
         await running.store({"started": b"1"})
         with server.client() as client:
-            client.rpush("cocoa:a", "secret")
+            client.rpush("cocoa:{a}:a", "secret")
             assert await running.get("a") is None
             await running.store(ENTRY)
-            assert client.type("cocoa:a") == b"string"
+            assert client.type("cocoa:{a}:a") == b"string"
     assert running.outages == []
 
 

@@ -1,6 +1,6 @@
 """The contract of `app.cache.protocol.Cache`, on every implementation.
 
-Those are the one in this process and the one in a real Redis.
+Those are the one in this process and the one in a real Redis, alone or as a cluster.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.chaos.redis_cache import running_cache
-from tests.chaos.redis_server import running_redis
+from tests.chaos.redis_server import running_cluster, running_redis
 
 pytestmark = pytest.mark.anyio
 
@@ -20,10 +20,18 @@ def redis_url(tmp_path_factory):
         yield server.url
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(scope="module")
+def cluster_url(tmp_path_factory):
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as servers:
+        yield servers[0].url
+
+
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def starting(request):
     """A function that starts a cache of this kind; each test has its own Redis namespace."""
-    url = request.getfixturevalue("redis_url") if request.param == "redis" else None
+    url = None
+    if request.param != "memory":
+        url = request.getfixturevalue(f"{request.param}_url")
     namespace = request.node.name.partition("[")[0][:64]
 
     @asynccontextmanager

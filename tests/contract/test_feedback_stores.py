@@ -1,6 +1,6 @@
 """The contract of `app.plugins.labels.protocol.FeedbackStore`, on every implementation.
 
-Those are the file of one gateway and a real Redis.
+Those are the file of one gateway and a real Redis, alone or as a cluster.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from app.plugins.labels.collecting import make_feedback
 from app.plugins.labels.protocol import FeedbackConfig
 from cocoa_lab.calibration.feedback import stored_labels
-from tests.chaos.redis_server import running_redis
+from tests.chaos.redis_server import running_cluster, running_redis
 from tests.made_labels import a_binding, a_label, an_answer
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +24,12 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 def redis_url(tmp_path_factory):
     with running_redis(tmp_path_factory.mktemp("redis"), *DURABLE) as server:
         yield server.url
+
+
+@pytest.fixture(scope="module")
+def cluster_url(tmp_path_factory):
+    with running_cluster(tmp_path_factory.mktemp("cluster"), *DURABLE) as servers:
+        yield servers[0].url
 
 
 class Running:
@@ -46,15 +52,15 @@ class Running:
         return {label.answer.id: label.quality for label in stored.labels}
 
 
-@pytest.fixture(params=["file", "redis"])
+@pytest.fixture(params=["file", "redis", "cluster"])
 def starting(request, tmp_path):
     """A function that starts a store of this kind; each test has its own labels."""
     namespace = request.node.name.partition("[")[0][:64]
 
     @asynccontextmanager
     async def start(**config):
-        if request.param == "redis":
-            source = request.getfixturevalue("redis_url")
+        if request.param != "file":
+            source = request.getfixturevalue(f"{request.param}_url")
             config = {"url": SecretStr(source), "namespace": namespace} | config
         else:
             source = str(tmp_path / "labels.jsonl")

@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
 
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import NoPermissionError
 
-from app.cache.connection import Command, Connection, kind_of_fault
+from app.cache.connection import FAULTS, Command, Connection, kind_of_fault
 from app.cache.lane import Lane
 from app.plugins.labels.protocol import Answer, FeedbackConfig, Label, StoreFailed, answer_from_json
 from models.codec import to_json
@@ -32,7 +32,8 @@ class RedisStore:
         self._config = config
         self._on_lost = on_lost
         # A connection each, so that none waits for another's exchange.
-        self._connections = [Connection(url, config.ca_file) for _ in range(3)]
+        beside = labels_key(config.namespace)
+        self._connections = [Connection(url, config.ca_file, beside) for _ in range(3)]
         self._reader, self._labeller, self._writer = self._connections
         self._finds: Lane[str, bytes | None] = Lane(self._read)
         self._puts: Lane[tuple[str, bytes], None] = Lane(self._write)
@@ -128,7 +129,7 @@ class RedisStore:
         except NoPermissionError:
             message = f"Redis: permission refused; CONFIG GET is needed unless {_SETTING}=false"
             raise StoreFailed(message) from None
-        except (RedisError, OSError) as error:  # TimeoutError is an OSError
+        except FAULTS as error:
             raise StoreFailed(f"Redis: {kind_of_fault(error)}") from None
 
     def _key(self, name: str) -> str:

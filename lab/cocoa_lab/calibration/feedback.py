@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from redis import Redis
-from redis.exceptions import RedisError
+from redis import Redis, RedisCluster
+from redis.exceptions import MovedError
 
-from app.cache.connection import kind_of_fault, tls_options
+from app.cache.connection import FAULTS, kind_of_fault, tls_options
 from app.plugins.labels.protocol import FeedbackConfig, Label, StoreFailed, label_from_json
 from app.plugins.labels.redis import labels_key
 from cocoa_lab.calibration.fitting import CannotCalibrate
@@ -69,13 +69,20 @@ def _in_redis(url: str, config: FeedbackConfig) -> Iterator[bytes]:
     Raises:
         StoreFailed: it does not give them.
     """
-    tls = tls_options(url, config.ca_file)
     try:
-        with Redis.from_url(url, socket_timeout=_READ_TIMEOUT_S, **tls) as client:
-            for _, value in client.hscan_iter(labels_key(config.namespace), count=1000):
-                yield value
-    except (RedisError, OSError, ValueError) as error:  # of the URL
+        try:
+            yield from _scanned(Redis, url, config)
+        except MovedError:
+            yield from _scanned(RedisCluster, url, config)
+    except (*FAULTS, ValueError) as error:  # of the URL
         raise StoreFailed(f"Redis: {kind_of_fault(error)}") from None
+
+
+def _scanned(kind: type[Redis | RedisCluster], url: str, config: FeedbackConfig) -> Iterator[bytes]:
+    tls = tls_options(url, config.ca_file)
+    with kind.from_url(url, socket_timeout=_READ_TIMEOUT_S, **tls) as client:
+        for _, value in client.hscan_iter(labels_key(config.namespace), count=1000):
+            yield value
 
 
 def read_feedback(

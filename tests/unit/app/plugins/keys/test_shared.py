@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from app.cache.protocol import CacheConfig
 from app.plugins.keys.shared import SharedLimits
-from tests.chaos.redis_server import running_redis
+from tests.chaos.redis_server import running_cluster, running_redis
 from tests.conftest import until
 from tests.unit.app.plugins.keys.gateways import KEY, Gateways, sharing
 
@@ -29,9 +29,16 @@ async def test_what_a_key_has_used_is_forgotten_once_its_buckets_are_full(redis_
             assert 0 < client.ttl("cocoa:limits:short:levels") <= 2
 
 
-async def test_of_many_requests_at_once_as_many_pass_as_the_limit_says(redis_server):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as servers:
+        yield servers[0]
+
+
+@pytest.mark.parametrize("server", ["redis_server", "cluster"])
+async def test_of_many_requests_at_once_as_many_pass_as_the_limit_says(server, request):
     key = replace(KEY, name="many", requests_per_minute=100)
-    url = redis_server.url
+    url = request.getfixturevalue(server).url
     async with sharing(url, timeout_s=1.0) as one, sharing(url, timeout_s=1.0) as other:
         entering = []
         for shared in (one, other) * 100:
