@@ -68,6 +68,14 @@ EstimatorName: TypeAlias = Literal[
 ]
 
 
+class FunctionCalled(TypedDict, total=False):
+    """A tool, and what it was called with."""
+
+    name: Required[str]
+    arguments: Required[str]
+    """A JSON object, as a string."""
+
+
 class FunctionNamed(TypedDict, total=False):
     """A tool by its name."""
 
@@ -110,16 +118,6 @@ class Function(TypedDict, total=False):
     """Whether calls are held to `parameters`: with it those of all tools are, as are calls that are required."""
 
 
-class FunctionCalled(TypedDict, total=False):
-    """A tool, and what it was called with."""
-
-    name: Required[str]
-    arguments: Required[str]
-    """A JSON object, as a string."""
-    parsed_arguments: JsonValue | None
-    """The same as a client has read it; accepted and left out."""
-
-
 class NamedSchema(TypedDict, total=False):
     """A schema with its name."""
 
@@ -158,8 +156,6 @@ class TextPart(TypedDict, total=False):
 
     type: Required[Literal["text"]]
     text: Required[str]
-    cache_control: dict[str, JsonValue] | None
-    prompt_cache_breakpoint: dict[str, JsonValue] | None
 
 
 class Tool(TypedDict, total=False):
@@ -172,8 +168,6 @@ class Tool(TypedDict, total=False):
 class ToolCalled(TypedDict, total=False):
     """A call of an earlier answer, sent back."""
 
-    index: JsonValue | None
-    """Accepted and left out, as pieces of a stream have it."""
     id: Required[str]
     type: Literal["function"] | None
     function: Required[FunctionCalled]
@@ -198,12 +192,6 @@ class ChatMessage(TypedDict, total=False):
     """As `reasoning`."""
     thinking_blocks: JsonValue | None
     """As `reasoning`."""
-    provider_specific_fields: JsonValue | None
-    """Of an earlier answer; accepted and left out."""
-    parsed: JsonValue | None
-    """As `provider_specific_fields`."""
-    uncertainty: JsonValue | None
-    """As `provider_specific_fields`."""
     audio: None
     """Null: the model hears nothing."""
     function_call: list[Any] | None
@@ -212,8 +200,6 @@ class ChatMessage(TypedDict, total=False):
     """Whose result this is, with role `tool`."""
     tool_calls: list[ToolCalled] | None
     """That the model asked for, with role `assistant`."""
-    annotations: JsonValue | None
-    """As `provider_specific_fields`."""
 
 
 class GenerateOptions(TypedDict, total=False):
