@@ -99,10 +99,11 @@ docs: $(VENV)/dev.stamp  ## Build the documentation as a site, into build/site
 	$(VENV)/bin/python docs/site/gather.py build
 	$(VENV)/bin/zensical build --strict --clean --config-file build/zensical.toml
 
-benchmark: $(VENV)/dev.stamp  ## Measure latency, memory and cached answers
+benchmark: $(VENV)/dev.stamp  ## Measure latency, memory, cached answers and a gateway
 	$(VENV)/bin/python benchmarks/latency.py
 	$(VENV)/bin/python benchmarks/memory.py
 	$(VENV)/bin/python benchmarks/cache.py
+	$(VENV)/bin/python benchmarks/gateway.py
 
 clean:  ## Remove what was installed
 	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(RAY_VENV) $(LANGCHAIN_VENV)

@@ -8,6 +8,7 @@ import json
 import random
 import sys
 from functools import partial
+from typing import Any
 
 # Answers to one question, as draws of a small model are: some alike, some not.
 ANSWERS = [
@@ -43,7 +44,7 @@ def _reply(draw: random.Random, num: int) -> bytes:
     return _response({**body, "choices": choices, "usage": usage})
 
 
-def _choice(draw: random.Random, index: int) -> dict[str, object]:
+def _choice(draw: random.Random, index: int) -> dict[str, Any]:
     text = draw.choice(ANSWERS)
     entries = []
     for number, word in enumerate([*text.split(), ""]):
@@ -57,8 +58,8 @@ def _choice(draw: random.Random, index: int) -> dict[str, object]:
     return {**choice, "logprobs": {"content": entries}}
 
 
-def _num_tokens(choice: dict[str, object]) -> int:
-    return len(choice["logprobs"]["content"])  # type: ignore[index]
+def _num_tokens(choice: dict[str, Any]) -> int:
+    return len(choice["logprobs"]["content"])
 
 
 def _response(body: object) -> bytes:

@@ -37,7 +37,7 @@ _NAMED = {"GenerateRequest": ("prompt", "stream"), "ScoreRequest": ("answer",)}
 _OPTIONS = {"GenerateRequest": "GenerateOptions", "ScoreRequest": "ScoreOptions"}
 _ESTIMATOR = {"type": "string", "enum": list(ESTIMATORS)}
 # Fields that the service takes from clients of others.
-_WITHOUT_EFFECT = {"Asks for nothing.", "Accepted and left out."}
+_LEFT_OUT = "Accepted and left out."
 # What types of options are made of; the service checks bounds.
 _KEPT = {"type", "enum", "const", "anyOf", "items", "additionalProperties", "$ref", "description"}
 
@@ -162,7 +162,7 @@ def _body(schema: Schema, named: tuple[str, ...]) -> Schema:
         return schema
     kept = {}
     for name, field in schema["properties"].items():
-        if name not in named and field.get("description") not in _WITHOUT_EFFECT:
+        if name not in named and field.get("description") != _LEFT_OUT:
             kept[name] = _bare(field)
     required = [name for name in schema.get("required", []) if name not in named]
     about = {"type": "object", "description": schema.get("description", "")}

@@ -2,8 +2,9 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from itertools import product
 from typing import Self
@@ -20,7 +21,7 @@ from models.similarity.added import (
     share_contained,
     words_of,
 )
-from models.similarity.reading import Item, Number, read
+from models.similarity.reading import Item, read
 from models.similarity.rules import (
     VERSION,
     Question,
@@ -31,6 +32,7 @@ from models.similarity.rules import (
     reading,
     relation,
     relation_of_words,
+    units_by_value,
 )
 from models.units.steps import WorkBudget
 
@@ -174,15 +176,15 @@ class TextRules:
         """
         labels = dict[Pair, dict[str, float]]()
         for of_sample in chunks.values():
+            units = dict[str, Mapping[Fraction, Set[str]]]()
+            for chunk in of_sample:
+                units[chunk] = self._units_by_value(sentences[chunk])
             for statement in dict.fromkeys(statements):
                 read, is_said = self.reading(statement), False
-                numbers = dict[str, list[Number]]()
                 denying = set[str]()
                 for chunk in of_sample:
                     self.steps.take(STEPS_A_PAIR * len(sentences[chunk]))
-                    numbers[chunk] = list(self.question.known)
                     for sentence in map(self.reading, sentences[chunk]):
-                        numbers[chunk] += sentence.numbers
                         related = relation_of_words(sentence, read, self.question)
                         is_said |= related == "same"
                         if related == "different":
@@ -192,9 +194,15 @@ class TextRules:
                         labels[chunk, statement] = {"entailment": 1.0, "contradiction": 0.0}
                     elif chunk in denying:
                         labels[chunk, statement] = {"entailment": 0.0, "contradiction": 1.0}
-                    elif not covers(numbers[chunk], read.numbers):
+                    elif not covers(units[chunk], read.numbers):
                         labels[chunk, statement] = {"entailment": 0.0}
         return labels
+
+    def _units_by_value(self, sentences: Iterable[str]) -> Mapping[Fraction, Set[str]]:
+        numbers = list(self.question.known)
+        for sentence in sentences:
+            numbers += self.reading(sentence).numbers
+        return units_by_value(numbers)
 
     def _relation(self, a: str, b: str) -> Relation | None:
         if self.are_values and (_NUMERAL.fullmatch(a) or _NUMERAL.fullmatch(b)):

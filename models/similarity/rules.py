@@ -5,8 +5,10 @@ rule speaks where it is sure; all else is left to the similarity.
 """
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import product
 from typing import Literal
 
@@ -203,9 +205,24 @@ def _count_differently(a: Reading, b: Reading, known: Sequence[Number]) -> bool:
     return all(one.is_other(other) for one, other in product(ours, theirs))
 
 
-def covers(numbers: Sequence[Number], others: Sequence[Number]) -> bool:
-    """True where each of the others may be one of the numbers."""
-    return not _without(others, numbers)
+def units_by_value(numbers: Iterable[Number]) -> dict[Fraction, set[str]]:
+    """The units that numbers have, by each value that one of them may have."""
+    units = defaultdict[Fraction, set[str]](set)
+    for number in numbers:
+        for value in number.values:
+            units[value].add(number.unit)
+    return units
+
+
+def covers(units: Mapping[Fraction, Set[str]], others: Iterable[Number]) -> bool:
+    """True where each of the others may be one of the numbers that have these units."""
+    for other in others:
+        known = set[str]()
+        for value in other.values:
+            known.update(units.get(value, ()))
+        if not known or (other.unit and known.isdisjoint((other.unit, ""))):
+            return False
+    return True
 
 
 def _without(numbers: Sequence[Number], others: Sequence[Number]) -> list[Number]:

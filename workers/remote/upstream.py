@@ -38,7 +38,7 @@ Reply = TypeVar("Reply")
 Whose = Literal["ours", "others", "hosted"]
 
 _SESSION_HEADER = "X-Session-ID"
-_CONNECT_S = 2.0
+_CONNECT_S: Mapping[Whose, float] = {"ours": 2.0, "others": 5.0, "hosted": 5.0}  # maybe by proxy
 # A server that sends nothing for so long has gone; ours sends a blank line more often.
 _SILENCE_S = 20.0
 _WATCH_S = 1.0
@@ -89,7 +89,7 @@ class Upstream(Generic[Known]):
             config.base_url,
             fixed,
             params=params,
-            connect_s=_CONNECT_S,
+            connect_s=_CONNECT_S[whose],
             silence_s=_SILENCE_S,
             tls=config.tls_context(role),
         )

@@ -59,7 +59,9 @@ MAX_PROMPTS = 128
 _Several = Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)
 SomeText = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
 TokenIds = Annotated[
-    list[Annotated[int, Field(ge=0)]], Field(min_length=1, fail_fast=True), AfterValidator(tuple)
+    list[Annotated[int, Field(ge=0), Whole]],
+    Field(min_length=1, fail_fast=True),
+    AfterValidator(tuple),
 ]
 _KINDS: Mapping[type, str] = {str: "#texts", list: "#several"}
 

@@ -129,9 +129,6 @@ class NullIsDefault(Body):
                 properties[name] = _or_null(field)
         if cls.ignores_empty:
             schema["additionalProperties"] = {"enum": [*_EMPTY]}
-            for name, value in NOTHING.items():
-                asked = {"enum": [value, *_EMPTY], "description": "Asks for nothing."}
-                properties.setdefault(name, asked)
         for name in cls.left_out:
             properties.setdefault(name, {"description": "Accepted and left out."})
         return schema

@@ -295,7 +295,8 @@ function stop() {
 /** Scroll to what begins far from the top of the window, as on a phone. */
 function show(element) {
   const { top } = element.getBoundingClientRect();
-  if (top < 0 || top > 0.3 * innerHeight) element.scrollIntoView();
+  // At once: a smooth way there ends where anything else scrolls meanwhile.
+  if (top < 0 || top > 0.3 * innerHeight) element.scrollIntoView({ behavior: "instant" });
 }
 
 function say(words) {
