@@ -11,7 +11,9 @@ VLLM_ROUTER := vllm-router==0.1.17
 SERVERS_VENV := .venv-servers
 RAY_VENV := .venv-ray
 RAY := 'ray[data]==2.60.0'
-LANGCHAIN_VENV := .venv-langchain
+# A venv for each program of tests/frameworks, which names what it needs.
+CLIENTS := $(filter-out telling,$(notdir $(basename $(wildcard tests/frameworks/programs/*.py))))
+CLIENT_VENVS := .venv-clients
 
 # Processes keep the bytecode of what they import: else each compiles all of torch, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
@@ -64,8 +66,8 @@ test-vllm-sources: $(VENV)/dev.stamp  ## Look for what the plugin touches in the
 test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
 	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s
 
-test-clients: $(VENV)/dev.stamp $(RAY_VENV)/ray.stamp $(LANGCHAIN_VENV)/langchain.stamp  ## Have a real Ray and LangChain's standard tests ask the service
-	COCOA_TEST_RAY=$(CURDIR)/$(RAY_VENV)/bin/python COCOA_TEST_LANGCHAIN=$(CURDIR)/$(LANGCHAIN_VENV)/bin/python \
+test-clients: $(VENV)/dev.stamp $(RAY_VENV)/ray.stamp $(CLIENTS:%=$(CLIENT_VENVS)/%/stamp)  ## Have a real Ray and clients of others ask the service
+	COCOA_TEST_RAY=$(CURDIR)/$(RAY_VENV)/bin/python COCOA_TEST_CLIENT_ENVIRONMENTS=$(CURDIR)/$(CLIENT_VENVS) \
 	  $(VENV)/bin/pytest tests/frameworks --timeout 2700 -s
 
 test-real: $(VENV)/dev.stamp  ## Try the engine over models that people use, in COCOA_TEST_REAL_MODELS=FOLDER
@@ -106,7 +108,7 @@ benchmark: $(VENV)/dev.stamp  ## Measure latency, memory, cached answers and a g
 	$(VENV)/bin/python benchmarks/gateway.py
 
 clean:  ## Remove what was installed
-	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(RAY_VENV) $(LANGCHAIN_VENV)
+	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(RAY_VENV) $(CLIENT_VENVS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -140,9 +142,10 @@ $(RAY_VENV)/ray.stamp: Makefile
 	$(RAY_VENV)/bin/pip install --quiet $(RAY)
 	touch $@
 
-$(LANGCHAIN_VENV)/langchain.stamp: Makefile
-	$(PYTHON) -m venv $(LANGCHAIN_VENV)
-	$(LANGCHAIN_VENV)/bin/pip install --quiet langchain-tests==1.1.9 langchain-openai==1.7.4
+$(CLIENT_VENVS)/%/stamp: tests/frameworks/programs/%.py
+	$(PYTHON) -m venv $(@D)
+	sed -n 's/^# dependencies = //p' $< | $(PYTHON) -c 'import json, sys; print(*json.load(sys.stdin), sep="\n")' > $(@D)/requirements.txt
+	$(@D)/bin/pip install --quiet -r $(@D)/requirements.txt
 	touch $@
 
 $(VLLM_VENV)/plugin.stamp: $(wildcard docker/vllm/pyproject.toml docker/vllm/cocoa_vllm/*.py) $(VLLM_VENV)/vllm.stamp

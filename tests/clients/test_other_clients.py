@@ -94,6 +94,7 @@ def test_the_ai_sdk(url):
         body = told[endpoint]["body"]
         uncertainty = body.get("uncertainty") or body["choices"][0]["uncertainty"]
         assert 0 <= uncertainty["value"] < 1
+        assert told[endpoint]["last"]["uncertainty"]["value"] == uncertainty["value"]
     for endpoint in ("responses", "chat"):
         assert "chat template" in told[endpoint]["again"], "it takes one message"
     assert "store false" in told["stored"]["again"], "by default it refers to what it sent"

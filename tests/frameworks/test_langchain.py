@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.cocoa_process import cocoa_serve
+from tests.frameworks.test_clients import PROGRAMS, python_of
 
-PYTHON = Path(os.environ.get("COCOA_TEST_LANGCHAIN", ".venv-langchain/bin/python")).absolute()
+PYTHON = python_of("langchain_standard")
 MODELS = os.environ.get("COCOA_TEST_REAL_MODELS")
-PROGRAM = Path(__file__).with_name("langchain_standard.py")
+PROGRAM = PROGRAMS / "langchain_standard.py"
 # One loop for all tests: LangChain keeps a client beyond the one that it was made in.
 LOOPS = ["asyncio_default_test_loop_scope=session", "asyncio_default_fixture_loop_scope=session"]
 

@@ -9,10 +9,12 @@ const format = Output.object({ schema: z.object({ city: z.enum(["Paris", "Rome"]
 
 async function answered(model, store) {
   const asked = { model, maxRetries: 0, maxOutputTokens: 24, providerOptions: { openai: { store } } };
-  const whole = await generateText({ ...asked, prompt });
-  const streamed = streamText({ ...asked, prompt });
-  let text = "";
-  for await (const piece of streamed.textStream) text += piece;
+  const whole = await generateText({ ...asked, prompt, include: { responseBody: true } });
+  let [text, last] = [""];
+  for await (const part of streamText({ ...asked, prompt, include: { rawChunks: true } }).fullStream) {
+    if (part.type === "text-delta") text += part.text;
+    if (part.type === "raw") last = part.rawValue.response ?? part.rawValue.choices?.[0] ?? last;
+  }
   const messages = [{ role: "user", content: prompt }, ...whole.response.messages];
   messages.push({ role: "user", content: "And of Italy?" });
   const again = await generateText({ ...asked, messages }).then((one) => one.text, (error) => error.message);
@@ -21,6 +23,7 @@ async function answered(model, store) {
     usage: whole.usage,
     body: whole.response.body,
     streamed: text,
+    last,
     parsed: (await generateText({ ...asked, prompt, output: format })).output,
     again,
   };

@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["langchain-tests==1.1.9", "langchain-openai==1.7.4"]
+# ///
 """LangChain's standard tests of a chat model, in its own environment: `pytest` runs this file.
 
 COCOA_TEST_URL is that of the service, COCOA_TEST_MODEL names the model behind it. What is expected
