@@ -159,7 +159,8 @@ async def _start(
     )
     calibrator = load_calibrator(settings.calibrator, models_of(workers))
     rejects_foreign = settings.prompt_out_of_domain == "reject"
-    policy = Policy(settings.limits, calibrator, rejects_foreign, settings.merge_system)
+    merges, leaves_out = settings.merge_system, settings.leave_out_tools
+    policy = Policy(settings.limits, calibrator, rejects_foreign, merges, leaves_out)
     memory = None if cache is None else Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
     await service.supervisor.start(workers.by_name(), service.scorer.watched)

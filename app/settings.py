@@ -138,6 +138,8 @@ class Settings(BaseSettings):
     prompt_out_of_domain: Literal["reject", "warn"] = "reject"
     # Whether system messages go before the first user message where a template takes none.
     merge_system: bool = True
+    # Whether tools are left out where the chat template takes none, unless one must be called.
+    leave_out_tools: bool = False
     # Whether readiness needs each capability that is configured: probes, a calibrator.
     require_configured: bool = False
     cache: CacheConfig = CacheConfig()

@@ -91,7 +91,7 @@ class PromptTooLong(InvalidRequest):
 
 
 class ChatTemplateError(InvalidRequest):
-    """The model has no chat template, it refused the messages, or it would leave one out.
+    """The model has no chat template, it refused messages or tools, or would leave one out.
 
     It may leave out a system message, for example; `field` names it, as `messages.0`.
     """

@@ -17,6 +17,9 @@ class Warned(StrEnum):
     into the messages."""
     SYSTEM_MERGED = auto()
     """The chat template takes no system message: it went before the first of the user."""
+    TOOLS_LEFT_OUT = auto()
+    """Tools are shown to no model: they are a platform's, as `web_search`, or the chat template
+    takes none and `COCOA_LEAVE_OUT_TOOLS` is set. Do: Expect no calls of them."""
     RENAMED_TO_INCONSISTENCY = auto()
     """A score was asked for by its old name: `consistency` is called `inconsistency`. Do: Send the
     new name ([upgrading.md](upgrading.md))."""

@@ -80,6 +80,7 @@ class Ask:
     # Variables of the model's chat template, `reasoning_effort` among them.
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     grammar: Grammar | None = None  # that what the model writes is held to; None for any text
+    format_grammar: Grammar | None = None  # the same as if there were no tools
     answer: GivenAnswer | None = None  # an existing one; None lets the model answer
     # (T,) nats, by the model that wrote the given answer; None lets the model here read it.
     answer_token_logprobs: tuple[float, ...] | None = None
@@ -160,6 +161,18 @@ class Ask:
         others[users[0]] = first
         unheeded = (*self.unheeded, Warned.SYSTEM_MERGED)
         return replace(self, messages=tuple(others), unheeded=unheeded)
+
+    def without_tools(self) -> "Ask":
+        """The ask as if it had not offered any tools, for models whose template takes none."""
+        sampling, units = self.sampling, self.units
+        if self.of_tokens:  # so that as many samples as by default were not asked for
+            num_samples = max(sampling.num_samples, SamplingParams().num_samples)
+            sampling = replace(sampling, num_samples=num_samples)
+        if units == "fields" and self.json_schema is True:
+            units = None
+        plain = replace(self, tools=(), of_tokens=False, sampling=sampling, units=units)
+        unheeded = (*self.unheeded, Warned.TOOLS_LEFT_OUT)
+        return replace(plain, grammar=self.format_grammar, unheeded=unheeded)
 
     @property
     def mode(self) -> Literal["full", "light"]:

@@ -58,6 +58,8 @@ class Policy:
     rejects_foreign: bool = True
     # System messages that a chat template refuses or leaves out go before the first user message.
     merges_system: bool = True
+    # Tools that a chat template does not take are left out, where none must be called.
+    leaves_out_tools: bool = False
 
 
 @dataclass(eq=False)
@@ -99,19 +101,22 @@ class Scorer:
         return available_statistics(ask, self.deployment())
 
     async def run(self, ask: Ask, on_token: OnToken | None = None) -> Result:
-        """The result of an ask; run again with system messages merged, if a template refuses them.
+        """The result of an ask; run again in a way that a template takes which has refused it.
 
         Raises:
             CocoaError: see `models.errors`; each way in which an ask can end without a result.
         """
         try:
             return await self._run(ask, on_token)
-        except ChatTemplateError:
+        except ChatTemplateError as error:
+            refuses_tools = error.field == "tools"
+            if refuses_tools and self.policy.leaves_out_tools and not ask.requires_call:
+                return await self.run(ask.without_tools(), on_token)
             merged = ask.with_system_merged()
-            if merged is None or not self.policy.merges_system:
+            if refuses_tools or merged is None or not self.policy.merges_system:
                 raise
             with suppress(ChatTemplateError):  # of no other message than it refused before
-                return await self._run(merged, on_token)
+                return await self.run(merged, on_token)
             raise
 
     async def _run(self, ask: Ask, on_token: OnToken | None) -> Result:

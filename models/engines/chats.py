@@ -11,7 +11,7 @@ from typing import Any
 
 from models.engines.shown_messages import ROLES, StandIns, about_role
 from models.engines.template_variables import check_variables, variables_of
-from models.errors import ChatTemplateError, InvalidRequest
+from models.errors import ChatTemplateError
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
 from models.units.tool_calls import CallTrial
@@ -108,7 +108,7 @@ def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest)
     """Refuse tools where the template shows none, or writes calls so that nobody reads them."""
     known = variables_of(str(tokenizer.get_chat_template(tools=list(map(dict, request.tools)))))
     if known is not None and "tools" not in known:
-        raise InvalidRequest("the model's chat template takes no tools", field="tools")
+        raise ChatTemplateError("the model's chat template takes no tools", field="tools")
     trial = CallTrial()
     called = plain_messages(replace(request, messages=tuple(trial.chat)))
     try:
@@ -118,7 +118,7 @@ def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest)
         prompt = rendered = ""
     if not trial.reads_back(prompt, rendered):
         message = "the model's chat template writes tool calls in a format that is not read here"
-        raise InvalidRequest(message, field="tools")
+        raise ChatTemplateError(message, field="tools")
 
 
 def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:

@@ -2,19 +2,24 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from cocoa_lab.calibration.calibrating import to_json
+from models.errors import EngineError
 from tests.api.openai_calls import CHAT, QUESTION, answered, post
 from tests.api.test_api_calibration import NOTHING_PASSES, bound_to_fakes
 from tests.api.test_api_openai_tools import TOOLS
+from tests.api.test_api_stream import fails_after_tokens
 from tests.conftest import serving
 from tests.events import events_of
 
 pytestmark = pytest.mark.anyio
 RESPONSES = "/v1/responses"
 FUNCTIONS = [{"type": "function", **tool["function"]} for tool in TOOLS]
+HOME = {"type": "namespace", "name": "home", "description": "A house.", "tools": FUNCTIONS}
+SEARCH = {"type": "web_search", "external_web_access": False}
 ASKED = {"model": "cocoa", "input": QUESTION, "max_output_tokens": 64}
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "original"}
 LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
@@ -142,6 +147,40 @@ async def test_calls_are_items_that_can_be_sent_back(service):
 
 
 @pytest.mark.parametrize("stream", [False, True])
+async def test_functions_of_a_namespace_are_called_by_two_names(service, stream):
+    asked = ASKED | {"tools": [HOME, *FUNCTIONS[1:]], "seed": 1, "stream": stream}
+    response = await service.client.post(RESPONSES, json=asked)
+    body = events_of(response.text)[-1].data["response"] if stream else response.json()
+    calls = [item for item in body["output"] if item["type"] == "function_call"]
+    names = [(call.get("namespace"), call["name"]) for call in calls]
+    assert names == [("home", "get_weather"), ("home", "now"), (None, "now")]
+    again = [{"role": "user", "content": QUESTION}, *body["output"]]
+    for call in calls:
+        again.append({"type": "function_call_output", "call_id": call["call_id"], "output": "7"})
+    shown = []
+    service.before_generating(partial(note, shown))
+    await responded(service, tools=asked["tools"], input=again)
+    [request] = shown
+    joined = ["home__get_weather", "home__now", "now"]
+    assert [tool["function"]["name"] for tool in request.tools] == joined
+    [called] = [message for message in request.messages if "tool_calls" in message]
+    assert [call["function"]["name"] for call in called["tool_calls"]] == joined
+
+
+async def note(shown, request):
+    shown.append(request)
+
+
+async def test_a_search_of_the_web_is_left_out_with_a_warning(service):
+    plain = await responded(service, tools=FUNCTIONS, seed=1)
+    body = await responded(service, tools=[SEARCH, *FUNCTIONS], seed=1)
+    assert body["uncertainty"]["cached"], "the model is shown the same"
+    assert body["uncertainty"]["warnings"] == ["tools_left_out"]
+    assert plain["uncertainty"]["warnings"] == []
+    assert body["tools"][0] == SEARCH
+
+
+@pytest.mark.parametrize("stream", [False, True])
 async def test_tools_are_told_again_with_integers_of_any_size(service, stream):
     parameters = {"type": "object", "properties": {"id": {"const": 2**64, "default": -(2**70)}}}
     tools = [{"type": "function", "name": "get", "parameters": parameters}]
@@ -205,7 +244,18 @@ async def test_a_repeated_request_has_its_own_id(service):
     assert said(first) == said(third)
 
 
-async def test_a_stream_that_fails_tells_the_error_as_clients_raise_it(service):
+async def test_a_stream_that_fails_ends_with_the_error_as_each_client_reads_it(service):
+    fails_after_tokens(service, EngineError("broken"))
+    response = await service.client.post(RESPONSES, json=ASKED | {"stream": True})
+    *_, error, failed = events_of(response.text)
+    told = {name: error.data[name] for name in ("code", "message")}
+    assert (error.name, error.data["code"]) == ("error", "engine_error")
+    body = failed.data["response"]
+    assert (failed.name, body["status"], body["error"]) == ("response.failed", "failed", told)
+    assert said(body)[0], "what was written before"
+
+
+async def test_a_stream_that_does_not_begin_is_an_error_response(service):
     response = await post(service, CHAT, stream=True, max_tokens=8000)
     assert response.status_code == 400
     sent = ASKED | {"stream": True, "max_output_tokens": 8000}
@@ -221,7 +271,11 @@ REFUSED = [
     ({"store": True}, "store"),
     ({"background": True}, "background"),
     ({"truncation": "auto"}, "truncation"),
-    ({"tools": [{"type": "web_search"}]}, "tools.0"),
+    ({"tools": [{"type": "custom", "name": "apply_patch"}]}, "tools.0"),
+    ({"tools": [SEARCH, HOME | {"tools": [{"type": "custom", "name": "a"}]}]}, "tools.1.tools.0"),
+    ({"tools": [HOME | {"name": "a" * 56}]}, "tools.0.name"),
+    ({"tools": [HOME, HOME]}, "tools"),
+    ({"tools": [SEARCH], "tool_choice": "required"}, "tool_choice"),
     ({"tools": FUNCTIONS, "tool_choice": {"type": "function", "name": "no"}}, "tool_choice"),
     ({"tool_choice": {"type": "mcp"}}, "tool_choice"),
     ({"input": []}, "input"),

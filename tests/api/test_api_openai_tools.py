@@ -1,10 +1,14 @@
 """Tools of OpenAI's chats: calls in answers, in streams and in histories, and what they score."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from app.http.openai.requests import ChatRequest, ask_of
+from models.errors import ChatTemplateError
 from tests.api.openai_calls import CHAT, QUESTION, answered, post, uncertainty_of
+from tests.conftest import serving
 from tests.events import events_of
 
 pytestmark = pytest.mark.anyio
@@ -20,6 +24,7 @@ PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "req
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}
 NOW = {"type": "function", "function": {"name": "now", "description": "The time."}}
 TOOLS = [WEATHER, NOW]
+SYSTEM = {"role": "system", "content": "Be brief."}
 STRICT = {"type": "function", "function": {"name": "set", "strict": True}}
 
 
@@ -237,3 +242,56 @@ async def test_types_of_tools_are_read_alike_whether_one_may_be_called_or_must(
     error = response.json()["error"]
     assert (response.status_code, error["param"]) == (422, "tools.0.function.parameters")
     assert error["message"].startswith("at #/properties/a: type 'banana' is none of")
+
+
+def takes_no_tools(service):
+    """Have the chat template refuse tools and system messages, as Gemma's does."""
+
+    async def render(request):
+        if request.tools:
+            raise ChatTemplateError("the model's chat template takes no tools", field="tools")
+        if (request.messages or ())[0]["role"] == "system":
+            raise ChatTemplateError("System role not supported", field="messages.0")
+
+    service.before_generating(render)
+
+
+async def test_by_the_setting_a_chat_is_answered_as_if_it_had_no_tools():
+    chat = {"messages": [SYSTEM, {"role": "user", "content": QUESTION}]}
+    async with serving(access={"leave_out_tools": True}) as service:
+        takes_no_tools(service)
+        told = uncertainty_of(await answered(service, CHAT, tools=TOOLS, **chat))
+        plain = uncertainty_of(await answered(service, CHAT, **chat))
+        required = await post(service, CHAT, tools=TOOLS, tool_choice="required")
+    assert plain["cached"], "the model is asked the same"
+    assert plain["warnings"] == ["system_merged"]
+    assert told["warnings"] == ["tools_left_out", "system_merged"]
+    assert told["scores"] == plain["scores"]
+    assert (required.status_code, required.json()["error"]["param"]) == (422, "tools")
+
+
+@pytest.mark.parametrize("tools", [[NOW], [STRICT]], ids=["free", "strict"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"n": 3, "temperature": 1},
+        {"uncertainty": {"num_samples": 2, "estimators": ["sp"]}},
+        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}},
+    ],
+    ids=str,
+)
+def test_the_ask_without_tools_is_that_of_a_chat_that_has_none(asked, tools):
+    chat = {"model": "cocoa", "messages": [{"role": "user", "content": QUESTION}], **asked}
+    with_tools = ask_of(ChatRequest.model_validate(chat | {"tools": tools}), light=False)
+    plain = ask_of(ChatRequest.model_validate(chat), light=False)
+    assert with_tools.without_tools() == replace(plain, unheeded=("tools_left_out",))
+
+
+async def test_without_the_setting_tools_are_refused_where_the_template_takes_none(service):
+    takes_no_tools(service)
+    response = await post(service, CHAT, tools=TOOLS)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (422, "chat_template_error")
+    assert error["param"] == "tools"

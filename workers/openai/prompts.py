@@ -154,7 +154,7 @@ async def _rendered(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         return await _render_ids(calls, request)
     takes_no, such = "the server of the model takes no", "with such a chat"
     if request.tools and not server.calls_tools:
-        raise InvalidRequest(f"{takes_no} tools {such}", field="tools")
+        raise ChatTemplateError(f"{takes_no} tools {such}", field="tools")
     if request.chat_template_kwargs.keys() - {EFFORT}:
         words = f"{takes_no} variables of a chat template {such}"
         raise InvalidRequest(words, field="chat_template_kwargs")
@@ -255,7 +255,7 @@ async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
             if trial.reads_back(prompt, rendered):
                 return
     message = "the chat template of the model's server takes no tools, or writes calls in a format"
-    raise InvalidRequest(f"{message} that is not read here", field="tools")
+    raise ChatTemplateError(f"{message} that is not read here", field="tools")
 
 
 async def _check_shows_all(calls: Calls, request: GenerationRequest) -> None:

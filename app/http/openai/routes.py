@@ -35,6 +35,7 @@ from app.scoring.ask import Ask
 from app.scoring.result import Result
 from models.errors import StatisticUnavailable
 from models.units.tool_calls import names_of
+from models.warnings import Warned
 
 router = APIRouter(tags=["OpenAI"])
 # Names in these bodies of those fields of an `Ask` that are called differently there.
@@ -49,8 +50,13 @@ _PARAMS |= {
 _Body = ChatRequest | CompletionRequest
 
 
-def _as_given(body: _Body) -> tuple[_Body, dict[str, str], dict[str, Any]]:
-    return body, {}, {}
+# A body as a chat or a text, names in it of fields of that, what the response repeats of it, and
+# whether tools of it are left out.
+_Read = tuple[_Body, dict[str, str], dict[str, Any], bool]
+
+
+def _as_given(body: _Body) -> _Read:
+    return body, {}, {}, False
 
 
 class Endpoint(NamedTuple):
@@ -60,9 +66,7 @@ class Endpoint(NamedTuple):
     whole: Callable[[Result, Wanted], dict[str, Any]]
     renew: Callable[[dict[str, Any], Result, str], None]
     events: Callable[[Wanted], EventFormat]
-    # The body as a chat or a text, names in it of fields of that, and what the response repeats
-    # of it.
-    read: Callable[[Any], tuple[_Body, dict[str, str], dict[str, Any]]] = _as_given
+    read: Callable[[Any], _Read] = _as_given
 
 
 _CHAT = Endpoint(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, is_chat=True))
@@ -113,7 +117,7 @@ async def respond(request: Request, endpoint: Endpoint) -> Response:
 async def _computed(
     request: Request, endpoint: Endpoint, keep: Callable[..., dict[str, Any]]
 ) -> Response:
-    body, names, shown = endpoint.read(await read_body(request, endpoint.body))
+    body, names, shown, left_out = endpoint.read(await read_body(request, endpoint.body))
     service: Service = request.app.state.service
     wanted = Wanted(
         request.state.request_id,
@@ -131,6 +135,8 @@ async def _computed(
     scorer = service.ready_scorer()
     light = is_light(body.model, scorer.workers.generator.info)
     ask = replace(ask_of(body, light=light), names=request.state.names)
+    if left_out:
+        ask = replace(ask, unheeded=(*ask.unheeded, Warned.TOOLS_LEFT_OUT))
     ask, asks = replace(ask, in_background=is_in_background(request)), dict[str, Ask]()
     if isinstance(body, CompletionRequest):
         asks = await asks_of(scorer.workers.generator, ask, body.prompts)

@@ -98,15 +98,15 @@ def format_fields(response_format: ResponseFormat, wanted: ScoresWanted) -> dict
     schema = schema_of(response_format)
     if schema is None:
         return {}
+    fields: dict[str, Any] = dict.fromkeys(("grammar", "format_grammar"), _grammar(schema))
     if schema is _ANY_OBJECT:
-        return {"grammar": _grammar(schema)}
+        return fields
     if wanted.json_schema is not None:
         message = (
             "must be left out where response_format has a schema, by which fields are compared"
         )
         raise InvalidRequest(message, field="json_schema")
-    units = wanted.units or "fields"
-    return {"grammar": _grammar(schema), "json_schema": schema, "units": units}
+    return fields | {"json_schema": schema, "units": wanted.units or "fields"}
 
 
 def _grammar(schema: dict[str, Any]) -> Grammar:

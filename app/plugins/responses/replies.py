@@ -16,7 +16,7 @@ from app.http.openai.responses import (
 )
 from app.http.openai_errors import openai_error
 from app.http.schemas import ErrorBody
-from app.plugins.responses.requests import ResponseRequest
+from app.plugins.responses.requests import ResponseRequest, name_in
 from app.plugins.responses.schemas import Cut
 from app.scoring.result import Result
 from models.records import FinishReason, Token
@@ -40,7 +40,8 @@ def response_of(result: Result, wanted: Wanted) -> dict[str, Any]:
     elif choice.text is not None or not choice.calls:
         logprobs = chat_logprobs(choice.message_known)["content"] if wanted.logprobs else []
         items.append(_item("message", choice.message_text or "", logprobs))
-    items += map(_call_item, choice.calls)
+    for call in choice.calls:
+        items.append(_call_item(call, wanted))
     return _body(wanted, items, result, choice.finish_reason)
 
 
@@ -76,9 +77,13 @@ class ResponseEvents:
         return events + self._event(body["status"], response=body)
 
     def error(self, error: ErrorBody, status: int) -> bytes:
-        # Clients raise an event that has an "error"; its fields are those of OpenAI's event.
+        # OpenAI's clients raise the first, whose fields are those of OpenAI's event; Codex reads
+        # the second alone.
         body = openai_error(status, error)
-        return self._event("error", **body["error"], **body)
+        told = {"code": body["error"]["code"], "message": body["error"]["message"]}
+        failed = _body(self._wanted, self._items) | {"status": "failed", "error": told}
+        events = self._opening() + self._event("error", **body["error"], **body)
+        return events + self._event("failed", response=failed)
 
     def _opening(self) -> bytes:
         if self._num_events:
@@ -124,7 +129,7 @@ class ResponseEvents:
         return events + self._item_event("done")
 
     def _call(self, call: dict[str, Any]) -> bytes:
-        item, index = _call_item(call), len(self._items)
+        item, index = _call_item(call, self._wanted), len(self._items)
         self._items.append(item)
         place, text = {"item_id": item["id"], "output_index": index}, item["arguments"]
         name, done = "function_call_arguments", {"name": item["name"], "arguments": text}
@@ -199,9 +204,16 @@ def _item(
     return about | {"role": "assistant", "content": [part]}
 
 
-def _call_item(call: dict[str, Any]) -> dict[str, Any]:
+def _call_item(call: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     about = {"id": secrets.token_hex(12), "type": "function_call", "status": "completed"}
-    return about | {"call_id": call["id"], **call["function"]}
+    item = about | {"call_id": call["id"], **call["function"]}
+    for tool in wanted.repeated["tools"]:
+        if tool["type"] != "namespace":
+            continue
+        for function in tool["tools"]:
+            if item["name"] == name_in(tool["name"], function["name"]):
+                return item | {"name": function["name"], "namespace": tool["name"]}
+    return item
 
 
 def repeated(body: ResponseRequest) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Bodies of `POST /v1/responses`, which are chats by other names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields
@@ -160,7 +160,7 @@ Input = Annotated[
 
 def _only_functions(given: Any) -> Any:
     if isinstance(given, dict) and given.get("type") != "function":
-        message = 'Input should be of type "function": no tools of a platform are here'
+        message = 'Input should be of type "function": neither custom tools nor others are here'
         raise PydanticCustomError("not_supported", message)
     return given
 
@@ -170,6 +170,58 @@ class FunctionTool(Function):
 
     type: Literal["function"]
     defer_loading: No = False
+
+
+OnlyFunction = Annotated[FunctionTool, BeforeValidator(_only_functions)]
+
+
+class NamespaceTool(NullIsDefault):
+    """Functions whose calls name the namespace, too; the model is shown both names in one."""
+
+    type: Literal["namespace"]
+    name: ToolName
+    description: Annotated[str, Field(max_length=65_536)] | None = None
+    """Accepted and not shown to the model."""
+    tools: Annotated[list[OnlyFunction], Field(max_length=128)]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        why = "must have at most 64 characters with the name of each function and __ between them"
+        for tool in self.tools:
+            refuse_if(len(name_in(self.name, tool.name)) > 64, "name", why)
+        return self
+
+
+class SearchTool(NullIsDefault):
+    """A search of the web, which is not here: it is left out, with a warning."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str, Field(pattern="^web_search")]
+
+
+def _tool_kind(tool: Any) -> str:
+    kind = str(named_in(tool))
+    if kind.startswith("web_search"):
+        return "#search"
+    if kind == "namespace":
+        return "#namespace"
+    return "#function"
+
+
+AnyTool = Annotated[
+    Annotated[OnlyFunction, Tag("#function")]
+    | Annotated[NamespaceTool, Tag("#namespace")]
+    | Annotated[SearchTool, Tag("#search")],
+    Discriminator(_tool_kind),
+]
+
+
+def name_in(namespace: str | None, name: str) -> str:
+    """What a model is shown as the name of a function of a namespace, or of none."""
+    if not namespace:
+        return name
+    return f"{namespace.removesuffix('__')}__{name}"
 
 
 class FunctionChosen(NullIsDefault):
@@ -231,10 +283,8 @@ class ResponseRequest(ChatFields):
     """What the answer's text is."""
     reasoning: Reasoning | None = None
     """How the model reasons."""
-    tools: Annotated[
-        list[Annotated[FunctionTool, BeforeValidator(_only_functions)]], Field(max_length=128)
-    ] = []  # noqa: RUF012 - pydantic copies it
-    """That the model may call, as those of chats."""
+    tools: Annotated[list[AnyTool], Field(max_length=128)] = []  # noqa: RUF012 - pydantic copies it
+    """That the model may call, as those of chats, alone or in namespaces."""
     tool_choice: Annotated[
         Annotated[Literal["none", "auto", "required"], Tag("#text")]
         | Annotated[FunctionChosen, BeforeValidator(_only_functions), Tag("#tool")],
@@ -284,7 +334,7 @@ class ResponseRequest(ChatFields):
         names |= {"messages": "input", "max_tokens": "max_output_tokens", "logprobs": "include"}
         names |= {"response_format": "text.format", EFFORT: "reasoning.effort"}
         chat["max_tokens"], chat["logprobs"] = self.max_output_tokens, self.wants_logprobs
-        chat["tools"] = [{"type": "function", "function": tool} for tool in self.tools]
+        chat["tools"] = [{"type": "function", "function": one} for one in self._functions()]
         if isinstance(self.tool_choice, FunctionChosen):
             chat["tool_choice"] = {"type": "function", "function": {"name": self.tool_choice.name}}
         if self.reasoning is not None:
@@ -292,6 +342,15 @@ class ResponseRequest(ChatFields):
         if self.text is not None and self.text.format is not None:
             chat["response_format"] = _format(self.text.format)
         return chat, names
+
+    def _functions(self) -> Iterator[Function]:
+        """As the model is shown them."""
+        for tool in self.tools:
+            if isinstance(tool, FunctionTool):
+                yield tool
+            elif isinstance(tool, NamespaceTool):
+                for one in tool.tools:
+                    yield one.model_copy(update={"name": name_in(tool.name, one.name)})
 
     def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Messages of the same chat, and the place in this body of each.
@@ -345,7 +404,8 @@ def _part(given: TextContent | RefusalContent | ImageContent) -> dict[str, Any]:
 
 
 def _call(item: FunctionCallItem) -> dict[str, Any]:
-    return {"id": item.call_id, "function": {"name": item.name, "arguments": item.arguments}}
+    name = name_in(item.namespace, item.name)
+    return {"id": item.call_id, "function": {"name": name, "arguments": item.arguments}}
 
 
 def _format(wanted: Format) -> dict[str, Any]:

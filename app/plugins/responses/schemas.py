@@ -59,6 +59,8 @@ class OutputItem(Described):
     """of calls: by which the item with its output names it"""
     name: str = ABSENT
     """of calls: of the function"""
+    namespace: str = ABSENT
+    """of calls: that the function was sent in"""
     arguments: str = ABSENT
     """of calls: a JSON object, as the model wrote it"""
     uncertainty: Uncertainty = ABSENT
@@ -72,6 +74,15 @@ class Incomplete(Described):
     """what cut it"""
 
 
+class ResponseError(Described):
+    """Why a stream failed."""
+
+    code: str
+    """that of an error response"""
+    message: str
+    """likewise"""
+
+
 class ResponseBody(Described):
     """An answer; beside these fields it repeats those of its request."""
 
@@ -83,8 +94,8 @@ class ResponseBody(Described):
     """always response"""
     created_at: int
     """seconds since 1970, ≥ 0"""
-    status: Literal["in_progress", "completed", "incomplete"]
-    """`incomplete` where the answer was cut"""
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    """`incomplete` where the answer was cut, `failed` at the end of a stream that failed"""
     model: str
     """as the request names it"""
     output: list[OutputItem]
@@ -93,7 +104,7 @@ class ResponseBody(Described):
     """tokens read and written; null while it is in progress"""
     uncertainty: Uncertainty | None
     """how sure the model is of it; null while it is in progress"""
-    error: None = None
-    """always null: an error is a response of its own"""
+    error: ResponseError | None = None
+    """why a stream failed; otherwise null: an error is a response of its own"""
     incomplete_details: Incomplete | None = None
     """why it is incomplete; null where it is not"""

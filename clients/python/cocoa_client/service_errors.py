@@ -43,7 +43,7 @@ class PromptTooLong(InvalidRequest):
 
 
 class ChatTemplateError(InvalidRequest):
-    """The model has no chat template, it refused the messages, or it would leave one out."""
+    """The model has no chat template, it refused messages or tools, or would leave one out."""
 
     default_code = "chat_template_error"
 
