@@ -62,7 +62,9 @@ def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
     generation = config.generation
     with _loading("generation.model", generation.model):
         load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
-        thread = _thread("generation", generation.threads)
+        threads = generation.threads or _num_threads(config)
+        logger.info("the language model computes on %d threads", threads)
+        thread = _thread("generation", threads)
         # Compiled code is bound to the intra-op threads of the thread that compiles it.
         engine = thread.submit(load, generation).result()
     return GenerationWorker(
@@ -89,7 +91,7 @@ def load_similarity_scorers(
     rules = PairRules(similarity.strip, similarity.exact_match)
     given_to_all: dict[str, Any] = {
         "rules": rules,
-        "thread": _thread("similarity", similarity.threads),
+        "thread": _thread("similarity", similarity.threads or _num_threads(config)),
         "max_batch_pairs": similarity.max_batch_pairs,
         "on_batch": hooks.on_batch,
     }
@@ -320,17 +322,22 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
 
 
 def _thread(name: str, threads: int) -> ModelThread:
-    return ModelThread(name, initializer=_prepare_thread, initargs=(threads or _half_the_cores(),))
+    return ModelThread(name, initializer=_prepare_thread, initargs=(threads,))
 
 
-def _half_the_cores() -> int:
-    """Whole cores, at least one: the other model has the other half, here or in its own process."""
+def _num_threads(config: WorkerConfig) -> int:
+    """Whole cores, at least one; half of them beside an embedded model, which gains by no more.
+
+    The other half is for the other of the two models, here or in its own process.
+    """
     cores: float = len(os.sched_getaffinity(0))
     if _CPU_LIMIT.exists():
         allowed, period = _CPU_LIMIT.read_text().split()
         if allowed != "max":
             cores = min(cores, int(allowed) / int(period))
-    return max(1, int(cores / 2))
+    if LanguageModel.of(config.generation).is_embedded:
+        cores /= 2
+    return max(1, int(cores))
 
 
 def _prepare_thread(threads: int) -> None:

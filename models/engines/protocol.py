@@ -46,7 +46,7 @@ class EngineConfig:
     max_cache_tokens: Annotated[int, Ge(1)] = 131_072
     # Requests running or waiting before a further one is refused.
     admission_limit: Annotated[int, Ge(1)] = 64
-    threads: Annotated[int, Ge(0)] = 0  # intra-op threads; 0: half the cores
+    threads: Annotated[int, Ge(0)] = 0  # intra-op; 0: all cores, half of them where embedded
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class SimilarityConfig:
     # Whether equal texts score 1, and an empty text against another 0, without a model call.
     exact_match: bool = True
     max_batch_pairs: Annotated[int, Ge(1)] = 256  # pairs of all requests scored in one call
-    threads: Annotated[int, Ge(0)] = 0  # intra-op threads of all pair models; 0: half the cores
+    threads: Annotated[int, Ge(0)] = 0  # intra-op, of all pair models; 0: as the language model
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,21 @@ faults()
 print(before, faults())
 """
 
+_GAPS = """
+from pathlib import Path
+from models.lasting import keep_freed_memory, lasting
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) // 256  # MiB
+
+keep_freed_memory()
+with lasting():
+    blocks = [bytearray(1 << 20) for _ in range(256)]
+    del blocks[::2]
+    print(resident())
+print(resident())
+"""
+
 
 def test_the_collector_rests_within_and_runs_again_after_an_error():
     def is_resting():
@@ -39,8 +54,17 @@ def test_the_collector_rests_within_and_runs_again_after_an_error():
 
 
 def test_memory_that_is_freed_is_taken_again_without_a_page_fault():
-    result = subprocess.run(
-        [sys.executable, "-c", _FAULTS], capture_output=True, text=True, timeout=60, check=True
-    )
-    before, after = map(int, result.stdout.split())
+    before, after = numbers_of(_FAULTS)
     assert after < before / 10
+
+
+def test_gaps_of_freed_memory_go_back_to_the_system_behind_it():
+    before, after = numbers_of(_GAPS)
+    assert 100 < before - after < 200
+
+
+def numbers_of(program):
+    """What it prints, from a process of its own."""
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return map(int, result.stdout.split())

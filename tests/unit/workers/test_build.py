@@ -271,20 +271,24 @@ def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("num_cores", "cpu_limit", "threads", "expected"),
+    ("is_embedded", "num_cores", "cpu_limit", "threads", "expected"),
     [
-        (8, None, 0, 4),
-        (1, None, 0, 1),
-        (8, None, 3, 3),
-        (8, "max 100000", 0, 4),
-        (8, "500000 100000", 0, 2),
-        (8, "50000 100000", 0, 1),
-        (2, "800000 100000", 0, 1),
+        (False, 8, None, 0, 8),
+        (False, 8, "550000 100000", 0, 5),
+        (False, 8, "50000 100000", 0, 1),
+        (False, 2, "800000 100000", 0, 2),
+        (False, 8, None, 3, 3),
+        (True, 8, "max 100000", 0, 4),
+        (True, 8, "500000 100000", 0, 2),
+        (True, 1, None, 0, 1),
+        (True, 8, None, 3, 3),
     ],
 )
-def test_a_model_computes_on_half_of_the_cores_unless_threads_are_set(
-    monkeypatch, tmp_path, num_cores, cpu_limit, threads, expected
+def test_a_model_computes_on_all_cores_and_an_embedded_one_on_half_unless_threads_are_set(
+    monkeypatch, tmp_path, is_embedded, num_cores, cpu_limit, threads, expected
 ):
+    model = LanguageModel("one", is_embedded)
+    monkeypatch.setattr(LanguageModel, "of", lambda generation: model)
     limits = {}
     monkeypatch.setattr(loading, "_CPU_LIMIT", tmp_path / "cpu.max")
     if cpu_limit is not None:
