@@ -129,6 +129,7 @@ class GenerationRequest(Exact):
     tops_of: tuple[int, ...] = (0,)
     # Of the raw text, as a client tokenised it; empty for those that the model's tokenizer gives.
     prompt_ids: tuple[int, ...] = ()
+    echo: bool = False  # whether the prompt's own tokens are told
     # Seconds after which nobody waits for the result; None for as long as it takes.
     timeout_s: float | None = None
 
@@ -329,6 +330,8 @@ class Generation(Exact):
     queue_s: Seconds = 0.0  # seconds between the call and the first prefill
     generate_s: Seconds = 0.0  # seconds from there to the last token
     warnings: tuple[Warned, ...] = ()
+    # The prompt's, where they are told; each is among its likeliest. The first has no log-prob.
+    prompt: tuple[Token, ...] = ()
     # Of a given answer, the likelier one where both continue the prompt.
     answer_form: AnswerForm = "literal"
     # (layers, d) of `GenerationRequest.hidden_layers`; None without any.

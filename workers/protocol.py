@@ -20,7 +20,7 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText
 
 # Of what is about tokens of a prompt, where `EngineInfo.tokenizer` is empty.
-NO_TOKENS = "is heeded by the model in this process or in a worker alone, whose tokens are known"
+NO_TOKENS = "needs a model in this process or in a worker of ours: tokens of others are not known"
 # The K values of one pair, and whether it was cut to the model's length.
 PairScore = tuple[tuple[float, ...], bool]
 

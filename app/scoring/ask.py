@@ -73,6 +73,7 @@ class Ask:
 
     prompt: str | None = None  # raw text; exclusive with `messages`. With neither no model answers.
     prompt_ids: tuple[int, ...] = ()  # of its tokens, where the client sends these
+    echo: bool = False  # the prompt's own tokens are returned; such a result is never cached
     # Chat messages {"role", "content"}; see `models.records.GenerationRequest`.
     messages: tuple[Mapping[str, Any], ...] | None = None
     # That the model may call; the fields of an answer that calls some are its calls'.

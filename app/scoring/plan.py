@@ -218,9 +218,8 @@ _OF_LOGPROBS = frozenset({"answer_token_logprobs", "sample_token_logprobs"})
 def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     """The ask as this generator can answer it, and as the result reports it.
 
-    Where it answers by draws alone, the answer is one of the samples, and where its draws are none
-    it is the greedy one. Where it parts calls of tools from text itself, their tokens may not be
-    known: samples are drawn, and inconsistency is reported.
+    Where it answers by draws alone, the answer is a sample; where draws are none, the greedy one.
+    Samples are drawn for estimators that read some, and where tokens of calls may not be known.
     """
     is_answered = ask.has_prompt and ask.answer is None
     draws = "sample_texts" in generator.statistics
@@ -228,10 +227,12 @@ def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
         ask = replace(ask, strategy="sample")
     if is_answered and ask.strategy == "sample" and not draws:
         ask = replace(ask, strategy="greedy")
+    reads = reads_samples(needs(estimators_of(ask)))
     if generator.parts_calls and ask.tools and ask.of_tokens:
+        ask, reads = replace(ask, primary=ask.primary or OF_SUPPORT), True
+    if ask.of_tokens and reads:
         most = max(ask.sampling.num_samples, SamplingParams().num_samples)
-        sampling, primary = replace(ask.sampling, num_samples=most), ask.primary or OF_SUPPORT
-        ask = replace(ask, of_tokens=False, sampling=sampling, primary=primary)
+        ask = replace(ask, of_tokens=False, sampling=replace(ask.sampling, num_samples=most))
     return ask
 
 
@@ -290,6 +291,7 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
     return GenerationRequest(
         prompt=ask.prompt,
         prompt_ids=ask.prompt_ids,
+        echo=ask.echo,
         messages=ask.messages,
         tools=ask.tools,
         chat_template_kwargs=ask.chat_template_kwargs,
@@ -331,9 +333,7 @@ def _similarity_scorer_of_parts(
     ask: Ask, read: frozenset[str], *, has_nli: bool
 ) -> Comparing | None:
     """What scores the parts of an answer beside its samples; None where nothing does."""
-    if ask.light:
-        return None
-    if ask.of_tokens and ask.samples is None and not reads_samples(read):
+    if ask.light or (ask.of_tokens and ask.samples is None and not reads_samples(read)):
         return None  # none are drawn for the parts alone
     comparing = _COMPARED_BY[PARTS[ask.units]]
     if comparing == "nli" and not has_nli:

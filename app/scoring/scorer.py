@@ -131,7 +131,7 @@ class Scorer:
         async with in_time(ask.timeout_s):
             await self._check(plan, deployment, is_streamed=on_token is not None)
             memory = None
-            if ask.cache:
+            if ask.cache and not ask.echo:
                 memory = self.memory
             work = Computation(plan, deployment, self.workers, self.threads, memory, self.observer)
             evidence, source = await self._obtain(work, on_token)

@@ -126,7 +126,7 @@ class InflightBatch:
             following = job.following and job.following.copy()
             for index in range(first, job.num_joined):
                 row = Row(job, index, job.fields[index > 0], following=following)
-                if self._detokenizer.tags is not None:
+                if self._detokenizer.tags is not None and job.told is None:
                     row.stage = "thoughts" if job.reasoning_opened else "undecided"
                     row.most_thoughts = job.request.sampling.most_thoughts(index)
                 rows.append(row)
@@ -142,8 +142,9 @@ class InflightBatch:
     def _read_prompts(self, unread: Sequence[RowJob], report: StepReport) -> None:
         """One pass over the next of the prompts, or of the given answers behind them."""
         self._is_for_oldest = not self._is_for_oldest
-        most = self._cache.pass_tokens
-        jobs, num_tokens = next_pass(unread, most, is_for_oldest=self._is_for_oldest)
+        most, is_for_oldest = self._cache.pass_tokens, self._is_for_oldest
+        most_told = min(self._max_rows, self._cache.told_tokens)  # whose logits are held at once
+        jobs, num_tokens = next_pass(unread, most, most_told=most_told, is_for_oldest=is_for_oldest)
         now = time.monotonic()
         for job in jobs:
             job.started_at = job.started_at or now  # whatever raises from here on fails it
@@ -166,7 +167,6 @@ class InflightBatch:
             self._fail(job, EngineError(f"{what} failed: {type(error).__name__}"), report)
 
     def _prefill(self, jobs: Sequence[RowJob], num_tokens: int) -> None:
-        begun = jobs[0].prefix
         prompts: list[list[int]] = []
         for job in jobs:
             start = job.prefix.length if job.prefix else 0
@@ -176,7 +176,8 @@ class InflightBatch:
             if job.request.prompt_layer:
                 self._cache.tap.watch((job.request.prompt_layer,))
         self._to_read -= len(jobs) * max(map(len, prompts))
-        prefixes = self._cache.prefill(prompts, begun)
+        told = list(filter(None, map(attrgetter("told"), jobs)))
+        prefixes = self._cache.prefill(prompts, jobs[0].prefix, told)
         for row, (job, prefix) in enumerate(zip(jobs, prefixes, strict=True)):
             job.prefix = prefix
             if prefix.length < len(job.prompt_ids):
@@ -188,14 +189,14 @@ class InflightBatch:
                 job.prompt_state = self._cache.tap.state((layer,), row)[0]
 
     def _score_given(self, job: RowJob, prompt: Prefix) -> None:
-        with_entropies = "token_entropies" in job.fields[0]
         for form, ids in (job.answer_forms or {}).items():
             if form not in job.scored:
-                job.scored[form] = Scored(copy.deepcopy(prompt))
+                row = Row(job, 0, job.fields[0], list(ids))
+                job.scored[form] = Scored(copy.deepcopy(prompt), row)
             scored = job.scored[form]
-            if (before := len(scored.logprobs)) < len(ids):
-                self._cache.score(scored, ids, with_entropies=with_entropies)
-                self._to_read -= len(scored.logprobs) - before
+            if (before := len(scored.row.logprobs)) < len(ids):
+                self._cache.score(scored)
+                self._to_read -= len(scored.row.logprobs) - before
                 return
 
     def _read_first_token(
@@ -216,12 +217,10 @@ class InflightBatch:
     def _give(self, job: RowJob, forms: AnswerForms, report: StepReport) -> None:
         """Complete row 0 with a given answer, in the likelier of its forms; it never decodes."""
         row = Row(job, 0, job.fields[0])
-        row.finish_reason = "given"
         if any(forms.values()):
-            form = max(forms, key=lambda form: sum(job.scored[form].logprobs))
-            job.answer_form, row.token_ids = form, list(forms[form])
-            row.logprobs, row.entropies = job.scored[form].logprobs, job.scored[form].entropies
-        job.scored = {}
+            form = max(forms, key=lambda form: sum(job.scored[form].row.logprobs))
+            job.answer_form, row = form, job.scored[form].row
+        row.finish_reason, job.scored = "given", {}
         if job.request.answer is not None:
             # Decoding its tokens would not bring back every text.
             self._detokenizer.give(row, job.request.answer.text)

@@ -23,20 +23,11 @@ class Prefix:
 
 
 @dataclass(eq=False, slots=True)
-class Scored:
-    """One form of a given answer, as far as it is read behind its prompt."""
-
-    read: Prefix  # the prompt and what was read of the answer
-    logprobs: list[float] = field(default_factory=list)  # of its tokens
-    entropies: list[float] = field(default_factory=list)  # likewise, if they are wanted
-
-
-@dataclass(eq=False, slots=True)
 class Row:
     """One sequence being decoded."""
 
     job: "RowJob"
-    index: int  # 0 is the answer, i the i-th sample
+    index: int  # 0 is the answer, i the i-th sample, -1 the prompt before them
     fields: frozenset[str]  # of `models.records.Sequence`, that the request wants of this row
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -58,6 +49,14 @@ class Row:
     forced: list[int] = field(default_factory=list)  # the rest of that tag, in its order
     # Its progress in its grammar, shared by rows with the same tokens so far.
     following: Following | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Scored:
+    """One form of a given answer, as far as it is read behind its prompt."""
+
+    read: Prefix  # the prompt and what was read of the answer
+    row: Row  # all its tokens, and what is known of those that were read
 
 
 @dataclass(eq=False, slots=True)
@@ -97,6 +96,8 @@ class RowJob(Job):
     following: Following | None = None
     # The prompt, from its first part that is read until all rows have joined.
     prefix: Prefix | None = None
+    # The prompt as a row, 0 in place of its first log-prob; None where its tokens are not told.
+    told: Row | None = None
     # The forms of a given answer, until it is completed.
     scored: dict[AnswerForm, Scored] = field(default_factory=dict)
     # Whether its prompt is read without others: with them the pass has failed.
@@ -113,7 +114,7 @@ class RowJob(Job):
         unread = len(self.prompt_ids) - (self.prefix.length if self.prefix else 0)
         if self.num_joined == 0 and self.answer_forms is not None:
             unread += sum(map(len, self.answer_forms.values()))
-            unread -= sum(len(scored.logprobs) for scored in self.scored.values())
+            unread -= sum(len(scored.row.logprobs) for scored in self.scored.values())
         return unread
 
     @property
@@ -156,23 +157,25 @@ def admitted(
 
 
 def next_pass(
-    unread: Sequence[RowJob], budget: int, *, is_for_oldest: bool
+    unread: Sequence[RowJob], budget: int, *, most_told: int = 0, is_for_oldest: bool
 ) -> tuple[list[RowJob], int]:
     """Jobs whose prompts are read in one pass, and of how many tokens.
 
     Whole prompts, the shortest first, as far as they fit padded; else the next part of one. The
     oldest has every other pass, so that shorter ones do not hold it up for ever. At least one job
-    is unread; the budget counts padded tokens.
+    is unread; the budget counts padded tokens, `most_told` those of told prompts, read apart.
     """
     by_length = sorted(unread, key=attrgetter("num_unread"))
     first = unread[0] if is_for_oldest else by_length[0]
     width = len(first.prompt_ids)
+    if first.told is not None:
+        budget = min(budget, most_told)
     if width > budget or not first.is_groupable:
         return [first], min(first.num_unread, budget)
     group = [first]
     for job in filter(attrgetter("is_groupable"), by_length):
         wider = max(width, len(job.prompt_ids))
-        if job is first:
+        if job is first or (job.told is None) != (first.told is None):
             continue
         if (len(group) + 1) * wider > budget:
             break

@@ -9,6 +9,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -21,8 +22,8 @@ from models.engines.fast.captured import CapturedSteps
 from models.engines.fast.layers import is_llama_like
 from models.engines.fast.lean import LeanForward
 from models.engines.hidden import HiddenTap
-from models.engines.jobs import Prefix, Scored
-from models.engines.sampling import normed, norms_and_entropies
+from models.engines.jobs import Prefix, Row, Scored
+from models.engines.sampling import normed, norms_and_entropies, note_likeliest
 from models.errors import ModelLost
 from models.pretrained import (
     Cache,
@@ -72,6 +73,9 @@ class RowCache:
         # Of given answers that are read in one pass, which bounds its logits to (64, V); 1 where a
         # model forgets its past when several tokens follow it.
         self.answer_tokens = 64
+        self.told_tokens = self.pass_tokens  # of prompts whose log-probs are told
+        if not self.mergeable:
+            self.told_tokens = self.answer_tokens
         takes_positions = "position_ids" in inspect.signature(model.forward).parameters
         self._takes_positions = takes_positions and not self.mergeable
         self._lean = self._captured = None
@@ -89,7 +93,9 @@ class RowCache:
         # (rows, V) in the model's own precision, of the next token of every row.
         self.logits = torch.empty(0, 0, device=self.model.device)
 
-    def prefill(self, prompts: Sequence[list[int]], begun: Prefix | None = None) -> list[Prefix]:
+    def prefill(
+        self, prompts: Sequence[list[int]], begun: Prefix | None = None, told: Sequence[Row] = ()
+    ) -> list[Prefix]:
         """One forward pass over the prompts, padded on the left.
 
         Several prompts are allowed only where the model is mergeable.
@@ -97,27 +103,27 @@ class RowCache:
         Args:
             prompts: or the next part of one.
             begun: the part of that one that was read before; it is used up.
+            told: the rows of the prompts, where what is known of their tokens is noted.
         """
-        if begun is not None:
-            (part,) = prompts
-            length = begun.length + len(part)
-            logits = self._forward(self._tensor([part]), begun.cache, [length])
-            return [Prefix(begun.cache, length, logits[0, -1])]
         lengths = list(map(len, prompts))
         width = max(lengths)
         padded = pad_sequence(list(map(torch.tensor, prompts)), True, padding_side="left")
         ids = padded.to(self.model.device)
-        # Rows that join with sliding windows need every layer to keep the whole sequence, which
-        # it does without a config.
-        config = None if self.mergeable else self.model.config
-        cache = DynamicCache(config=config)
-        logits = self._forward(ids, cache, lengths)
+        # Without a config every layer keeps the whole sequence, and sliding windows join, too.
+        cache, before = DynamicCache(config=None if self.mergeable else self.model.config), 0
+        if begun is not None:
+            cache, before = begun.cache, begun.length
+        num_logits = max(1, width * bool(told))
+        logits = self._forward(ids, cache, list(map(before.__add__, lengths)), num_logits)
+        for row, length, behind in zip(told, lengths, logits, strict=False):
+            self._note(row, before + 1, behind[-length:])
+        last = logits[:, -1].clone()
         if len(prompts) == 1:
-            return [Prefix(cache, width, logits[0, -1])]
+            return [Prefix(cache, before + width, last[0])]
         prefixes = []
-        for row, length in enumerate(lengths):
-            part = _part_of(cache, slice(row, row + 1), slice(-length, None))
-            prefixes.append(Prefix(part, length, logits[row, -1]))
+        for number, length in enumerate(lengths):
+            part = _part_of(cache, slice(number, number + 1), slice(-length, None))
+            prefixes.append(Prefix(part, length, last[number]))
         return prefixes
 
     def read_on(self, before: Prefix, ids: Sequence[int]) -> tuple[Prefix, Tensor]:
@@ -127,19 +133,30 @@ class RowCache:
         logits = self._forward(chunk, before.cache, [length], num_logits=len(ids))[0]
         return Prefix(before.cache, length, logits[-1].clone()), logits
 
-    def score(self, scored: Scored, answer_ids: Sequence[int], *, with_entropies: bool) -> None:
-        start = len(scored.logprobs)
-        ids = answer_ids[start : start + self.answer_tokens]
-        first = scored.read.logits[None]
+    def score(self, scored: Scored) -> None:
+        """Read the next tokens of a given answer."""
+        place, first = len(scored.row.logprobs), scored.read.logits[None]
+        ids = scored.row.token_ids[place : place + self.answer_tokens]
         scored.read, following = self.read_on(scored.read, ids)
-        # (len(ids), V): each predicts one of the ids
-        logits = torch.cat([first, following[:-1]]).float()
-        wanting = set(range(len(ids))) if with_entropies else set[int]()
+        self._note(scored.row, place, torch.cat([first, following[:-1]]))
+
+    def _note(self, row: Row, place: int, logits: Tensor) -> None:
+        """Note what logits (n, V) say of a row's tokens from a place on, which they predict."""
+        for known in (row.logprobs, row.entropies, row.tops):
+            del known[place:]  # by a pass that has failed
+        ids = row.token_ids[place:][: len(logits)]
+        logits, places = logits[: len(ids)], range(len(ids))
+        wanting = set(places) if "token_entropies" in row.fields else set[int]()
         norms, entropies = norms_and_entropies(logits, logits.amax(-1), wanting)
-        chosen = logits.gather(1, self._tensor(list(ids))[:, None])[:, 0]
-        scored.logprobs += normed(chosen, norms).tolist()
-        if with_entropies:
-            scored.entropies += entropies.tolist()
+        row.logprobs += normed(logits.gather(1, self._tensor(ids)[:, None])[:, 0], norms).tolist()
+        if wanting:
+            row.entropies += entropies.tolist()
+        if row.job.request.num_tops:
+            note_likeliest(logits, norms, places, list(zip(places, repeat(row), strict=False)))
+            own = zip(ids, row.logprobs[place:], strict=True)
+            for tops, pair in zip(row.tops[place:], own, strict=True):
+                if pair not in tops:
+                    tops.append(pair)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep the rows at these indices, which may repeat, and drop padding that is common now.

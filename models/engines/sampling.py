@@ -219,7 +219,8 @@ def note_likeliest(
         values = normed(values, norms[of, None])
         for (_, row), *columns in zip(part, tokens.tolist(), values.tolist(), strict=True):
             pairs = zip(*columns, strict=True)
-            row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])
+            finite = [pair for pair in pairs if math.isfinite(pair[1])]
+            row.tops.append(finite[: row.job.request.num_tops])
 
 
 def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:

@@ -104,8 +104,8 @@ class Detokenizer:
         if "token_entropies" in row.fields:
             statistics["token_entropies"] = np.array(row.entropies[first:])
         if "token_texts" in row.fields:
-            statistics["token_texts"] = self.token_texts(token_ids)
-        if row.job.request.num_tops_of(row.index):
+            statistics["token_texts"] = self.token_texts(token_ids, with_tags=row.index < 0)
+        if row.tops or row.job.request.num_tops_of(row.index):
             places = range(first, len(row.tops))
             statistics["token_tops"] = tuple(self.tops(row, place) for place in places)
         return Sequence(
@@ -129,7 +129,7 @@ class Detokenizer:
         else:  # within a code point
             before, lead = [], ""
         pairs = []
-        for token, logprob in row.tops[place][: row.job.request.num_tops]:
+        for token, logprob in row.tops[place]:
             text = self.text([*before, token], with_tags=True)[len(lead) :]
             if "\ufffd" in text and (own := self._own_bytes(token)) != text.encode():
                 text = BYTES + "".join(f"\\x{byte:02x}" for byte in own)

@@ -1,6 +1,7 @@
 """Any Hugging Face causal language model in this process: greedy answer and samples together."""
 
 import logging
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import astuple, replace
@@ -19,7 +20,7 @@ from models.digests import digest_of
 from models.embedded import LANGUAGE_MODELS
 from models.engines.chats import ids_of, takes_turns
 from models.engines.inflight import InflightBatch
-from models.engines.jobs import RowJob
+from models.engines.jobs import Row, RowJob
 from models.engines.protocol import (
     Engine,
     EngineConfig,
@@ -47,7 +48,7 @@ from models.engines.tokenization import (
     encode_text,
     first_token_ids,
 )
-from models.errors import InvalidRequest, ModelNotLoaded
+from models.errors import InvalidLogits, InvalidRequest, ModelNotLoaded
 from models.grammar.following import Grammars
 from models.locations import public_name
 from models.pretrained import (
@@ -57,7 +58,7 @@ from models.pretrained import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span
+from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span, Token
 from models.statistics import fields_of, supplied_by
 from models.units.parts import split
 
@@ -65,6 +66,7 @@ logger = logging.getLogger(__name__)
 
 # Bound of the logits of all rows, which bounds their number where the vocabulary is large.
 _LOGITS_BYTES = 128 << 20
+_TOLD = frozenset({"token_logprobs", "token_texts"})
 _FACTS = "bos_token", "eos_token", "pad_token", "chat_template"
 
 
@@ -219,6 +221,9 @@ class TransformersEngine:
             answer_forms=forms,
             reasoning_opened=opens,
         )
+        if request.echo:
+            tops: list[Any] = [[]] * bool(request.num_tops)
+            job.told = Row(job, -1, _TOLD, prompt_ids, [0.0], tops=tops)
         if request.grammar is not None:
             job.following = self._grammars.begin(request.grammar, in_thoughts=opens)
         return job
@@ -267,6 +272,9 @@ class TransformersEngine:
                 parts = split(answer, "sentences", tools=job.request.tools)
                 tokens = {unit.spans[0]: unit.tokens for unit in parts.units}
                 sentence_means = job.hidden.over(tokens)
+        prompt: tuple[Token, ...] = ()
+        if job.told is not None:
+            prompt = self._told(job.told)
         prompt_state = None
         if job.prompt_state is not None:
             prompt_state = job.prompt_state.numpy(force=True)
@@ -274,6 +282,7 @@ class TransformersEngine:
             answer=answer,
             samples=tuple(samples),
             prompt_tokens=len(job.prompt_ids),
+            prompt=prompt,
             seed=job.seed,
             model_id=self.info.model_id,
             revision=self.info.revision,
@@ -282,6 +291,12 @@ class TransformersEngine:
             sentence_hidden_means=tuple(sentence_means.items()),
             prompt_state=prompt_state,
         )
+
+    def _told(self, prompt: Row) -> tuple[Token, ...]:
+        if not all(map(math.isfinite, prompt.logprobs)):
+            raise InvalidLogits("the model returned NaN or infinite logits for the prompt")
+        first, *rest = self._detokenizer.sequence(prompt).tokens
+        return (replace(first, logprob=None), *rest)
 
     def first_token_logprobs(self, job: RowJob) -> list[float | None]:
         return job.first_token_logprobs or []

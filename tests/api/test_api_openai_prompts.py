@@ -1,15 +1,18 @@
 """Prompts of `/v1/completions` as evaluators send them, over a tiny model with random weights."""
 
+import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
 from tests.api.openai_calls import TEXT, answered, post
 from tests.conftest import serving
 from tests.tiny_models import byte_tokenizer, random_model
+from tests.unit.models.engines.tiny_engines import teacher_forced
 
 pytestmark = pytest.mark.anyio
 
 PROMPTS = ["Hi", "What is the capital of France?", "12 + 30 ="]
+_OF_TOKENS = "token_logprobs", "top_logprobs", "text_offset"
 SCORED = {"max_tokens": 6, "uncertainty": {"estimators": ["sp"], "cache": False}}
 
 
@@ -90,3 +93,64 @@ async def test_all_prompts_of_a_request_hold_one_place_and_have_one_deadline(ser
     assert (await post(service, TEXT, prompt=PROMPTS * 10, **late)).status_code == 504
     service.admission.limit = 0
     assert (await post(service, TEXT, prompt=PROMPTS, **SCORED)).status_code == 429
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1, 3])
+async def test_an_echo_tells_what_the_model_says_of_the_prompt(service, tokenizer, max_tokens):
+    model = random_model("llama")
+    asked = {"echo": True, "logprobs": 2, "max_tokens": max_tokens, "temperature": 0}
+    ids = list(map(tokenizer.encode, PROMPTS))
+    for prompts, lead in ((PROMPTS, ""), (ids, "<s>")):
+        body = await answered(service, TEXT, prompt=prompts, **asked)
+        assert body["usage"]["completion_tokens"] == max_tokens * len(PROMPTS)
+        for prompt, of_prompt, choice in zip(PROMPTS, ids, body["choices"], strict=True):
+            text, told, most = choice["text"], choice["logprobs"], len(of_prompt)
+            assert len(told["tokens"]) == most + max_tokens
+            assert "".join(told["tokens"]) == "<s>" + text.removeprefix("<s>")
+            assert text.startswith(lead + prompt)
+            expected, _ = teacher_forced(model, of_prompt[:1], of_prompt[1:])
+            np.testing.assert_allclose(told["token_logprobs"][1:most], expected, atol=1e-4)
+            assert choice["finish_reason"] == "length"
+            assert choice["uncertainty"]["sample_tokens"] == 0
+            assert not choice["uncertainty"]["cached"]
+
+
+async def test_each_token_of_an_echo_stands_where_it_says_and_is_among_the_likeliest(service):
+    [choice] = (await answered(service, TEXT, prompt=PROMPTS[1], echo=True, logprobs=2))["choices"]
+    told = choice["logprobs"]
+    first, *rest = zip(*map(told.get, ("tokens", *_OF_TOKENS)), strict=True)
+    assert first == ("<s>", None, None, 0)
+    for token, logprob, tops, start in rest:
+        assert choice["text"][start:].startswith(token)
+        assert tops[token] == logprob
+        assert len(tops) in (2, 3)
+        assert max(tops.values()) >= logprob
+
+
+async def test_without_log_probs_an_echo_is_the_text_and_samples_come_where_they_are_named(service):
+    body = await answered(service, TEXT, prompt="Hi", echo=True, max_tokens=2)
+    [choice] = body["choices"]
+    assert choice["text"].startswith("Hi")
+    assert choice["logprobs"] is None
+    drawn = {"echo": True, "max_tokens": 2, "n": 2, "uncertainty": {"num_samples": 3}}
+    body = await answered(service, TEXT, prompt=["Hi", "Ho"], logprobs=0, seed=1, **drawn)
+    assert [choice["text"][:2] for choice in body["choices"]] == ["Hi", "Hi", "Ho", "Ho"]
+    assert [choice["logprobs"]["token_logprobs"][0] for choice in body["choices"]] == [None] * 4
+    assert body["choices"][0]["logprobs"]["top_logprobs"] is None
+    assert body["choices"][2]["uncertainty"]["provenance"]["num_samples"] == 3
+    for wanted in ({"estimators": ["inconsistency"]}, {"strategy": "mbr"}):
+        body = await answered(
+            service, TEXT, prompt="Hi", echo=True, max_tokens=2, uncertainty=wanted
+        )
+        assert body["choices"][0]["uncertainty"]["provenance"]["num_samples"] == 10
+
+
+async def test_tokens_of_texts_are_told_where_evaluators_look_for_them(service, tokenizer):
+    info = (await service.client.get("/tokenizer_info")).json()
+    assert (info["bos_token"], info["eos_token"]) == ("<s>", "</s>")
+    assert info["chat_template"] == tokenizer.chat_template
+    for special in (True, False):
+        body = {"prompt": "Hé", "add_special_tokens": special}
+        told = (await service.client.post("/tokenize", json=body)).json()
+        assert told["tokens"] == tokenizer.encode("Hé", add_special_tokens=special)
+        assert told["count"] == 3 + special

@@ -123,6 +123,11 @@ UNSUPPORTED = [
     (TEXT, {"prompt": ""}, "prompt"),
     (TEXT, {"best_of": 2}, "best_of"),
     (TEXT, {"echo": True}, "echo"),
+    (TEXT, {"echo": True, "stream": True}, "stream"),
+    (TEXT, {"echo": True, "max_tokens": 0, "n": 2}, "n"),
+    (TEXT, {"echo": True, "max_tokens": 0, "uncertainty": {"num_samples": 2}}, "uncertainty"),
+    (TEXT, {"echo": True, "max_tokens": False}, "max_tokens"),
+    (TEXT, {"echo": True, "max_tokens": -1}, "max_tokens"),
     (TEXT, {"suffix": "."}, "suffix"),
     (TEXT, {"n": True}, "n"),
     (TEXT, DRAWN | {"uncertainty": {"num_samples": 2}}, "uncertainty.num_samples"),
@@ -179,6 +184,16 @@ async def test_an_unknown_field_is_told_what_it_may_have_meant(service, field, m
     error = (await post(service, CHAT, **{field: 3})).json()["error"]
     assert error["param"] == field
     assert error["message"].endswith((f"did you mean {meant}?", f"or send {meant}"))
+
+
+async def test_tokens_are_not_told_of_models_elsewhere(service):
+    for method, path, body in (
+        ("GET", "/tokenizer_info", None),
+        ("POST", "/tokenize", {"prompt": "a"}),
+    ):
+        response = await service.client.request(method, path, json=body)
+        assert (response.status_code, response.json()["error"]["code"]) == (422, "invalid_request")
+        assert "in this process or in a worker of ours" in response.json()["error"]["message"]
 
 
 async def test_errors_are_of_openais_shape_whoever_finds_them(service):

@@ -37,9 +37,11 @@ async def test_calls_and_their_units_are_those_of_openais_chats(service):
 
 
 async def test_samples_are_drawn_where_something_is_said_of_them(service):
-    body = (await asked(service, tools=TOOLS, num_samples=4, seed=1)).json()
-    assert body["usage"]["sample_tokens"] > 0
-    assert body["estimator"] != "sp"
+    for said, number in (({"num_samples": 4}, 4), ({"estimators": ["inconsistency"]}, 10)):
+        body = (await asked(service, tools=TOOLS, seed=1, **said)).json()
+        assert body["usage"]["sample_tokens"] > 0
+        assert body["estimator"] != "sp"
+        assert body["provenance"]["num_samples"] == number
 
 
 async def test_a_stream_ends_with_the_calls(service):

@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import orjson
@@ -193,6 +194,8 @@ def _check_answers(request: GenerationRequest, generation: Generation) -> None:
         _expect((sequence.token_tops is not None) == (num_tops > 0))
         for tops in sequence.token_tops or ():
             _expect(len(tops) <= num_tops)
+    _expect(len(generation.prompt) == request.echo * generation.prompt_tokens)
+    _expect(None not in map(attrgetter("logprob"), generation.prompt[1:]))
     _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
     _expect(not generation.sentence_readings or SENTENCES_READ in wanted)
     hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean

@@ -11,10 +11,10 @@ from app.http.openai.responses import Wanted, completion
 from app.http.service import Service
 from app.scoring.ask import Ask
 from models.engines.protocol import RawPrompt, fitted
-from models.errors import CocoaError
+from models.errors import CocoaError, InvalidRequest
 from models.records import GenerationRequest
 from workers.calling import gather, in_time
-from workers.protocol import Generator
+from workers.protocol import NO_TOKENS, Generator
 
 # Prompts of a request that are under way together, between which those of others come in.
 _AT_ONCE = 16
@@ -26,8 +26,11 @@ async def asks_of(
     """The ask of each prompt, by its place in the body; all are read before any work.
 
     Raises:
-        InvalidRequest: names the place of a prompt that does not fit the model.
+        InvalidRequest: names the place of a prompt that does not fit the model, or `echo`, where
+            the model's tokens are not known.
     """
+    if ask.echo and not generator.info.tokenizer:
+        raise InvalidRequest(NO_TOKENS, field="echo")
     is_read = bool(generator.info.tokenizer) and len(prompts) > 1
 
     async def asked(place: str, prompt: RawPrompt) -> Ask:

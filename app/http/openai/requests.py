@@ -40,7 +40,7 @@ from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest, UnknownModel
-from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS, SamplingParams
+from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS, GivenAnswer, SamplingParams
 from models.statistics import PROBE_STATISTICS, SENTENCES_READ
 from workers.protocol import GeneratorInfo
 
@@ -50,6 +50,7 @@ _OTHER_NAMES = {
     "timeout": "uncertainty.timeout_s",
 }
 
+_DEFAULT = f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."
 # Refusal of parameters that change the distribution of answers: scores are of the model's.
 _ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
 _Ignored = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
@@ -160,10 +161,7 @@ class ChatFields(SharedRequest):
 class _OpenAIRequest(SharedRequest):
     """What chats and texts take."""
 
-    max_tokens: Annotated[
-        NewTokens | None,
-        Field(description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."),
-    ] = None
+    max_tokens: Annotated[NewTokens | None, Field(description=_DEFAULT)] = None
     stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
     """One or several strings that end a text; they are not part of it."""
     n: Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole] = 1
@@ -270,19 +268,30 @@ class CompletionRequest(_OpenAIRequest):
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
 
+    max_tokens: Annotated[int, Field(ge=0, le=8192), Whole] | None = Field(
+        None, description=f"0 to write nothing behind an `echo`. {_DEFAULT}"
+    )
+    echo: bool = False
+    """The prompt comes before each text, and with `logprobs` its tokens do, the first of them
+    without any. No samples are drawn, unless `uncertainty` asks for them."""
     best_of: Annotated[
         Any,
         only(
             1, why="is uncertainty.strategy most_probable_normalized among uncertainty.num_samples"
         ),
     ] = 1
-    echo: No = False
     suffix: Annotated[Any, only("")] = None
 
     @model_validator(mode="after")
-    def _check_streamed(self) -> Self:
-        why = "is of one prompt: send several without it"
-        refuse_if(self.stream and len(self.prompts) > 1, "stream", why)
+    def _check_echo(self) -> Self:
+        why = "is of one prompt without echo: send others without it"
+        refuse_if(self.stream and (len(self.prompts) > 1 or self.echo), "stream", why)
+        if self.max_tokens == 0:
+            refuse_if(not self.echo, "max_tokens", "may be 0 with echo only")
+            refuse_if(self.n > 1, "n", "must be 1 where nothing is written")
+            named = self.uncertainty.model_fields_set - {"timeout_s", "cache"}
+            why = "may have timeout_s and cache alone where nothing is written"
+            refuse_if(named, "uncertainty", why)
         return self
 
     @property
@@ -301,13 +310,29 @@ class CompletionRequest(_OpenAIRequest):
     def num_tops(self) -> int:
         return self.logprobs or 0
 
+    def echo_fields(self, strategy: AnswerStrategy) -> dict[str, Any]:
+        """The fields of an `Ask` about an echo: unless samples are asked for, none are drawn."""
+        fields: dict[str, Any] = {"echo": self.echo}
+        if self.max_tokens == 0:  # the answer is there already
+            fields["answer"] = GivenAnswer("", append_eos=False)
+        names_no_samples = ScoresWanted.of_samples.isdisjoint(self.uncertainty.model_fields_set)
+        fields["of_tokens"] = self.echo and names_no_samples and strategy in ("greedy", "sample")
+        return fields
+
+
+class Tokenize(NullIsDefault):
+    """A text whose tokens are asked for."""
+
+    prompt: Annotated[str, AfterValidator(encodable)]
+    add_special_tokens: bool = True
+    """Whether those that belong around a text are among them."""
+
 
 def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
     """The `Ask` of a chat, or that of a text without its prompt.
 
     Raises:
-        InvalidRequest: name, mode and temperature contradict each other, or a light request says
-            something of samples.
+        InvalidRequest: name, mode and temperature contradict each other, or light and samples.
     """
     wanted, fields = body.uncertainty, body.uncertainty.ask_fields()
     if light and wanted.mode == "full":
@@ -331,12 +356,14 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
             fields |= format_fields(body.response_format, wanted)
         if body.tools:
             fields |= tool_fields(body, wanted, strategy=strategy, light=light)
+    else:
+        fields |= body.echo_fields(strategy)
     sampling = wanted.sampling_fields(body.n, of_tokens=fields.get("of_tokens", False))
     if body.drawn_at is not None:
         sampling["temperature"] = body.drawn_at
     return Ask(
         sampling=SamplingParams(
-            max_new_tokens=body.max_tokens,
+            max_new_tokens=body.max_tokens or None,
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,

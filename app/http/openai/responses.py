@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from app.http.responses import call_info, parted, scored, usage_of, why_held_back
@@ -18,10 +19,10 @@ BLANK = " "
 
 
 class Known(NamedTuple):
-    """A token of an answer, and the likeliest in its place; None is a log-prob that is not known.
+    """A token of a text, and the likeliest in its place; None is a log-prob that is not known.
 
-    Where it `begins` a message, those of the likeliest alone keep their blank that would otherwise
-    equal another of them.
+    It `begins` a prompt, or a message, where those of the likeliest alone keep their blank that
+    would otherwise equal another of them.
     """
 
     text: str
@@ -67,12 +68,12 @@ def chat_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
 def text_logprobs(known: Sequence[Known], start: int = 0) -> dict[str, Any]:
     """`TextLogprobs` of consecutive tokens; the first of them begins at the character `start`."""
     texts, logprobs, offsets, likeliest = [], [], [], []
-    for text, logprob, tops, _ in known:
-        if logprob is not None:
+    for text, logprob, tops, begins in known:
+        if logprob is not None or begins:
             texts.append(text)
             logprobs.append(logprob)
-            offsets.append(start)
-            likeliest.append(dict(tops))
+            offsets.append(max(0, start))
+            likeliest.append(dict(tops) or None)
         start += len(text)
     return {
         "tokens": texts,
@@ -230,12 +231,19 @@ def message_of(choice: Choice) -> dict[str, Any]:
 
 
 def completion(result: Result, wanted: Wanted) -> dict[str, Any]:
-    bodies = []
+    bodies, read, lead, start = [], list[Known](), "", 0
+    if result.ask.echo and result.generation is not None:
+        first, *others = known_of(result.generation.prompt)
+        read, lead = [first._replace(begins=True), *others], result.ask.prompt or ""
+        start = len(lead) - len("".join(map(itemgetter(0), read)))  # special tokens may come before
     for choice in choices_of(result, wanted.n):
         logprobs = None
         if wanted.logprobs and choice.sequence is not None:
-            logprobs = text_logprobs(choice.known)
-        body = {"text": choice.text or "", "logprobs": logprobs, **_about(choice, result)}
+            logprobs = text_logprobs([*read, *choice.known], start)
+        text = lead + (choice.text or "")
+        body = {"text": text, "logprobs": logprobs, **_about(choice, result)}
+        if choice.finish_reason == "given":  # nothing was to be written
+            body["finish_reason"] = "length"
         if choice.refusal is not None:
             body["refusal"] = choice.refusal
         bodies.append(body)

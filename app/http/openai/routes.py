@@ -1,4 +1,4 @@
-"""OpenAI's endpoints: chats and texts, and the models that they may name."""
+"""OpenAI's endpoints: chats and texts, the models that they may name, and tokens for lm-eval."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +14,7 @@ from app.http.openai.prompts import asks_of, completions_of
 from app.http.openai.requests import (
     ChatRequest,
     CompletionRequest,
+    Tokenize,
     UncertaintyWanted,
     ask_of,
     is_light,
@@ -33,9 +34,10 @@ from app.http.service import Service
 from app.http.streams import EventFormat, EventStream
 from app.scoring.ask import Ask
 from app.scoring.result import Result
-from models.errors import StatisticUnavailable
+from models.errors import InvalidRequest, StatisticUnavailable
 from models.units.tool_calls import names_of
 from models.warnings import Warned
+from workers.protocol import NO_TOKENS, Generator
 
 router = APIRouter(tags=["OpenAI"])
 # Names in these bodies of those fields of an `Ask` that are called differently there.
@@ -71,6 +73,7 @@ class Endpoint(NamedTuple):
 
 _CHAT = Endpoint(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, is_chat=True))
 _TEXT = Endpoint(TypeAdapter(CompletionRequest), completion, renew, partial(Chunks, is_chat=False))
+_TOKENIZE = TypeAdapter(Tokenize)
 
 
 @router.post(
@@ -91,7 +94,7 @@ async def completions(request: Request) -> Response:
 async def models(request: Request) -> ServedModels:
     """The names that requests may have as their model."""
     service: Service = request.app.state.service
-    names = served_names(service.ready_scorer().workers.generator.info)
+    names = served_names(_generator_of(request).info)
     return ServedModels(data=[ServedModel(id=name, created=service.began_at) for name in names])
 
 
@@ -99,10 +102,30 @@ async def models(request: Request) -> ServedModels:
 async def model(name: str, request: Request) -> ServedModel:
     """One of these names."""
     service: Service = request.app.state.service
-    generator = service.ready_scorer().workers.generator.info
+    generator = _generator_of(request).info
     if name not in served_names(generator):
         raise unknown_model(name, generator)
     return ServedModel(id=name, created=service.began_at)
+
+
+@router.get("/tokenizer_info", include_in_schema=False)
+async def tokenizer_info(request: Request) -> Response:
+    info = _generator_of(request).info
+    if not info.tokenizer:
+        raise InvalidRequest(f"the tokenizer {NO_TOKENS}")
+    return json_response(info.tokenizer)
+
+
+@router.post("/tokenize", include_in_schema=False)
+async def tokenize(request: Request) -> Response:
+    body, generator = await read_body(request, _TOKENIZE), _generator_of(request)
+    _, ids = await generator.tokenize(body.prompt, special=body.add_special_tokens)
+    return json_response({"tokens": ids, "count": len(ids)})
+
+
+def _generator_of(request: Request) -> Generator:
+    service: Service = request.app.state.service
+    return service.ready_scorer().workers.generator
 
 
 async def respond(request: Request, endpoint: Endpoint) -> Response:
@@ -129,7 +152,6 @@ async def _computed(
         shown,
         body.wants_usage_so_far,
     )
-
     params = {**_PARAMS, **body.params}.items()
     request.state.names = names | {field: names.get(param, param) for field, param in params}
     scorer = service.ready_scorer()

@@ -56,12 +56,12 @@ class TextLogprobs(Described):
     """Log-probs of an answer's tokens, as the older endpoint tells them."""
 
     tokens: list[str]
-    """texts that join to the answer"""
-    token_logprobs: list[float]
-    """in nats, each ≤ 0"""
-    top_logprobs: list[dict[str, float]] | None = None
-    """of each token the likeliest ones in its place, in nats, each ≤ 0; null where none were asked
-    for"""
+    """texts that join to the answer, with `echo` behind those of the prompt"""
+    token_logprobs: list[float | None]
+    """in nats, each ≤ 0; null for the first of a prompt"""
+    top_logprobs: list[dict[str, float] | None] | None = None
+    """of each token the likeliest ones in its place, in nats, each ≤ 0, and of a prompt's the token
+    itself beside them; null where none were asked for, and for the first of a prompt"""
     text_offset: list[int]
     """character at which each token begins, ≥ 0"""
 

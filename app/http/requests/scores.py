@@ -1,7 +1,7 @@
 """Fields about scores, and about the samples that they read."""
 
 from operator import attrgetter
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
@@ -83,6 +83,9 @@ _OF_ASK |= {"target_error", "on_reject", "hand_over_below", "on_unit_reject", "c
 
 class ScoresWanted(NullIsDefault):
     """Which scores are wanted, and of which samples."""
+
+    # Fields of which any requests samples, and scores that read them.
+    of_samples: ClassVar[frozenset[str]]
 
     estimators: Annotated[
         list[EstimatorName] | None,
@@ -177,3 +180,7 @@ class ScoresWanted(NullIsDefault):
         is_twice = {"escalate_below", "hand_over_below"} <= self.model_fields_set
         refuse_if(is_twice, "escalate_below", "is the old name of hand_over_below, sent as well")
         return self
+
+
+_OF_ANY = {"estimators", "estimator", "units", "json_schema", "timeout_s", "cache"}
+ScoresWanted.of_samples = frozenset(ScoresWanted.model_fields) - _OF_ANY

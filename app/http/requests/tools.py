@@ -119,11 +119,6 @@ def _grammar(schema: dict[str, Any]) -> Grammar:
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
 
 
-# Fields of which any requests samples, and scores that read them.
-_OF_ANY = {"estimators", "estimator", "units", "json_schema", "timeout_s", "cache"}
-_OF_SAMPLES = frozenset(ScoresWanted.model_fields) - _OF_ANY
-
-
 def _typed(schema: dict[str, Any]) -> dict[str, Any]:
     try:
         name_types(schema)
@@ -258,7 +253,7 @@ def tool_fields(
     if body.holds_calls:
         fields["grammar"] = _grammar_with_calls(body)
     if body.tools_shown:
-        names_no_samples = _OF_SAMPLES.isdisjoint(wanted.model_fields_set)
+        names_no_samples = ScoresWanted.of_samples.isdisjoint(wanted.model_fields_set)
         fields["of_tokens"] = names_no_samples and not light and strategy in ("greedy", "sample")
         fields["units"] = wanted.units or "fields"
     return fields

@@ -76,6 +76,19 @@ def read(plain, sequence, content=SUM, ended="\n</think>"):
     return chosen.numpy(), entropies.numpy(), states, first - len(prompt)
 
 
+async def test_behind_an_echo_tags_are_text_and_each_token_is_told(plain):
+    chat = [{"role": "user", "content": SUM}]
+    prompt = plain[1].apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+    request = replace(asking(max_new_tokens=1, num_samples=0), messages=None, prompt=prompt)
+    async with reasoning() as worker:
+        told = await worker.generate(replace(request, echo=True))
+        parted = await worker.generate(request)
+    assert parted.answer.num_tokens == 0
+    assert parted.answer.reasoning is not None
+    assert told.answer.num_tokens == 1
+    assert told.answer.reasoning is None
+
+
 async def test_hidden_states_are_averaged_behind_the_reasoning_alone(plain):
     async with reasoning() as worker:
         generation = await worker.generate(asking(num_samples=1, hidden_layers=(1,)))

@@ -17,8 +17,10 @@ from transformers import (
 from models.engines import rows
 from models.engines.fast import lean as lean_module
 from models.engines.fast.layers import is_llama_like
-from models.engines.jobs import Scored
+from models.engines.jobs import Row, Scored
+from models.engines.protocol import Job
 from models.engines.rows import RowCache
+from models.records import GenerationRequest
 from tests import tiny_models
 from tests.tiny_models import CONFIGS, random_model
 
@@ -102,10 +104,12 @@ def logits_and_states(cache):
     found += [cache.tap.state((1,), row) for row in range(3)]
     (alone,) = cache.prefill(PROMPTS[:1])
     found.append(alone.logits)
-    scored, given = Scored(copy.deepcopy(alone)), list(range(20, 90))
-    while len(scored.logprobs) < len(given):
-        cache.score(scored, given, with_entropies=True)
-    found += [torch.tensor(scored.logprobs), torch.tensor(scored.entropies)]
+    wanting, given = Job(GenerationRequest("")), list(range(20, 90))
+    row = Row(wanting, 0, frozenset({"token_entropies"}), given)
+    scored = Scored(copy.deepcopy(alone), row)
+    while len(row.logprobs) < len(given):
+        cache.score(scored)
+    found += [torch.tensor(row.logprobs), torch.tensor(row.entropies)]
     cache.join([*prefixes, alone])
     for tokens in ([3, 4, 5, 6], [7, 8, 9, 10]):
         cache.forward(tokens)
