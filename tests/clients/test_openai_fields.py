@@ -44,7 +44,7 @@ REFUSED_IN_CHATS = {
     "verbosity": "low",
     "messages": [{"role": "user", "content": PARTS}],
 }
-REFUSED_IN_TEXTS = {"best_of": 2, "echo": True, "suffix": "."}
+REFUSED_IN_TEXTS = {"best_of": 2, "suffix": "."}
 
 
 def rows():
