@@ -150,7 +150,7 @@ async def test_tokens_of_texts_are_told_where_evaluators_look_for_them(service, 
     assert (info["bos_token"], info["eos_token"]) == ("<s>", "</s>")
     assert info["chat_template"] == tokenizer.chat_template
     for special in (True, False):
-        body = {"prompt": "Hé", "add_special_tokens": special}
+        body = {"model": "any", "prompt": "Hé", "add_special_tokens": special}
         told = (await service.client.post("/tokenize", json=body)).json()
         assert told["tokens"] == tokenizer.encode("Hé", add_special_tokens=special)
         assert told["count"] == 3 + special

@@ -284,7 +284,7 @@ class CompletionRequest(_OpenAIRequest):
 
     @model_validator(mode="after")
     def _check_echo(self) -> Self:
-        why = "is of one prompt without echo: send others without it"
+        why = "takes one prompt, and no echo"
         refuse_if(self.stream and (len(self.prompts) > 1 or self.echo), "stream", why)
         if self.max_tokens == 0:
             refuse_if(not self.echo, "max_tokens", "may be 0 with echo only")
@@ -323,6 +323,7 @@ class CompletionRequest(_OpenAIRequest):
 class Tokenize(NullIsDefault):
     """A text whose tokens are asked for."""
 
+    model: _Ignored | None = None
     prompt: Annotated[str, AfterValidator(encodable)]
     add_special_tokens: bool = True
     """Whether those that belong around a text are among them."""

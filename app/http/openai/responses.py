@@ -240,8 +240,7 @@ def completion(result: Result, wanted: Wanted) -> dict[str, Any]:
         logprobs = None
         if wanted.logprobs and choice.sequence is not None:
             logprobs = text_logprobs([*read, *choice.known], start)
-        text = lead + (choice.text or "")
-        body = {"text": text, "logprobs": logprobs, **_about(choice, result)}
+        body = {"text": lead + (choice.text or ""), "logprobs": logprobs, **_about(choice, result)}
         if choice.finish_reason == "given":  # nothing was to be written
             body["finish_reason"] = "length"
         if choice.refusal is not None:
