@@ -20,13 +20,19 @@ from service import body_of, connect, post, running_cocoa, testbed_prompts
 
 REST_S = 0.3
 WARM_UP = 10
-MODES: dict[str, dict[str, Any]] = {"full": {"num_samples": 10}, "light": {"mode": "light"}}
+MODES: dict[str, dict[str, Any]] = {
+    "full": {"num_samples": 10},
+    "sp": {"estimators": ["sp"]},
+    "light": {"mode": "light"},
+}
 
 
 def main(
     urls: Annotated[list[str] | None, typer.Argument(help="The service before, and after.")] = None,
     blocks: Annotated[int, typer.Option(min=2, help="Blocks of requests to each.")] = 16,
     size: Annotated[int, typer.Option(min=1, help="Requests in a block.")] = 20,
+    modes: Annotated[str, typer.Option(help="Among full, sp and light.")] = "full light",
+    tokens: Annotated[int, typer.Option(min=1, help="Most new tokens.")] = 64,
     split: Annotated[bool, typer.Option("--split", help="What workers of their own cost.")] = False,
 ) -> None:
     """Print, for each mode, both medians in ms and the ratio after / before with its interval."""
@@ -35,8 +41,10 @@ def main(
             urls = _split(stack)
         if urls is None or len(urls) != 2:
             raise typer.BadParameter("two URLs, or --split")
-        for one in compared(*urls, blocks, size):
-            typer.echo(one)
+        for mode in modes.split():
+            fields = {"max_new_tokens": tokens, **MODES[mode]}
+            for one in compared(*urls, mode, fields, blocks, size):
+                typer.echo(one)
 
 
 def _split(stack: ExitStack) -> list[str]:
@@ -51,25 +59,25 @@ def _split(stack: ExitStack) -> list[str]:
     return [run("serve"), gateway]
 
 
-def compared(before: str, after: str, blocks: int, size: int) -> Iterator[Figure]:
-    """For each mode both medians in ms and their ratio; arguments as of `main`."""
+def compared(
+    before: str, after: str, mode: str, fields: dict[str, Any], blocks: int, size: int
+) -> Iterator[Figure]:
+    """Both medians in ms of requests with these fields, and their ratio."""
     prompts = testbed_prompts(blocks * size)
     with connect(before) as old, connect(after) as new:
-        for mode, fields in MODES.items():
-            clients = {f"{mode}, before": old, f"{mode}, after": new}
-            for client in clients.values():
-                block_ms(client, prompts[:WARM_UP], **fields)
-            rounds = []
-            for number in range(blocks):
-                asked = prompts[number * size : (number + 1) * size]
-                sides = {
-                    name: partial(block_ms, client, asked, **fields)
-                    for name, client in clients.items()
-                }
-                rounds.append(in_turn(sides, number, REST_S))
-            for name in clients:
-                yield figure(name, [values[name] for values in rounds], "ms")
-            yield ratio(rounds, f"{mode}, after", f"{mode}, before")
+        clients = {f"{mode}, before": old, f"{mode}, after": new}
+        for client in clients.values():
+            block_ms(client, prompts[: min(WARM_UP, size)], **fields)
+        rounds = []
+        for number in range(blocks):
+            asked = prompts[number * size : (number + 1) * size]
+            sides = {
+                name: partial(block_ms, client, asked, **fields) for name, client in clients.items()
+            }
+            rounds.append(in_turn(sides, number, REST_S))
+        for name in clients:
+            yield figure(name, [values[name] for values in rounds], "ms")
+        yield ratio(rounds, f"{mode}, after", f"{mode}, before")
 
 
 def block_ms(client: httpx.Client, prompts: Sequence[str], **fields: Any) -> float:

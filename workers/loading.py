@@ -63,7 +63,7 @@ def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
     with _loading("generation.model", generation.model):
         load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
         threads = generation.threads or _num_threads(config)
-        logger.info("the language model computes on %d threads", threads)
+        logger.info("threads of the language model: %d", threads)
         thread = _thread("generation", threads)
         # Compiled code is bound to the intra-op threads of the thread that compiles it.
         engine = thread.submit(load, generation).result()

@@ -295,8 +295,7 @@ function stop() {
 /** Scroll to what begins far from the top of the window, as on a phone. */
 function show(element) {
   const { top } = element.getBoundingClientRect();
-  // At once: a smooth way there ends where anything else scrolls meanwhile.
-  if (top < 0 || top > 0.3 * innerHeight) element.scrollIntoView({ behavior: "instant" });
+  if (top < 0 || top > 0.3 * innerHeight) element.scrollIntoView();
 }
 
 function say(words) {
