@@ -120,6 +120,9 @@ class GenerationWorker:
                     self._wake.clear()
                     self._on_step(0)
                     await self._wake.wait()
+                    if self._calls and not self._closed:
+                        # Prompts that are being tokenised came together, and are read together.
+                        await loop.run_in_executor(self._text_thread, _nothing)
                     continue
                 try:
                     done = await loop.run_in_executor(self._model_thread, self._steps)
@@ -320,6 +323,10 @@ class GenerationWorker:
         else:
             job.cancelled = True
             waiter.future.set_exception(error)
+
+
+def _nothing() -> None:
+    """Ended once all is that was handed to a thread before."""
 
 
 def _info_of(

@@ -63,10 +63,10 @@ class InflightBatch:
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
         """Drop cancelled rows, then read some of the waiting prompts or append a token to each row.
 
-        A step is one pass of the model, so that a prompt is read in parts between the tokens of the
-        running rows. The model reads a token at the beginning of the step after the one that chose
-        it, so that a step reports its tokens without waiting for a pass that only unfinished rows
-        need.
+        A step is one pass of the model, and one over single tokens where prompts differ in their
+        last alone, so that a prompt is read in parts between the tokens of the running rows. The
+        model reads a token at the beginning of the step after the one that chose it, so that a
+        step reports its tokens without waiting for a pass that only unfinished rows need.
 
         Raises:
             Exception: whatever the model raises while decoding; the caller then calls `abandon` and
@@ -167,26 +167,44 @@ class InflightBatch:
             self._fail(job, EngineError(f"{what} failed: {type(error).__name__}"), report)
 
     def _prefill(self, jobs: Sequence[RowJob], num_tokens: int) -> None:
-        prompts: list[list[int]] = []
+        groups: dict[object, list[RowJob]] = {}
         for job in jobs:
-            start = job.prefix.length if job.prefix else 0
-            prompts.append(job.prompt_ids[start : start + num_tokens])
+            groups.setdefault(job.beginning, []).append(job)
             if job.request.hidden_layers:
                 self._cache.tap.watch(job.request.hidden_layers)
             if job.request.prompt_layer:
                 self._cache.tap.watch((job.request.prompt_layer,))
-        self._to_read -= len(jobs) * max(map(len, prompts))
-        told = list(filter(None, map(attrgetter("told"), jobs)))
-        prefixes = self._cache.prefill(prompts, jobs[0].prefix, told)
-        for row, (job, prefix) in enumerate(zip(jobs, prefixes, strict=True)):
-            job.prefix = prefix
-            if prefix.length < len(job.prompt_ids):
-                continue
-            if layers := job.request.hidden_layers:
-                most = MAX_KEPT * job.request.by_sentence
-                job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row), most)
-            if layer := job.request.prompt_layer:
-                job.prompt_state = self._cache.tap.state((layer,), row)[0]
+        before = jobs[0].prefix
+        start = before.length if before else 0
+        prompts: list[list[int]] = []
+        told: list[tuple[int, Row]] = []
+        for number, (first, *others) in enumerate(groups.values()):
+            # The last token of each is read in a pass of its own, where only that one differs.
+            end = len(first.prompt_ids) - bool(others)
+            prompts.append(first.prompt_ids[start : min(end, start + num_tokens)])
+            for job in (first, *others):
+                if job.told is not None:
+                    told.append((number, job.told))
+        self._to_read -= len(prompts) * max(map(len, prompts))
+        prefixes = self._cache.prefill(prompts, before, told)
+        begun: list[RowJob] = []
+        for number, (prefix, group) in enumerate(zip(prefixes, groups.values(), strict=True)):
+            for job in group:
+                job.prefix = prefix
+            if len(group) > 1:
+                begun += group
+            elif prefix.length == len(group[0].prompt_ids):
+                self._keep_states(group[0], number)
+        if begun:
+            self._cache.read_last(begun)
+
+    def _keep_states(self, job: RowJob, number: int) -> None:
+        """Those that a request wants of the pass that has just read its prompt, as a row of it."""
+        if layers := job.request.hidden_layers:
+            most = MAX_KEPT * job.request.by_sentence
+            job.hidden = HiddenMean(layers, self._cache.tap.state(layers, number), most)
+        if layer := job.request.prompt_layer:
+            job.prompt_state = self._cache.tap.state((layer,), number)[0]
 
     def _score_given(self, job: RowJob, prompt: Prefix) -> None:
         for form, ids in (job.answer_forms or {}).items():

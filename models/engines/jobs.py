@@ -118,6 +118,17 @@ class RowJob(Job):
         return unread
 
     @property
+    def beginning(self) -> object:
+        """Equal for jobs whose prompts differ in their last token at most.
+
+        Such prompts, as those of choices of one token, are read as one up to there. No job shares
+        one that wants states of the pass over its prompt.
+        """
+        if len(self.prompt_ids) == 1 or self.request.hidden_layers or self.request.prompt_layer:
+            return self
+        return tuple(self.prompt_ids[:-1])
+
+    @property
     def is_groupable(self) -> bool:
         """True where its whole prompt may be read together with others."""
         return self.prefix is None and not self.is_alone
@@ -163,7 +174,8 @@ def next_pass(
 
     Whole prompts, the shortest first, as far as they fit padded; else the next part of one. The
     oldest has every other pass, so that shorter ones do not hold it up for ever. At least one job
-    is unread; the budget counts padded tokens, `most_told` those of told prompts, read apart.
+    is unread; the budget counts padded tokens, once those of an equal beginning, and
+    `most_told` those of told prompts, read apart.
     """
     by_length = sorted(unread, key=attrgetter("num_unread"))
     first = unread[0] if is_for_oldest else by_length[0]
@@ -172,12 +184,13 @@ def next_pass(
         budget = min(budget, most_told)
     if width > budget or not first.is_groupable:
         return [first], min(first.num_unread, budget)
-    group = [first]
+    group, beginnings = [first], {first.beginning}
     for job in filter(attrgetter("is_groupable"), by_length):
         wider = max(width, len(job.prompt_ids))
         if job is first or (job.told is None) != (first.told is None):
             continue
-        if (len(group) + 1) * wider > budget:
+        beginnings.add(job.beginning)
+        if len(beginnings) * wider > budget:
             break
         group.append(job)
         width = wider

@@ -22,7 +22,7 @@ from models.engines.fast.captured import CapturedSteps
 from models.engines.fast.layers import is_llama_like
 from models.engines.fast.lean import LeanForward
 from models.engines.hidden import HiddenTap
-from models.engines.jobs import Prefix, Row, Scored
+from models.engines.jobs import Prefix, Row, RowJob, Scored
 from models.engines.sampling import normed, norms_and_entropies, note_likeliest
 from models.errors import ModelLost
 from models.pretrained import (
@@ -94,7 +94,10 @@ class RowCache:
         self.logits = torch.empty(0, 0, device=self.model.device)
 
     def prefill(
-        self, prompts: Sequence[list[int]], begun: Prefix | None = None, told: Sequence[Row] = ()
+        self,
+        prompts: Sequence[list[int]],
+        begun: Prefix | None = None,
+        told: Sequence[tuple[int, Row]] = (),
     ) -> list[Prefix]:
         """One forward pass over the prompts, padded on the left.
 
@@ -103,7 +106,7 @@ class RowCache:
         Args:
             prompts: or the next part of one.
             begun: the part of that one that was read before; it is used up.
-            told: the rows of the prompts, where what is known of their tokens is noted.
+            told: numbers of prompts, and rows where what is known of their tokens is noted.
         """
         lengths = list(map(len, prompts))
         width = max(lengths)
@@ -115,16 +118,27 @@ class RowCache:
             cache, before = begun.cache, begun.length
         num_logits = max(1, width * bool(told))
         logits = self._forward(ids, cache, list(map(before.__add__, lengths)), num_logits)
-        for row, length, behind in zip(told, lengths, logits, strict=False):
-            self._note(row, before + 1, behind[-length:])
+        for number, row in told:
+            self._note(row, before + 1, logits[number, -lengths[number] :])
         last = logits[:, -1].clone()
         if len(prompts) == 1:
             return [Prefix(cache, before + width, last[0])]
-        prefixes = []
-        for number, length in enumerate(lengths):
-            part = _part_of(cache, slice(number, number + 1), slice(-length, None))
-            prefixes.append(Prefix(part, length, last[number]))
-        return prefixes
+        return _prefixes_of(cache, lengths, last)
+
+    def read_last(self, jobs: Sequence[RowJob]) -> None:
+        """Read the last token of each prompt, of which all before it is read, in one pass."""
+        caches: list[Any] = []
+        ids: list[list[int]] = []
+        lengths: list[int] = []
+        for job in jobs:
+            if job.prefix is not None:
+                caches.append(job.prefix.cache)
+                ids.append(job.prompt_ids[-1:])
+                lengths.append(len(job.prompt_ids))
+        cache = _together(None, caches)
+        logits = self._forward(self._tensor(ids), cache, lengths)[:, -1]
+        for job, prefix in zip(jobs, _prefixes_of(cache, lengths, logits), strict=True):
+            job.prefix = prefix
 
     def read_on(self, before: Prefix, ids: Sequence[int]) -> tuple[Prefix, Tensor]:
         """What `before` becomes, which is used up, and the logits (len(ids), V) behind each id."""
@@ -306,6 +320,15 @@ def _part_of(cache: Any, rows: slice, positions: slice) -> Any:
     for layer in cache.layers:
         parts.append((layer.keys[rows, :, positions], layer.values[rows, :, positions]))
     return _cache_of(parts)
+
+
+def _prefixes_of(cache: Any, lengths: Sequence[int], logits: Tensor) -> list[Prefix]:
+    """A prefix of each row of a cache, of these lengths, as views."""
+    prefixes = []
+    for row, length in enumerate(lengths):
+        part = _part_of(cache, slice(row, row + 1), slice(-length, None))
+        prefixes.append(Prefix(part, length, logits[row]))
+    return prefixes
 
 
 def _together(running: Any | None, joining: Sequence[Any]) -> Any:

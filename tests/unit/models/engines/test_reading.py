@@ -108,7 +108,9 @@ def test_a_step_is_one_pass_whatever_waits():
     while not engine.is_idle:
         before = len(passes)
         engine.step([])
-        assert len(passes) <= before + 1
+        first, *others = passes[before:] or [()]
+        # The last token of equal prompts is read as where they differ in it.
+        assert [width for _, width in others] in ([], [1]), first
 
 
 def test_a_short_prompt_is_not_behind_a_long_one():
@@ -154,14 +156,14 @@ def test_who_has_left_is_read_no_further():
         ([20, 4], True, ([0], 20)),
         ([16, 16, 16], False, ([0, 1], 16)),
     ],
-    ids=["short ones together", "turn of the oldest", "a part", "padded too wide", "equal"],
+    ids=["short ones together", "turn of the oldest", "a part", "padded too wide", "equally long"],
 )
 def test_a_pass_reads_what_fits_padded(lengths, is_for_oldest, expected):
     engine = engine_of(random_model("llama"))
     jobs = []
     for length in lengths:
         job = engine.prepare(request_for("x"))
-        job.prompt_ids = [7] * length
+        job.prompt_ids = [7 + len(jobs)] * length
         jobs.append(job)
     group, num_tokens = next_pass(jobs, 32, is_for_oldest=is_for_oldest)
 

@@ -69,6 +69,26 @@ async def test_nothing_is_written_behind_an_answer_that_is_given_as_empty():
     assert len(generation.prompt) == generation.prompt_tokens == 6
 
 
+@pytest.mark.parametrize("architecture", ["llama", "sliding"])
+def test_prompts_that_differ_in_their_last_token_alone_are_read_as_one(architecture):
+    model = random_model(architecture)
+    engine, passes = engine_of(model), []
+    texts = ["Hello A", "Hello B", "Other C", "Hello C"]
+    alone = [read_at_once(engine, text)[0] for text in texts]
+    model.register_forward_pre_hook(
+        lambda _, args, kwargs: passes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    together = read_at_once(engine, *texts)
+    assert passes == [(2, 8), (3, 1)]
+    for generation, expected in zip(together, alone, strict=True):
+        assert generation.answer.token_ids == expected.answer.token_ids
+        tokens = [*generation.prompt, *generation.answer.tokens]
+        wanted = [*expected.prompt, *expected.answer.tokens]
+        assert [token.text for token in tokens] == [token.text for token in wanted]
+        for token, other in zip(tokens[1:], wanted[1:], strict=True):
+            assert token.logprob == pytest.approx(other.logprob, abs=1e-5)
+
+
 async def test_a_number_that_is_none_within_a_prompt_fails_its_request_only():
     model = random_model("llama")
 
