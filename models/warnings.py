@@ -20,6 +20,9 @@ class Warned(StrEnum):
     TOOLS_LEFT_OUT = auto()
     """Tools are shown to no model: they are a platform's, as `web_search`, or the chat template
     takes none and `COCOA_LEAVE_OUT_TOOLS` is set. Do: Expect no calls of them."""
+    IGNORE_EOS_LEFT_OUT = auto()
+    """`ignore_eos` is not heeded: a text ends where the model ends it. Do: Count its tokens by
+    `usage`."""
     RENAMED_TO_INCONSISTENCY = auto()
     """A score was asked for by its old name: `consistency` is called `inconsistency`. Do: Send the
     new name ([upgrading.md](upgrading.md))."""

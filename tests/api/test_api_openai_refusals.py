@@ -83,6 +83,14 @@ async def test_the_name_of_a_speaker_is_accepted_and_told_to_change_nothing(serv
     assert response.json()["warnings"] == ["names_not_shown"]
 
 
+@both
+async def test_an_end_that_is_to_be_ignored_is_heeded_with_a_warning(service, path):
+    plain, body = await answered(service, path), await answered(service, path, ignore_eos=True)
+    assert text_of(body) == text_of(plain)
+    assert uncertainty_of(body)["cached"]
+    assert uncertainty_of(body)["warnings"] == ["ignore_eos_left_out"]
+
+
 DRAWN = {"n": 3, "temperature": 1}
 
 
@@ -107,7 +115,7 @@ UNSUPPORTED = [
     (CHAT, {"web_search_options": {}}, "web_search_options"),
     (CHAT, {"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
     (CHAT, {"stream": True, "stream_options": {"chunks": 1}}, "stream_options.chunks"),
-    (CHAT, {"ignore_eos": True}, "ignore_eos"),
+    (CHAT, {"ignore_eos": "yes"}, "ignore_eos"),
     (TEXT, {"min_tokens": True}, "min_tokens"),
     (CHAT, {"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
     (CHAT, shown(type="image_url", image_url={}), "messages.0.content.0.image_url.url"),

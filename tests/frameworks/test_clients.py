@@ -16,7 +16,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 REPOSITORY = Path(__file__).parents[2]
 ENVIRONMENTS = Path(os.environ.get("COCOA_TEST_CLIENT_ENVIRONMENTS", ".venv-clients")).absolute()
 TABLE = (REPOSITORY / "docs/works-with.md").read_text()
-OF_OTHERS = {"telling", "langchain_standard", "lm_eval_tasks"}
+OF_OTHERS = {"telling", "langchain_standard", "lm_eval_tasks", "guidellm_load", "aiperf_load"}
 NAMES = sorted({path.stem for path in PROGRAMS.glob("*.py")} - OF_OTHERS)
 OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "HAYSTACK_TELEMETRY_ENABLED": "False"}
 

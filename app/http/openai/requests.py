@@ -42,6 +42,7 @@ from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest, UnknownModel
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS, GivenAnswer, SamplingParams
 from models.statistics import PROBE_STATISTICS, SENTENCES_READ
+from models.warnings import Warned
 from workers.protocol import GeneratorInfo
 
 _OTHER_NAMES = {
@@ -123,6 +124,8 @@ class SharedRequest(NullIsDefault):
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
     user: _Ignored | None = None
+    ignore_eos: bool = False
+    """Left out, with a warning: a text ends where the model ends it."""
     frequency_penalty: _NoPenalty = 0
     presence_penalty: _NoPenalty = 0
     repetition_penalty: Annotated[Any, only(1, why=_ANOTHER_LAW)] = 1
@@ -359,6 +362,8 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
             fields |= tool_fields(body, wanted, strategy=strategy, light=light)
     else:
         fields |= body.echo_fields(strategy)
+    if body.ignore_eos:
+        fields["unheeded"] = (*fields.get("unheeded", ()), Warned.IGNORE_EOS_LEFT_OUT)
     sampling = wanted.sampling_fields(body.n, of_tokens=fields.get("of_tokens", False))
     if body.drawn_at is not None:
         sampling["temperature"] = body.drawn_at

@@ -378,7 +378,7 @@ class ResponseRequest(ChatFields):
 
 # Fields of the same name in both bodies.
 _SAME = {"model", "temperature", "top_p", "seed", "stream", "uncertainty", "top_logprobs"}
-_SAME |= {"tool_choice", "parallel_tool_calls", "chat_template_kwargs"}
+_SAME |= {"tool_choice", "parallel_tool_calls", "chat_template_kwargs", "ignore_eos"}
 
 
 def _message(item: MessageItem | FunctionCallItem | FunctionCallOutputItem) -> dict[str, Any]:
