@@ -222,9 +222,9 @@ def message_of(choice: Choice) -> dict[str, Any]:
         "role": "assistant",
         "content": choice.message_text,
         "refusal": choice.message_refusal,
-        "reasoning": choice.reasoning,
-        "reasoning_content": choice.reasoning,
     }
+    if choice.reasoning is not None:
+        message |= {"reasoning": choice.reasoning, "reasoning_content": choice.reasoning}
     if choice.calls:
         message["tool_calls"] = choice.calls
     return message

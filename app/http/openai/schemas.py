@@ -77,9 +77,9 @@ class AssistantMessage(Described):
     """what the model's server says in place of an answer, or why it was held back"""
     tool_calls: list[ToolCallInfo] = ABSENT
     """what the model asks to be called; absent where nothing"""
-    reasoning: str | None = None
-    """what the model wrote before it; null where nothing, or where it was held back"""
-    reasoning_content: str | None = None
+    reasoning: str = ABSENT
+    """what the model wrote before it; absent where nothing, or where it was held back"""
+    reasoning_content: str = ABSENT
     """the same, by the name that older clients read"""
 
 
