@@ -66,6 +66,8 @@ class SamplingParams(Exact):
     max_reasoning_tokens: int | None = None
     # The same for each sample; None for the answer's.
     max_sample_reasoning_tokens: int | None = None
+    # Whether a `max_new_tokens` that does not fit becomes as many as fit; else it is refused.
+    clamps: bool = False
 
     def most_thoughts(self, index: int) -> int | None:
         """`max_reasoning_tokens` of the answer, which is 0, or of the i-th sample."""

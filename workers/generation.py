@@ -200,15 +200,14 @@ class GenerationWorker:
             await self._finished(job, listener)
             generation = await self._in_thread("detokenising", read_job)
         listener.tell_rest((generation.answer, *generation.samples)[request.streamed])
-        warnings, sampling = generation.warnings, to_engine.sampling
         generates = to_engine.answer is None or to_engine.num_samples > 0
-        is_clamped = job.request.sampling.max_new_tokens != DEFAULT_NEW_TOKENS
-        if generates and sampling.max_new_tokens is None and is_clamped:
-            warnings = (*warnings, Warned.MAX_NEW_TOKENS_CLAMPED)
+        wanted = to_engine.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
+        if generates and (job.request.sampling.max_new_tokens or 0) < wanted:
+            warnings = (*generation.warnings, Warned.MAX_NEW_TOKENS_CLAMPED)
+            generation = replace(generation, warnings=warnings)
         started_at = job.started_at or called_at
         return replace(
             generation,
-            warnings=warnings,
             identity=self.info.identity,
             queue_s=started_at - called_at,
             generate_s=time.monotonic() - started_at,

@@ -178,21 +178,21 @@ class Engine(Protocol[JobT]):
 def fitted(
     num_prompt: int, num_answer: int, request: GenerationRequest, limits: Mapping[str, int]
 ) -> GenerationRequest:
-    """The request with a `max_new_tokens` that fits: its own one, or else the default, clamped.
+    """The request with a `max_new_tokens` that fits: its own one, or the default; see `clamps`.
 
     All numbers are of tokens; limits are by their names in words.
 
     Raises:
         PromptTooLong: the request exceeds a limit; names both lengths and the limit.
     """
-    chosen = request.sampling.max_new_tokens
-    num_new = DEFAULT_NEW_TOKENS if chosen is None else chosen
+    chosen = request.sampling.max_new_tokens or 0
+    num_new, exact = chosen or DEFAULT_NEW_TOKENS, chosen * (not request.sampling.clamps)
     for name, limit in limits.items():
         if (room := limit - num_prompt) <= 0:
             field = "prompt" if request.prompt is not None else "messages"
             message = f"the prompt has {num_prompt} tokens, {name} holds {limit}"
             raise PromptTooLong(message, field=field)
-        for field, size in (("answer", num_answer), ("max_new_tokens", chosen or 0)):
+        for field, size in (("answer", num_answer), ("max_new_tokens", exact)):
             if size > room:
                 words = "the answer has" if field == "answer" else "max_new_tokens is"
                 raise PromptTooLong(

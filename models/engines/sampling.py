@@ -126,7 +126,7 @@ def _drawn(logits: Tensor, law: Law, slot: Tensor, rows: Sequence[Row], *, is_on
 
     is_only: whether the slots of no other law are among the logits.
     """
-    uniforms = [row.job.uniforms[row.index - 1, len(row.token_ids)] for row in rows]
+    uniforms = list(map(uniform_of, rows))
     drawn = torch.tensor(np.array(uniforms), device=logits.device)
     size = len(rows)
     if not (is_only and law.top_k):  # as wide as the vocabulary: order, law and its sums
@@ -223,8 +223,20 @@ def note_likeliest(
             row.tops.append(finite[: row.job.request.num_tops])
 
 
-def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:
-    """The numbers that decide all draws: (num_samples, max_new_tokens) float64 in [0, 1).
+def uniform_of(row: Row) -> float:
+    """The number that decides a sample's next token."""
+    job, place = row.job, len(row.token_ids)
+    while place >= (size := job.uniforms.shape[1]):
+        more = sample_uniforms(job.seed, len(job.uniforms), size)
+        job.uniforms = np.concatenate((job.uniforms, more), axis=1)
+    return float(job.uniforms[row.index - 1, place])
+
+
+def sample_uniforms(seed: int, num_samples: int, first: int = 0) -> Array:
+    """The numbers that decide draws: (num_samples, 256) float64 in [0, 1).
+
+    They are of the tokens from the `first` on, a multiple of 256: who may write many mostly writes
+    few.
 
     Row i has a stream of its own, so that sample i is the same whatever runs beside it, however
     many samples are drawn and however long they may be.
@@ -232,7 +244,8 @@ def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:
     key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
     stream = np.random.Philox(key=key)
     generator, start = np.random.Generator(stream), stream.state
-    uniforms = np.empty((num_samples, max_new_tokens))
+    start["state"]["counter"][0] = first // 4  # each count stands for four numbers
+    uniforms = np.empty((num_samples, 256))
     for i, row in enumerate(uniforms):
         start["state"]["counter"][2] = i
         stream.state = start  # a third of the time of a new stream

@@ -212,7 +212,7 @@ class TransformersEngine:
             prompt_ids=prompt_ids,
             final_length=len(prompt_ids) + max_new_tokens,
             seed=seed,
-            uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens),
+            uniforms=sample_uniforms(seed, request.num_samples),
             num_rows=1 + request.num_samples,
             fields=(
                 fields_of(request.statistics, "answer"),
@@ -237,7 +237,7 @@ class TransformersEngine:
             prompt_ids=prompt_ids,
             final_length=len(prompt_ids),
             seed=0,
-            uniforms=sample_uniforms(0, 0, 1),
+            uniforms=sample_uniforms(0, 0),
             first_token_ids=tuple(first_token_ids(self._tokenizer, groups)),
         )
 

@@ -76,7 +76,6 @@ async def test_ids_of_tokens_are_taken_as_they_are(service, tokenizer):
         (["a", "b", "c" * 600], "prompt.2", 400),
         ([[5] * 600], "prompt.0", 400),
         ([[5] * 600, [5] * 600], "prompt.0", 400),
-        ([[5] * 511, [5] * 500], "max_tokens", 400),
     ],
 )
 async def test_one_bad_prompt_is_named_before_anything_is_computed(service, prompt, param, status):

@@ -5,7 +5,17 @@ import pytest
 from app.scoring.ask import Ask
 from models.errors import ChatTemplateError, EngineError, InvalidLogits, Overloaded
 from models.images import PARTS
-from tests.api.openai_calls import CHAT, INPUTS, TEXT, answered, both, post, text_of, uncertainty_of
+from tests.api.openai_calls import (
+    CHAT,
+    INPUTS,
+    QUESTION,
+    TEXT,
+    answered,
+    both,
+    post,
+    text_of,
+    uncertainty_of,
+)
 from tests.conftest import serving
 
 pytestmark = pytest.mark.anyio
@@ -148,7 +158,7 @@ UNSUPPORTED = [
     (TEXT, {"temperature": 2.5}, "temperature"),
     (TEXT, {"top_k": 5}, "top_k"),
     (TEXT, {"max_new_tokens": 5}, "max_new_tokens"),
-    (TEXT, {"max_tokens": 8000}, "max_tokens"),
+    (TEXT, {"max_tokens": 2**31}, "max_tokens"),
     (TEXT, {"uncertainty": {"num_samples": 65}}, "uncertainty.num_samples"),
     (TEXT, {"uncertainty": {"estimators": ["no_such"]}}, "uncertainty.estimators.0"),
     (TEXT, {"uncertainty": {"similarity": "no_such"}}, "uncertainty.similarity"),
@@ -172,10 +182,9 @@ async def test_what_is_not_supported_is_refused_by_its_name(service, path, body,
     response = await post(service, path, **body)
     error = response.json()["error"]
 
-    too_long = error["code"] == "context_length_exceeded"
-    assert (response.status_code, error["param"]) == (400 if too_long else 422, param), error
+    assert (response.status_code, error["param"]) == (422, param), error
     assert error["type"] == "invalid_request_error"
-    assert too_long or error["code"] in ("invalid_request", "not_calibrated")
+    assert error["code"] in ("invalid_request", "not_calibrated")
     assert service.engine.num_calls == calls
 
 
@@ -407,6 +416,21 @@ async def test_a_system_message_that_the_template_does_not_take_goes_before_the_
     assert response.status_code == 200
     assert "system_merged" in response.text
     assert shown[0] == [f"Be brief.\n\nBe kind.\n\n{question['content']}", "Sure?"]
+
+
+@pytest.mark.parametrize("most", [64, 32_000])
+async def test_more_tokens_than_fit_are_as_many_as_fit_and_elsewhere_refused(service, most):
+    warnings = ["max_new_tokens_clamped"] * (most > 64)
+    for path in INPUTS:
+        told = await answered(service, path, max_tokens=most)
+        assert uncertainty_of(told)["warnings"] == warnings
+    given = {"model": "cocoa", "input": QUESTION, "max_output_tokens": most}
+    response = await service.client.post("/v1/responses", json=given)
+    assert response.json()["uncertainty"]["warnings"] == warnings
+    native = await service.generate(prompt=QUESTION, max_new_tokens=most)
+    assert native.status_code == (422 if warnings else 200), "an answer of /v1 is not taken"
+    if warnings:
+        assert native.json()["error"]["field"] == "max_new_tokens"
 
 
 async def test_an_image_stays_behind_a_merged_system_message():

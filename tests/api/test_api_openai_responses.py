@@ -8,7 +8,7 @@ import pytest
 
 from cocoa_lab.calibration.calibrating import to_json
 from models.errors import EngineError
-from tests.api.openai_calls import CHAT, QUESTION, answered, post
+from tests.api.openai_calls import CHAT, QUESTION, answered
 from tests.api.test_api_calibration import NOTHING_PASSES, bound_to_fakes
 from tests.api.test_api_openai_tools import TOOLS
 from tests.api.test_api_stream import fails_after_tokens
@@ -256,13 +256,11 @@ async def test_a_stream_that_fails_ends_with_the_error_as_each_client_reads_it(s
 
 
 async def test_a_stream_that_does_not_begin_is_an_error_response(service):
-    response = await post(service, CHAT, stream=True, max_tokens=8000)
-    assert response.status_code == 400
-    sent = ASKED | {"stream": True, "max_output_tokens": 8000}
+    sent = ASKED | {"stream": True, "input": "word " * 600}
     response = await service.client.post(RESPONSES, json=sent)
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (400, "context_length_exceeded")
-    assert error["param"] == "max_output_tokens"
+    assert error["param"] == "input"
 
 
 REFUSED = [

@@ -60,17 +60,17 @@ async def test_the_default_of_new_tokens_is_what_fits_beside_a_long_prompt_and_s
             return True
         return False
 
-    def long(num_words, max_new_tokens):
-        sampling = {"max_new_tokens": max_new_tokens, "num_samples": 1}
+    def long(num_words, max_new_tokens, *, clamps=False):
+        sampling = {"max_new_tokens": max_new_tokens, "num_samples": 1, "clamps": clamps}
         return asked(generator, prompt="word " * num_words, sampling=sampling)
 
     lengths = range(1, 3000)
     longest = lengths[bisect_left(lengths, True, key=is_too_long) - 1]  # room for a word at most
-    generation = await generator.generate(long(longest, None))
-
-    assert "max_new_tokens_clamped" in generation.warnings
-    for one in (generation.answer, *generation.samples):
-        assert 1 <= one.num_written <= 8
+    for request in (long(longest, None), long(longest, 5000, clamps=True)):
+        generation = await generator.generate(request)
+        assert "max_new_tokens_clamped" in generation.warnings
+        for one in (generation.answer, *generation.samples):
+            assert 1 <= one.num_written <= 8
     with pytest.raises(PromptTooLong) as error:
         await generator.generate(long(longest, 256))
     assert error.value.field == "max_new_tokens"

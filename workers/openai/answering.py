@@ -176,7 +176,7 @@ class OpenAIRequest:
         fitting = fitted(self._prompt.num_tokens, num_answer, request, limits)
         num_new = fitting.sampling.max_new_tokens or 0
         generates = request.answer is None or request.num_samples > 0
-        if generates and request.sampling.max_new_tokens is None and num_new < DEFAULT_NEW_TOKENS:
+        if generates and num_new < (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS):
             self._warn(Warned.MAX_NEW_TOKENS_CLAMPED)
         return fitting
 

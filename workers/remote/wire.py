@@ -50,6 +50,8 @@ HEARTBEAT = b"\n"
 # Larger calls are split: what a worker holds at once of one of them.
 MAX_PAIRS = 4096
 MAX_CHARACTERS = 4_000_000
+# Bound of the tokens of any text, whatever a request names.
+_MAX_TOKENS = 1 << 20
 # Bound of the text of a token, on the average.
 _MAX_TOKEN_CHARACTERS = 1024
 
@@ -206,7 +208,7 @@ def _check_answers(request: GenerationRequest, generation: Generation) -> None:
 
 def most_tokens(request: GenerationRequest) -> int:
     """The most tokens of each generated sequence, the one that ends it included."""
-    return (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
+    return min(request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS, _MAX_TOKENS) + 1
 
 
 def encode_compare(similarity_scorer: str | None, pairs: Sequence[Pair]) -> bytes:

@@ -51,7 +51,7 @@ _OTHER_NAMES = {
     "timeout": "uncertainty.timeout_s",
 }
 
-_DEFAULT = f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."
+_DEFAULT = f"More than fit are as many as fit. Default: {DEFAULT_NEW_TOKENS}."
 # Refusal of parameters that change the distribution of answers: scores are of the model's.
 _ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
 _Ignored = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
@@ -271,7 +271,7 @@ class CompletionRequest(_OpenAIRequest):
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
 
-    max_tokens: Annotated[int, Field(ge=0, le=8192), Whole] | None = Field(
+    max_tokens: Annotated[int, Field(ge=0, lt=2**31), Whole] | None = Field(
         None, description=f"0 to write nothing behind an `echo`. {_DEFAULT}"
     )
     echo: bool = False
@@ -370,6 +370,7 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
     return Ask(
         sampling=SamplingParams(
             max_new_tokens=body.max_tokens or None,
+            clamps=True,
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,

@@ -156,10 +156,9 @@ async def _computed(
     request.state.names = names | {field: names.get(param, param) for field, param in params}
     scorer = service.ready_scorer()
     light = is_light(body.model, scorer.workers.generator.info)
-    ask = replace(ask_of(body, light=light), names=request.state.names)
-    if left_out:
-        ask = replace(ask, unheeded=(*ask.unheeded, Warned.TOOLS_LEFT_OUT))
-    ask, asks = replace(ask, in_background=is_in_background(request)), dict[str, Ask]()
+    ask, asks = ask_of(body, light=light), dict[str, Ask]()
+    ask = replace(ask, unheeded=(*ask.unheeded, *(Warned.TOOLS_LEFT_OUT,) * left_out))
+    ask = replace(ask, names=request.state.names, in_background=is_in_background(request))
     if isinstance(body, CompletionRequest):
         asks = await asks_of(scorer.workers.generator, ask, body.prompts)
         ask = next(iter(asks.values()))

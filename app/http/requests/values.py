@@ -97,7 +97,7 @@ TemplateVariables = Annotated[
 # As OpenAI has them.
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
-NewTokens = Annotated[int, Field(ge=1, le=8192), Whole]
+NewTokens = Annotated[int, Field(ge=1, lt=2**31), Whole]  # the model's context bounds them
 # -1 is how some clients say that they name none.
 Seed = Annotated[
     int, Field(ge=-1, lt=2**63), Whole, AfterValidator(lambda seed: None if seed < 0 else seed)

@@ -37,7 +37,7 @@ class Counting(Detokenizer):
 def row_of(sampling, **fields):
     """An answer that is streamed."""
     request = GenerationRequest("a", sampling=sampling)
-    uniforms = sample_uniforms(0, 0, 1)
+    uniforms = sample_uniforms(0, 0)
     job = RowJob(
         request,
         True,

@@ -1,5 +1,7 @@
 """The sampling law, drawn by inverse transform, against its definition."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,7 @@ from models.engines.sampling import (
     norms_and_entropies,
     plan_step,
     sample_uniforms,
+    uniform_of,
 )
 from models.records import GenerationRequest, SamplingParams
 from tests.tiny_models import random_model
@@ -194,5 +197,9 @@ def test_each_sample_draws_from_a_philox_stream_of_its_own(seed):
     expected = []
     for i in range(5):
         stream = np.random.Philox(key=key, counter=[0, 0, i, 0])
-        expected.append(np.random.Generator(stream).random(33))
-    np.testing.assert_array_equal(sample_uniforms(seed, 5, 33), expected)
+        expected.append(np.random.Generator(stream).random(512))
+    job = SimpleNamespace(seed=seed, uniforms=sample_uniforms(seed, 5))
+    for sample, place in [(5, 3), (1, 256), (2, 511), (3, 255)]:  # some are skipped, as tags are
+        row = SimpleNamespace(job=job, index=sample, token_ids=[0] * place)
+        assert uniform_of(row) == expected[sample - 1][place]
+    np.testing.assert_array_equal(job.uniforms, expected)

@@ -46,7 +46,7 @@ SHARED = {
     "seed": 11,
     "uncertainty": UNCERTAINTY,
 }
-SAMPLING = SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11)
+SAMPLING = SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11, clamps=True)
 
 
 def test_a_chat_becomes_an_ask_with_every_field():
@@ -74,7 +74,8 @@ def test_a_text_becomes_an_ask_with_every_field_but_the_prompt():
 
 
 def test_without_further_fields_it_is_the_default_ask():
-    assert ask_of(CompletionRequest(model="m", prompt="a"), light=False) == Ask(timeout_s=60.0)
+    expected = Ask(timeout_s=60.0, sampling=SamplingParams(clamps=True))
+    assert ask_of(CompletionRequest(model="m", prompt="a"), light=False) == expected
 
 
 @pytest.mark.parametrize("value", [True, False, 2, "1", [1], {}])
