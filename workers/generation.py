@@ -52,6 +52,8 @@ from workers.trials import Trials
 Result = TypeVar("Result")
 
 _STOPPED = "the language model has stopped"
+# Most seconds that an idle model waits for prompts that came with the first.
+_TOGETHER_S = 0.02
 
 
 @dataclass(eq=False, slots=True)
@@ -121,8 +123,9 @@ class GenerationWorker:
                     self._on_step(0)
                     await self._wake.wait()
                     if self._calls and not self._closed:
-                        # Prompts that are being tokenised came together, and are read together.
-                        await loop.run_in_executor(self._text_thread, _nothing)
+                        # Prompts that came together are tokenised one by one, and read together.
+                        tokenised = loop.run_in_executor(self._text_thread, lambda: None)
+                        await asyncio.wait([tokenised], timeout=_TOGETHER_S)
                     continue
                 try:
                     done = await loop.run_in_executor(self._model_thread, self._steps)
@@ -322,10 +325,6 @@ class GenerationWorker:
         else:
             job.cancelled = True
             waiter.future.set_exception(error)
-
-
-def _nothing() -> None:
-    """Ended once all is that was handed to a thread before."""
 
 
 def _info_of(

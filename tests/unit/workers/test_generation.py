@@ -29,6 +29,7 @@ from models.threads import ModelThread
 from tests.conftest import until
 from tests.fakes.engine import FakeEngine
 from tests.tiny_probes import random_probe, saved
+from workers import generation
 from workers.build import build_workers
 from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.generation import GenerationWorker
@@ -97,6 +98,31 @@ BLOCKING = {
     "a probe": ("probe", "read"),
 }
 BESIDE = {name: call for name, call in BLOCKING.items() if name != "a step"}
+
+
+@pytest.mark.parametrize(("wait_s", "at_first"), [(60, 4), (0, 1)])
+async def test_prompts_that_come_together_join_together_but_wait_for_no_slow_one(
+    monkeypatch, wait_s, at_first
+):
+    engine, joined, tokenised = FakeEngine(), [], []
+    prepare, step = engine.prepare, engine.step
+
+    def slow(request, **options):
+        if tokenised and wait_s == 0:
+            time.sleep(0.5)
+        tokenised.append(request)
+        return prepare(request, **options)
+
+    def noting(incoming):
+        joined.append(len(incoming))
+        return step(incoming)
+
+    monkeypatch.setattr(engine, "prepare", slow)
+    monkeypatch.setattr(engine, "step", noting)
+    monkeypatch.setattr(generation, "_TOGETHER_S", wait_s)
+    async with running(engine) as worker:
+        await asyncio.gather(*[worker.generate(REQUEST) for _ in range(4)])
+    assert (joined[0], sum(joined)) == (at_first, 4)
 
 
 def parts():
