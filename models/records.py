@@ -66,7 +66,7 @@ class SamplingParams(Exact):
     max_reasoning_tokens: int | None = None
     # The same for each sample; None for the answer's.
     max_sample_reasoning_tokens: int | None = None
-    # Whether a `max_new_tokens` that does not fit becomes as many as fit; else it is refused.
+    # Whether a `max_new_tokens` that does not fit is lowered to what fits; else it is refused.
     clamps: bool = False
 
     def most_thoughts(self, index: int) -> int | None:

@@ -33,8 +33,8 @@ class Warned(StrEnum):
     """A `oneOf` is held as `anyOf` ([structured.md](structured.md#what-a-schema-may-say)). Do:
     Validate the answer where it must be valid under one branch only."""
     MAX_NEW_TOKENS_CLAMPED = auto()
-    """Beside the prompt fewer new tokens fit than `max_tokens` says at `/v1`, or than there are
-    without it. Do: Shorten the prompt, or give the model a longer context."""
+    """Fewer new tokens fit beside the prompt than `max_tokens` asks for at `/v1`, or than the
+    default. Do: Shorten the prompt, or give the model a longer context."""
     PROMPT_AS_MESSAGE = auto()
     """The model's server takes no raw prompt: it was sent as a message of the user. Do: Send
     `messages`, or use [another server](servers.md)."""

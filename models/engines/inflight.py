@@ -179,7 +179,7 @@ class InflightBatch:
         prompts: list[list[int]] = []
         told: list[tuple[int, Row]] = []
         for number, (first, *others) in enumerate(groups.values()):
-            # The last token of each is read in a pass of its own, where only that one differs.
+            # Where others share all but the last token, those are read in a pass of their own.
             end = len(first.prompt_ids) - bool(others)
             prompts.append(first.prompt_ids[start : min(end, start + num_tokens)])
             for job in (first, *others):

@@ -121,8 +121,7 @@ class RowJob(Job):
     def beginning(self) -> object:
         """Equal for jobs whose prompts differ in their last token at most.
 
-        Such prompts, as those of choices of one token, are read as one up to there. No job shares
-        one that wants states of the pass over its prompt.
+        They are read as one up to there, unless states of the pass over a prompt are wanted.
         """
         if len(self.prompt_ids) == 1 or self.request.hidden_layers or self.request.prompt_layer:
             return self
@@ -174,8 +173,8 @@ def next_pass(
 
     Whole prompts, the shortest first, as far as they fit padded; else the next part of one. The
     oldest has every other pass, so that shorter ones do not hold it up for ever. At least one job
-    is unread; the budget counts padded tokens, once those of an equal beginning, and
-    `most_told` those of told prompts, read apart.
+    is unread. Padded tokens are counted, of an equal beginning once; `most_told` bounds those of
+    told prompts, which are read apart, and `budget` those of others.
     """
     by_length = sorted(unread, key=attrgetter("num_unread"))
     first = unread[0] if is_for_oldest else by_length[0]

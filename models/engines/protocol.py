@@ -185,14 +185,16 @@ def fitted(
     Raises:
         PromptTooLong: the request exceeds a limit; names both lengths and the limit.
     """
-    chosen = request.sampling.max_new_tokens or 0
-    num_new, exact = chosen or DEFAULT_NEW_TOKENS, chosen * (not request.sampling.clamps)
+    num_new = request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
+    sizes = {"answer": num_answer}  # what is refused where it does not fit
+    if request.sampling.max_new_tokens and not request.sampling.clamps:
+        sizes["max_new_tokens"] = num_new
     for name, limit in limits.items():
         if (room := limit - num_prompt) <= 0:
             field = "prompt" if request.prompt is not None else "messages"
             message = f"the prompt has {num_prompt} tokens, {name} holds {limit}"
             raise PromptTooLong(message, field=field)
-        for field, size in (("answer", num_answer), ("max_new_tokens", exact)):
+        for field, size in sizes.items():
             if size > room:
                 words = "the answer has" if field == "answer" else "max_new_tokens is"
                 raise PromptTooLong(

@@ -106,7 +106,7 @@ class RowCache:
         Args:
             prompts: or the next part of one.
             begun: the part of that one that was read before; it is used up.
-            told: numbers of prompts, and rows where what is known of their tokens is noted.
+            told: the index of a prompt, and the row that notes what is known of its tokens.
         """
         lengths = list(map(len, prompts))
         width = max(lengths)
@@ -126,7 +126,7 @@ class RowCache:
         return _prefixes_of(cache, lengths, last)
 
     def read_last(self, jobs: Sequence[RowJob]) -> None:
-        """Read the last token of each prompt, of which all before it is read, in one pass."""
+        """Read the last token of each prompt in one pass; all tokens before it were read."""
         caches: list[Any] = []
         ids: list[list[int]] = []
         lengths: list[int] = []

@@ -235,8 +235,7 @@ def uniform_of(row: Row) -> float:
 def sample_uniforms(seed: int, num_samples: int, first: int = 0) -> Array:
     """The numbers that decide draws: (num_samples, 256) float64 in [0, 1).
 
-    They are of the tokens from the `first` on, a multiple of 256: who may write many mostly writes
-    few.
+    They are of the tokens from the `first` on, a multiple of 256; most samples are short.
 
     Row i has a stream of its own, so that sample i is the same whatever runs beside it, however
     many samples are drawn and however long they may be.

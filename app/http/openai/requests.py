@@ -51,7 +51,7 @@ _OTHER_NAMES = {
     "timeout": "uncertainty.timeout_s",
 }
 
-_DEFAULT = f"More than fit are as many as fit. Default: {DEFAULT_NEW_TOKENS}."
+_DEFAULT = f"Lowered to what fits the context. Default: {DEFAULT_NEW_TOKENS}."
 # Refusal of parameters that change the distribution of answers: scores are of the model's.
 _ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
 _Ignored = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]

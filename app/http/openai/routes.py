@@ -157,7 +157,8 @@ async def _computed(
     scorer = service.ready_scorer()
     light = is_light(body.model, scorer.workers.generator.info)
     ask, asks = ask_of(body, light=light), dict[str, Ask]()
-    ask = replace(ask, unheeded=(*ask.unheeded, *(Warned.TOOLS_LEFT_OUT,) * left_out))
+    if left_out:
+        ask = replace(ask, unheeded=(*ask.unheeded, Warned.TOOLS_LEFT_OUT))
     ask = replace(ask, names=request.state.names, in_background=is_in_background(request))
     if isinstance(body, CompletionRequest):
         asks = await asks_of(scorer.workers.generator, ask, body.prompts)
