@@ -100,8 +100,8 @@ class GenerationRequest(Exact):
 
     prompt: str | None = None  # raw text, continued as it stands; exclusive with `messages`
     # Chat messages {"role", "content"}, put into the model's own template; those of OpenAI's
-    # chats about calls have "tool_calls", "tool_call_id" and "name", too, those with images what
-    # `models.images` says.
+    # chats may have "tool_calls", "tool_call_id", "name", "reasoning_content" (and
+    # "reasoning", the same) and "extra_content", too, those with images what `models.images` says.
     messages: tuple[Mapping[str, Any], ...] | None = None
     # As OpenAI's clients send them, which the template shows the model.
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -218,6 +218,8 @@ class Sequence(Exact):
     reasoning: Reasoning | None = None
     # The text of a server of others in place of an answer; None where it answers.
     refusal: str | None = None
+    # What such a server wants back with the message, then with each of its calls; () for nothing.
+    extra: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def is_withheld(self) -> bool:

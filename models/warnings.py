@@ -1,8 +1,8 @@
 """Every warning that a response can carry: one table of codes, meanings, and what to do.
 
-Documentation is made from it (docs/reference/errors.md). A new warning is a row here, a line of the
-page's `run.js`, and the code that notices it: in `app.scoring.result`, in the `warnings` of a
-generation or of an answer's parts, or in an ask's `unheeded`.
+Documentation is made from it (docs/errors.md). A new warning is a row here, a line of the page's
+`run.js`, and the code that notices it: in `app.scoring.result`, in the `warnings` of a generation
+or of an answer's parts, or in an ask's `unheeded`.
 """
 
 from enum import StrEnum, auto
@@ -13,8 +13,12 @@ class Warned(StrEnum):
 
     # What was asked.
     NAMES_NOT_SHOWN = auto()
-    """Messages name their speakers, and chat templates show names to no model. Do: Write the names
+    """Messages name their speakers, and the chat template leaves a name out. Do: Write the names
     into the messages."""
+    REASONING_NOT_SHOWN = auto()
+    """The chat template, or the model's server, leaves out the reasoning of an earlier answer."""
+    TEXT_BESIDE_CALLS_NOT_SHOWN = auto()
+    """The chat template shows the calls of an earlier answer, and not the text beside them."""
     SYSTEM_MERGED = auto()
     """The chat template takes no system message: it went before the first of the user."""
     TOOLS_LEFT_OUT = auto()

@@ -530,6 +530,8 @@ def _named_refusal(traits, name, body):
 
 def _refusal(traits, body, sent):
     """Why the server does not take a body; None where it does."""
+    for message in body.get("messages") or ():
+        sent = sent | (message.keys() - {"role", "content", "tool_calls"})
     unknown = set() if traits.takes is None else sent - traits.takes
     if refused := sorted(unknown | set(traits.refuses) & sent):
         return _named_refusal(traits, refused[0], body)

@@ -31,8 +31,8 @@ def to_response(result: Result, request_id: str) -> dict[str, Any]:
     if result.ask.return_tokens:
         optional["tokens"] = list(map(token_info, answer.tokens))
     if result.ask.tools:
-        _, calls = parted(read(result.text or "", names_of(result.ask.tools)))
-        optional["tool_calls"] = list(map(call_info, calls))
+        pieces = read(result.text or "", names_of(result.ask.tools))
+        _, optional["tool_calls"] = parted(pieces, answer.extra)
     return scored(
         result,
         id=request_id,
@@ -283,14 +283,16 @@ def _unit(scored: ScoredUnit, answer_sample: int | None) -> dict[str, Any]:
     }
 
 
-def call_info(call: Call) -> dict[str, Any]:
+def _call_info(call: Call) -> dict[str, Any]:
     """A `ToolCallInfo`."""
     call_id = secrets.token_hex(_ID_CHARACTERS)[:_ID_CHARACTERS]
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call_id, "type": "function", "function": function}
 
 
-def parted(pieces: Many[str | Call]) -> tuple[str | None, list[Call]]:
-    """The text of an answer beside its calls, None where it has none, and the calls."""
-    calls = [piece for piece in pieces if isinstance(piece, Call)]
+def parted(pieces: Many[str | Call], extra: Many[Any] = ()) -> tuple[str | None, list[Any]]:
+    """The text beside the calls, None without one, and `ToolCallInfo`s; `extra` of the sequence."""
+    calls = [_call_info(piece) for piece in pieces if isinstance(piece, Call)]
+    for call, more in zip(calls, extra[1:], strict=False):
+        call.update(more)
     return "\n".join(piece for piece in pieces if isinstance(piece, str)) or None, calls

@@ -1,6 +1,6 @@
 """Bodies of responses: shapes, no logic. What stands behind scores is in `Provenance`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -194,6 +194,8 @@ class ToolCallInfo(Described):
     """always function"""
     function: FunctionInfo
     """the tool and its arguments"""
+    extra_content: dict[str, Any] = ABSENT
+    """what the model's server wants back with it, such as Gemini's signature of thoughts"""
 
 
 class Sample(Described):

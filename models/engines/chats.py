@@ -3,9 +3,10 @@
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -13,95 +14,110 @@ from models.engines.shown_messages import ROLES, StandIns, about_role
 from models.engines.template_variables import check_variables, variables_of
 from models.errors import ChatTemplateError
 from models.pretrained import PreTrainedTokenizerBase
-from models.records import GenerationRequest
+from models.records import EFFORT, GenerationRequest
 from models.units.tool_calls import CallTrial
+from models.warnings import Warned
 
 
 def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
     """Token ids of messages in the model's template.
 
     Raises:
-        ChatTemplateError: no template, or it refused the messages, or leaves one out.
-        InvalidRequest: a variable is not the client's to set, or one that the template does not
-            read.
+        ChatTemplateError: no template, or it refused the messages; names the field at fault.
+        InvalidRequest: a variable is not the client's to set, or the template does not read it.
     """
     if not tokenizer.chat_template:
         raise ChatTemplateError("this model has no chat template: send `prompt`", field="messages")
     check_variables(tokenizer, request.chat_template_kwargs)
     marks = _marks(tokenizer)
+    try:
+        rendered = rendered_chat(tokenizer, request, marks=marks)
+    except Exception as error:  # a template is a program, and may fail in any way a program can
+        raise _refusal(tokenizer, request, error) from None
     if request.tools:
         _check_tools(tokenizer, request)
-    messages = [_marked(message, marks) for message in plain_messages(request)]
-    try:
-        rendered = rendered_chat(tokenizer, request, messages, marks=marks)
-    except Exception as error:  # a template is a program, and may fail in any way a program can
-        complaint = _complaint(str(error), tokenizer.chat_template)
-        roles = [message["role"] for message in request.messages or ()]
-        others = [number for number, role in enumerate(roles) if role not in ROLES]
-        if not others:
-            raise ChatTemplateError(complaint, field="messages") from None
-        complaint += about_role(roles[others[0]])
-        raise ChatTemplateError(complaint, field=f"messages.{others[0]}") from None
-    stand_ins = StandIns(request)
-    if stand_ins.words:
-        shown = None
-        with suppress(Exception):  # it reads the messages' texts, and has just taken those sent
-            shown = rendered_chat(tokenizer, stand_ins.request, plain_messages(stand_ins.request))
-        if shown is not None:
-            stand_ins.check(shown)
     return _encode_marked(tokenizer, rendered, marks)
 
 
-def takes_turns(tokenizer: PreTrainedTokenizerBase) -> bool:
-    turns = [("user", "a"), ("assistant", "b"), ("user", "c")]
-    chat = tuple({"role": role, "content": content} for role, content in turns)
+def left_out(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> tuple[Warned, ...]:
+    """Warnings of what the template leaves out of messages that it takes.
+
+    Raises:
+        ChatTemplateError: it leaves out a message or a call.
+    """
+    stand_ins, rendered = StandIns(request), None
+    if stand_ins.words:
+        with suppress(Exception):  # it reads the messages' texts, and has just taken those sent
+            rendered = rendered_chat(tokenizer, stand_ins.request)
+    return stand_ins.left_out(rendered)
+
+
+def refusal_of(tokenizer: PreTrainedTokenizerBase, *roles: str) -> str:
+    """Why the template shows no chat of ours of such messages; "" where it does."""
+    chat = tuple({"role": role, "content": "a"} for role in roles)
     try:
-        encode_chat(tokenizer, GenerationRequest(messages=chat))
-    except ChatTemplateError:
-        return False
-    return True
+        rendered_chat(tokenizer, GenerationRequest(messages=chat))
+        left_out(tokenizer, GenerationRequest(messages=chat))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    return ""
 
 
 def rendered_chat(
     tokenizer: PreTrainedTokenizerBase,
     request: GenerationRequest,
-    messages: Sequence[Mapping[str, Any]],
     *,
     add_generation_prompt: bool = True,
     marks: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Messages in the model's template, with the tools and variables of a request.
 
-    Raises:
-        Exception: whatever the template raises.
+    Where it refuses them as transformers' users give them, some take an empty list of tools, or
+    arguments of calls as JSON. Raises whatever the template raises first.
     """
-    options: dict[str, Any] = dict(request.chat_template_kwargs)
-    if request.tools:
-        options["tools"] = _marked(list(request.tools), marks)
-    rendered = tokenizer.apply_chat_template(
-        list(map(dict, messages)),
-        tokenize=False,
-        add_generation_prompt=add_generation_prompt,
-        **options,
-    )
-    return str(rendered)
+    variables = dict(request.chat_template_kwargs)  # a client's, which never take the place of ours
+    variables |= {"tokenize": False, "add_generation_prompt": add_generation_prompt}
+    offers: list[Any] = [list(request.tools)] if request.tools else [None, []]
+    errors = []
+    for tools, form in product(offers, (_plain, dict)):
+        chat = _marked(list(map(form, request.messages or ())), marks)
+        try:
+            shown = _marked(tools, marks)
+            return str(tokenizer.apply_chat_template(chat, tools=shown, **variables))
+        except Exception as error:
+            errors.append(error)
+    raise errors[0]
 
 
-def plain_messages(request: GenerationRequest) -> list[dict[str, Any]]:
-    """Messages as templates expect them: arguments of calls are objects, in place of their JSON."""
-    messages = []
-    for message in request.messages or ():
-        plain = dict(message)
-        if "tool_calls" in message:
-            plain["tool_calls"] = list(map(_plain_call, message["tool_calls"]))
-        messages.append(plain)
-    return messages
+def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as most templates expect it: arguments of calls are objects, not their JSON."""
+    plain, calls = dict(message), []
+    for call in message.get("tool_calls", ()):
+        function = {**call["function"], "arguments": json.loads(call["function"]["arguments"])}
+        calls.append({**call, "function": function})
+    if calls:
+        plain["tool_calls"] = calls
+    return plain
 
 
-def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    arguments = json.loads(function["arguments"])
-    return {**call, "function": {**function, "arguments": arguments}}
+def _refusal(
+    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, error: Exception
+) -> ChatTemplateError:
+    """The refusal of the first field without which the template takes the chat."""
+    words, variables = _own_words(tokenizer, error), dict(request.chat_template_kwargs)
+    variables.pop(EFFORT, None)
+    less: dict[str, dict[str, Any]] = {EFFORT: {"chat_template_kwargs": variables}}
+    less |= {"chat_template_kwargs": {"chat_template_kwargs": {}}, "tools": {"tools": ()}}
+    for field, changed in less.items():
+        with suppress(Exception):
+            rendered_chat(tokenizer, replace(request, **changed))
+            return ChatTemplateError(f"the model's chat template refused it{words}", field=field)
+    complaint = f"the model's chat template refused the messages{words}"
+    for number, message in enumerate(request.messages or ()):
+        if message["role"] not in ROLES:
+            complaint += about_role(message["role"])
+            return ChatTemplateError(complaint, field=f"messages.{number}")
+    return ChatTemplateError(complaint, field="messages")
 
 
 def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> None:
@@ -110,10 +126,10 @@ def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest)
     if known is not None and "tools" not in known:
         raise ChatTemplateError("the model's chat template takes no tools", field="tools")
     trial = CallTrial()
-    called = plain_messages(replace(request, messages=tuple(trial.chat)))
+    asked, called = (replace(request, messages=tuple(trial.chat[:size])) for size in (1, 2))
     try:
-        prompt = rendered_chat(tokenizer, request, called[:1])
-        rendered = rendered_chat(tokenizer, request, called, add_generation_prompt=False)
+        prompt = rendered_chat(tokenizer, asked)
+        rendered = rendered_chat(tokenizer, called, add_generation_prompt=False)
     except Exception:  # a template is a program, and may fail in any way a program can
         prompt = rendered = ""
     if not trial.reads_back(prompt, rendered):
@@ -192,12 +208,14 @@ def _any_of(texts: Iterable[str]) -> str:
     return f"({'|'.join(map(re.escape, sorted(texts, key=len, reverse=True)))})"
 
 
-def _complaint(message: str, template: Any) -> str:
-    """The template's own words, where they are a constant of the template.
+def _own_words(tokenizer: PreTrainedTokenizerBase, error: Exception) -> str:
+    """The beginning of an error that is a constant of the template, so that it quotes no message.
 
-    A constant cannot quote the messages.
+    Without one, what the template says of a plain question.
     """
-    words = "the model's chat template refused the messages"
-    if message and message in str(template):
-        words += f": {message}"
-    return words
+    words, template = str(error)[:500], str(tokenizer.chat_template)
+    while words and f"{words}'" not in template and f'{words}"' not in template:
+        words = words[:-1]
+    if " " not in words.strip():  # no sentence
+        words = refusal_of(tokenizer, "user")
+    return words and f": {words.strip()}"

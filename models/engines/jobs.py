@@ -11,6 +11,7 @@ from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
 from models.grammar.following import Following, Stage
 from models.records import AnswerForm, Array, FinishReason
+from models.warnings import Warned
 
 
 @dataclass(eq=False, slots=True)
@@ -92,6 +93,7 @@ class RowJob(Job):
     first_token_ids: tuple[tuple[int, ...], ...] | None = None
     first_token_logprobs: list[float | None] | None = None
     reasoning_opened: bool = False  # whether the prompt ends in the tag that begins a reasoning
+    warnings: tuple[Warned, ...] = ()  # of what its prompt leaves out
     # The beginning of its rows in their grammar; None without a grammar.
     following: Following | None = None
     # The prompt, from its first part that is read until all rows have joined.

@@ -1,6 +1,9 @@
 """Tags of models that reason before they answer, and prompts that begin a reasoning."""
 
-from models.engines.chats import ids_of, plain_messages, rendered_chat
+from dataclasses import replace
+
+from models.engines.chats import ids_of, rendered_chat
+from models.engines.shown_messages import REASONINGS
 from models.engines.tags import HARMONY, Tags, is_opened, recognise, tags_around
 from models.engines.template_variables import variables_of
 from models.pretrained import PreTrainedTokenizerBase
@@ -30,17 +33,16 @@ def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
 def _shown_tags(tokenizer: PreTrainedTokenizerBase, template: str) -> Tags | None:
     """The tags around a reasoning that the template renders, if need be by one of its variables."""
     question, answer = {"role": "user", "content": "a"}, {"role": "assistant", "content": _ANSWER}
-    fields = ("reasoning_content", "reasoning", "thinking")
-    turn = [question, answer | dict.fromkeys(fields, _THOUGHTS)]
+    turn = (question, answer | dict.fromkeys(REASONINGS, _THOUGHTS))
     variables = sorted(variables_of(template) or ())
     for options in ({}, *({name: True} for name in variables)):
         request = GenerationRequest(messages=(question,), chat_template_kwargs=options)
         try:
-            prompt = rendered_chat(tokenizer, request, [question])
-            shown, plain = (
-                rendered_chat(tokenizer, request, messages, add_generation_prompt=False)
-                for messages in (turn, [question, answer])
-            )
+            prompt = rendered_chat(tokenizer, request)
+            request = replace(request, messages=turn)
+            shown = rendered_chat(tokenizer, request, add_generation_prompt=False)
+            request = replace(request, messages=(question, answer))
+            plain = rendered_chat(tokenizer, request, add_generation_prompt=False)
         except Exception:  # noqa: S112 - a template is a program, and may fail in any way
             continue
         if tags := tags_around(shown, plain, prompt, _THOUGHTS, _ANSWER):
@@ -55,8 +57,7 @@ def empty_reasoning(
     opened = opens_reasoning(tokenizer, request, tags)
     if not opened and request.prompt is not None:
         return []
-    rendered = "" if opened else rendered_chat(tokenizer, request, plain_messages(request))
-    if rendered.rstrip().endswith(tags.end):
+    if not opened and rendered_chat(tokenizer, request).rstrip().endswith(tags.end):
         return []
     return ids_of(tokenizer, tags.empty(opened=opened))
 
@@ -70,14 +71,13 @@ def opens_reasoning(
     """
     if request.prompt is not None:
         return request.prompt.rstrip().endswith(tags.start)
-    messages = plain_messages(request)
-    whole = rendered_chat(tokenizer, request, messages)
+    whole = rendered_chat(tokenizer, request)
     if not whole.rstrip().endswith(tags.start):
         return False
     try:
-        without = rendered_chat(tokenizer, request, messages, add_generation_prompt=False)
+        without = rendered_chat(tokenizer, request, add_generation_prompt=False)
     except Exception:  # some templates cannot end without it: then the tag is the template's own
         return True
     if without == whole:  # either it writes a generation prompt unasked, or none at all
-        return not whole.rstrip().endswith(str(messages[-1]["content"]).rstrip())
+        return not whole.rstrip().endswith(str((request.messages or ())[-1]["content"]).rstrip())
     return is_opened(whole, without, tags)

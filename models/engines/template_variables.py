@@ -2,14 +2,14 @@
 
 import functools
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from jinja2 import Environment, TemplateError
 from jinja2.defaults import DEFAULT_NAMESPACE
 from jinja2.ext import Extension, loopcontrols
 from jinja2.meta import find_undeclared_variables
-from jinja2.nodes import Node
+from jinja2.nodes import Assign, Macro, Name, Node
 from jinja2.parser import Parser
 
 from models.errors import InvalidRequest
@@ -69,13 +69,30 @@ def without_no_effort(
 
 @functools.lru_cache(maxsize=16)
 def variables_of(chat_template: str) -> frozenset[str] | None:
-    """Names that a template reads and does not set itself; None for one that is no template.
+    """Names that a template reads before it sets them itself; None for one that is no template.
 
     >>> sorted(variables_of("{{ messages[0].content }}{% if thinking %}{{ mark }}{% endif %}"))
     ['mark', 'messages', 'thinking']
     """
     environment = Environment(extensions=[_Generation, loopcontrols])  # noqa: S701, only parses
     try:
-        return frozenset(find_undeclared_variables(environment.parse(chat_template)))
+        tree = environment.parse(chat_template)
+        unset = find_undeclared_variables(tree)
     except TemplateError:  # rendering it will say why
         return None
+    first = dict(reversed([*_mentions(tree)]))
+    first["tools"] = "load"  # which are the client's, though some templates begin by setting them
+    return frozenset(name for name in unset if first.get(name) == "load")
+
+
+def _mentions(node: Node, arguments: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+    """Names in a node with what is done to them, in order, without `arguments` of macros around."""
+    if isinstance(node, Name) and node.name not in arguments:
+        yield node.name, node.ctx
+    if isinstance(node, Macro):
+        arguments |= {argument.name for argument in node.args}
+    children = list(node.iter_child_nodes())
+    if isinstance(node, Assign):  # its value is read before its target is set
+        children.reverse()
+    for child in children:
+        yield from _mentions(child, arguments)

@@ -18,7 +18,7 @@ from models.checkpoints import (
 )
 from models.digests import digest_of
 from models.embedded import LANGUAGE_MODELS
-from models.engines.chats import ids_of, takes_turns
+from models.engines.chats import ids_of, left_out, refusal_of
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import Row, RowJob
 from models.engines.protocol import (
@@ -128,7 +128,7 @@ class TransformersEngine:
             no_reasoning_limit=self._detokenizer.no_reasoning_limit,
             max_tops=MAX_TOPS,
             no_grammar=self._grammars.unavailable,
-            takes_turns=takes_turns(tokenizer),
+            takes_turns=not refusal_of(tokenizer, "user", "assistant", "user"),
             tokenizer=dict(zip(_FACTS, attrgetter(*_FACTS)(tokenizer), strict=True)),
         )
 
@@ -167,6 +167,8 @@ class TransformersEngine:
         )
         num_tokens = tried(model, check_agreement, engine._cache, wanted)
         engine.info = replace(engine.info, self_test_tokens=num_tokens)
+        if tokenizer.chat_template and (said := refusal_of(tokenizer, "user")):
+            logger.warning("the chat template refuses even a plain question: %s", said)
         return engine
 
     @property
@@ -224,6 +226,8 @@ class TransformersEngine:
         if request.echo:
             tops: list[Any] = [[]] * bool(request.num_tops)
             job.told = Row(job, -1, _TOLD, prompt_ids, [0.0], tops=tops)
+        if request.messages is not None:
+            job.warnings = left_out(self._tokenizer, request)
         if request.grammar is not None:
             job.following = self._grammars.begin(request.grammar, in_thoughts=opens)
         return job
@@ -290,6 +294,7 @@ class TransformersEngine:
             answer_hidden_mean=hidden_mean,
             sentence_hidden_means=tuple(sentence_means.items()),
             prompt_state=prompt_state,
+            warnings=job.warnings,
         )
 
     def _told(self, prompt: Row) -> tuple[Token, ...]:

@@ -86,6 +86,30 @@ INPUTS = {
             {"role": "user", "content": QUESTION},
         ],
     ),
+    "reasonings": (
+        [
+            {"role": "user", "content": "Now?"},
+            {
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": "A clock."}],
+                "content": [{"type": "reasoning_text", "text": "I need a clock."}],
+            },
+            {"role": "assistant", "content": "Let me see."},
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Call it."}]},
+            {"type": "function_call", "call_id": "1", "name": "now", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "1", "output": "noon"},
+        ],
+        [
+            {"role": "user", "content": "Now?"},
+            {
+                "role": "assistant",
+                "content": "Let me see.",
+                "reasoning_content": "I need a clock.\nCall it.",
+                "tool_calls": [{"id": "1", "function": {"name": "now", "arguments": "{}"}}],
+            },
+            {"role": "tool", "tool_call_id": "1", "content": "noon"},
+        ],
+    ),
     "calls beside each other and what they gave": (
         [
             {"role": "user", "content": "Now?"},
@@ -279,6 +303,7 @@ REFUSED = [
     ({"input": []}, "input"),
     ({"input": ""}, "input"),
     ({"input": [{"type": "reasoning", "summary": []}]}, "input"),
+    ({"input": [{"role": "user", "content": "a"}, {"type": "reasoning", "summary": []}]}, "input"),
     ({"input": [{"type": "item_reference", "id": "x"}]}, "input.0"),
     ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input.0.content.0"),
     (

@@ -1,6 +1,9 @@
 """The service over an OpenAI-compatible server, which lacks this and that."""
 
+import copy
+import json
 from contextlib import asynccontextmanager
+from itertools import count
 
 import httpx
 import pytest
@@ -258,6 +261,94 @@ async def test_calls_of_a_server_with_tools_are_told_as_openai_tells_them(form, 
         assert "weather" in whole
         assert "<tool_call>" not in whole.partition('"uncertainty"')[0]
         assert any(body.get("n") == 10 for _, body in server.bodies)
+
+
+SIGNED = {"extra_content": {"google": {"thought_signature": "c2lnbmVk"}}}
+FUNCTION = {"name": "weather", "arguments": "{}"}
+HISTORY = [
+    {"role": "user", "content": "How is it?", "name": "Bo"},
+    {
+        "role": "assistant",
+        "content": "I look.",
+        "thinking": "Hm.",
+        "tool_calls": [{"id": "a", "type": "function", "function": FUNCTION, **SIGNED}],
+        **SIGNED,
+    },
+    *CHAT["messages"],
+]
+# The same as servers get it: a reasoning by both its names.
+SENT = copy.deepcopy(HISTORY)
+SENT[1]["reasoning_content"] = SENT[1]["reasoning"] = SENT[1].pop("thinking")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_server_wants_back_with_answers_and_calls_travels_both_ways(stream):
+    def signed(choice, body):
+        message = choice.get("message") or choice.get("delta") or {}
+        message |= SIGNED
+        for call in message.get("tool_calls", ()):
+            call |= SIGNED
+
+    traits = {"tokenizes": False, "tool_form": "apart", "alter": signed}
+    async with serving_over(**traits) as (client, server):
+        asked = {"model": "cocoa", "messages": HISTORY, "tools": CALLS, "max_tokens": 80}
+        response = await client.post("/v1/chat/completions", json=asked | {"stream": stream})
+        [sent, *_] = server.sent("/v1/chat/completions")[-2:]
+
+    assert response.status_code == 200, response.text
+    assert response.text.count(json.dumps(SIGNED, separators=(",", ":"))[1:-1]) == 2
+    assert "not_shown" not in response.text
+    assert sent["messages"] == SENT
+
+
+async def test_signatures_of_calls_are_no_part_of_what_is_compared():
+    numbers = count()
+
+    def signed(choice, body):
+        for call in choice.get("message", {}).get("tool_calls", ()):
+            call |= {"extra_content": {"google": {"thought_signature": str(next(numbers))}}}
+
+    answers = []
+    for alter in (None, signed):
+        traits = {"tokenizes": False, "tool_form": "apart", "alter": alter}
+        async with serving_over(**traits) as (client, _):
+            answers.append(await generated(client, **CHAT, tools=CALLS, max_new_tokens=80))
+    plain, told = answers
+    assert (told["text"], told["uncertainty"]) == (plain["text"], plain["uncertainty"])
+    assert "extra_content" in told["tool_calls"][0]
+
+
+@pytest.mark.parametrize(
+    ("refused", "error_form", "warned"),
+    [
+        (["reasoning_content"], "message", set()),
+        (["reasoning_content", "reasoning"], "param", {"reasoning_not_shown"}),
+        (["name"], "detail", {"names_not_shown"}),
+        (["extra_content"], "path", set()),
+        (
+            ["reasoning_content", "reasoning", "extra_content", "name"],
+            "unnamed",
+            {"names_not_shown", "reasoning_not_shown"},
+        ),
+    ],
+)
+async def test_fields_of_messages_that_a_server_refuses_are_left_out_with_a_warning(
+    refused, error_form, warned
+):
+    traits = {"tokenizes": False, "refuses": refused, "error_form": error_form}
+    async with serving_over(**traits) as (client, server):
+        found = await generated(client, **CHAT | {"messages": HISTORY})
+        num_refused = server.num_refused
+        await generated(client, **CHAT | {"messages": HISTORY}, seed=4)
+        sent = server.sent("/v1/chat/completions")[-1]["messages"]
+
+    assert {code for code in found["warnings"] if "not_shown" in code} == warned
+    expected = copy.deepcopy(SENT)
+    for part in (*expected, *expected[1]["tool_calls"]):
+        for field in refused:
+            part.pop(field, None)
+    assert sent == expected
+    assert num_refused == server.num_refused
 
 
 async def test_a_whole_text_that_says_nothing_of_its_end_is_answered():

@@ -86,6 +86,7 @@ class OpenAIRequest:
         if any(request.tops_of) and request.num_tops and not server.raw_samples:
             raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
         self._prompt = await render(self._calls, request)
+        self._warnings |= dict.fromkeys(self._prompt.warnings)
         if request.prompt is not None and self._prompt.messages is not None:
             self._warn(Warned.PROMPT_AS_MESSAGE)
         if request.grammar is not None:
@@ -135,6 +136,12 @@ class OpenAIRequest:
             Warned.ONE_TOKEN_ANSWER: self._readings and answer.num_tokens == 1,
             Warned.OUT_OF_DOMAIN: any(one.out_of_domain for one in self._readings.values()),
         }
+        for message in self._prompt.messages or ():
+            if "reasoning" in message:
+                is_shown = takes("reasoning") or takes("reasoning_content")
+                warned[Warned.REASONING_NOT_SHOWN] = not is_shown
+            if "name" in message and message["role"] != "tool":
+                warned[Warned.NAMES_NOT_SHOWN] = not takes("name")
         for code, holds in warned.items():
             if holds:
                 self._warn(code)

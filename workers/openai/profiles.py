@@ -4,13 +4,13 @@ A row says what the makers document. Whatever a server refuses all the same is l
 refusal, and what numbers stand on is tried out (`workers.openai.trial`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from workers.remote.refusals import OF_PROMPT, Denied, Rejected
+from workers.remote.refusals import OF_PROMPT, Denied, Rejected, parameters_of
 
 # Neutral values of parameters that change the distribution, for servers with other defaults.
 NEUTRAL: Mapping[str, float] = MappingProxyType(
@@ -95,13 +95,22 @@ class Profile:
                 continue
             if name in LOGPROBS and value is not True and "vllm_xargs" not in body:
                 value = min(value, self.logprobs or 0)
+            if name == "messages":
+                value = list(map(self._message, value))
             if (known := self.names.get(name, name)) and (name, value) != ("top_logprobs", 0):
                 rendered[known] = value
         return rendered
 
+    def _message(self, part: Mapping[str, Any]) -> dict[str, Any]:
+        """A message, or a call in one, as the server takes it."""
+        taken = {name: value for name, value in part.items() if self.takes(name)}
+        if "tool_calls" in taken:
+            taken["tool_calls"] = list(map(self._message, taken["tool_calls"]))
+        return taken
+
     def after(self, body: Mapping[str, Any]) -> "Profile":
         """The same once it has taken a body."""
-        new = set(filter(self.takes, body)) - self.taken
+        new = set(filter(self.takes, parameters_of(body))) - self.taken
         if not new:
             return self
         return replace(self, taken=self.taken | new)
@@ -128,7 +137,7 @@ class Profile:
         if not refusal.named:
             return self._without_new(body)
         meant = {new or name: name for name, new in self.names.items()}
-        named = {meant.get(name, name) for name in refusal.named} & body.keys()
+        named = {meant.get(name, name) for name in refusal.named} & parameters_of(body)
         for name in sorted(named):
             if (learned := self._without(name, refusal.code, body)) is not None:
                 return learned
@@ -143,7 +152,7 @@ class Profile:
                 if name == "top_logprobs":
                     fewer = 0
             return self._with_logprobs(fewer, body)
-        if name in self.names or name not in (*_RENAMED, *_OPTIONS, *_EXTRAS):
+        if name in self.names or name in body.keys() - {*_RENAMED, *_OPTIONS, *_EXTRAS}:
             return None
         is_of_value = name in self.taken or (name == "temperature" and body[name] > 1.0)
         if is_of_value and code not in _UNSUPPORTED:  # some take no temperature above 1
@@ -152,11 +161,11 @@ class Profile:
 
     def _without_new(self, body: Mapping[str, Any]) -> "Profile | None":
         """The profile without parameters that the server has never taken; None where it has all."""
-        new = set(filter(self.takes, body.keys() - self.taken))
+        new = set(filter(self.takes, parameters_of(body) - self.taken))
         fewer = None
         if new.intersection(LOGPROBS):
             fewer = self._with_logprobs(self._fewer(body), body)
-        groups: list[tuple[str, ...]] = [_EXTRAS, ("seed",)]
+        groups: list[Iterable[str]] = [{*_EXTRAS, *(new - body.keys())}, ("seed",)]
         if fewer is None:
             groups += [("top_p", "stop", "stream"), ("temperature",)]
         for unsure in groups:

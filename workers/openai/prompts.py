@@ -18,6 +18,7 @@ from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
 from models.records import EFFORT, NO_EFFORT, GenerationRequest
 from models.units.tool_calls import CallTrial
+from models.warnings import Warned
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
 from workers.openai.replies import Choice, all_taken, read_choices
@@ -202,6 +203,7 @@ async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
 
 
 async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
+    warnings: tuple[Warned, ...] = ()
     if request.prompt is not None:
         ids = await token_ids(calls, prompt=request.prompt)
         # A prompt that spells out the BOS token would otherwise start with two.
@@ -214,7 +216,7 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
         if request.tools:
             await _check_tools(calls, request)
         ids = await _render_chat(calls, request)
-        await _check_shows_all(calls, request)
+        warnings = await _left_out(calls, request)
         if EFFORT in request.chat_template_kwargs:
             await _check_template_reads_effort(calls, request, ids)
         opened = _ends_in(await detokenize(calls, ids[-TAIL:]), *_STARTS)
@@ -223,7 +225,7 @@ async def _render_ids(calls: ModelCalls, request: GenerationRequest) -> Prompt:
             opened = ended[: len(ids)] != ids
     if not ids:
         raise InvalidRequest("the prompt has no tokens", field=field)
-    return Prompt(ids=ids, opened=opened)
+    return Prompt(ids=ids, opened=opened, warnings=warnings)
 
 
 async def closed(calls: ModelCalls, prompt: Prompt) -> list[Prompt]:
@@ -258,16 +260,13 @@ async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
     raise ChatTemplateError(f"{message} that is not read here", field="tools")
 
 
-async def _check_shows_all(calls: Calls, request: GenerationRequest) -> None:
-    """Refuse messages of which the template drops one in silence; names the first one."""
-    stand_ins = StandIns(request)
-    if not stand_ins.words:
-        return
-    try:
-        ids = await _render_chat(calls, stand_ins.request)
-    except ChatTemplateError:  # it reads the messages' texts, and has just taken those
-        return
-    stand_ins.check(await detokenize(calls, ids))
+async def _left_out(calls: Calls, request: GenerationRequest) -> tuple[Warned, ...]:
+    """Warnings of what the template leaves out; refuses where that is a message or a call."""
+    stand_ins, rendered = StandIns(request), None
+    if stand_ins.words:
+        with suppress(ChatTemplateError):  # it reads the messages' texts, and has just taken those
+            rendered = await detokenize(calls, await _render_chat(calls, stand_ins.request))
+    return stand_ins.left_out(rendered)
 
 
 async def _check_template_reads_effort(

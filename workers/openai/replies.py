@@ -70,6 +70,7 @@ class _Message(TypedDict, total=False):
     thinking: str | None
     refusal: str | None
     tool_calls: list[dict[str, Any]] | None
+    extra_content: Any
 
 
 class _Piece(TypedDict, total=False):
@@ -110,6 +111,7 @@ class Choice:
     ended_by_eos: bool = False  # no stop string ended it, and the server says so
     reasoning: str | None = None  # that the server returns apart; None where it returns none
     refusal: str | None = None  # that it returns in place of an answer; None where it returns none
+    extra: tuple[Mapping[str, Any], ...] = ()  # as in `models.records.Sequence`
     unsound: str = ""  # why its log-probs are none; "" where they may be read
     # Each token of the prompt with its log-prob, by id; empty without.
     prompt_tokens: Sequence[Mapping[str, Any] | None] = ()
@@ -322,10 +324,15 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
         tokens, logprobs, tops = _tokens(told)
     except (LookupError, TypeError, ValueError):
         why_unsound = NO_SENSE
+    extra = [_extra(messages)]
     if calls:
         if len(pieces) > 1:
             calls = _joined(chain.from_iterable(calls))
-        text, tokens = _with_calls(text, list(map(_named, calls)), tokens or ())
+        named = list(map(_named, calls))
+        text, tokens = _with_calls(text, named, tokens or ())
+        for parts, (_, arguments) in zip(calls, starmap(_plain, named), strict=True):
+            if isinstance(arguments, dict):  # one that was cut off is no call
+                extra.append(_extra(parts))
         if not tokens:
             why_unsound = _CALLS_APART
     num_listed = len(ids)
@@ -359,6 +366,7 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
         ended_by_eos=finish_reason == "stop" and not is_cut,
         reasoning=reasoning or None,
         refusal=refusal or None,
+        extra=tuple(extra) * any(extra),
         unsound=why_unsound,
         num_listed=num_listed,
         prompt_tokens=last(pieces, "prompt_logprobs") or (),
@@ -474,6 +482,12 @@ def _named(call: Sequence[Any]) -> tuple[str, str]:
     if not told["name"]:
         raise ValueError("a call of nothing")
     return told["name"], told["arguments"]
+
+
+def _extra(pieces: Sequence[Any]) -> dict[str, Any]:
+    """What a server wants back with a message or a call."""
+    extra = last(pieces, "extra_content")
+    return {"extra_content": extra} if isinstance(extra, dict) else {}
 
 
 def _plain(name: str, arguments: str) -> tuple[str, Any]:

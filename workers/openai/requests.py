@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.records import SamplingParams
+from models.warnings import Warned
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
 from workers.remote.client import MAX_REPLY_BYTES
@@ -32,6 +33,7 @@ class Prompt:
     opened: bool = False  # it ends in `<think>`
     # Fields of a chat beside the messages, such as tools.
     further: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[Warned, ...] = ()  # of what it leaves out
 
     @property
     def path(self) -> str:

@@ -54,6 +54,7 @@ def to_sequence(
         token_entropies=entropies,
         token_tops=tops,
         refusal=choice.refusal,
+        extra=choice.extra,
     )
 
 

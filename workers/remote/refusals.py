@@ -31,8 +31,10 @@ OF_PROMPT: Mapping[str, re.Pattern[str]] = {
         "(?i)content_(filter|policy)|content exists risk|data_inspection_failed|flagged_input"
     ),
 }
+# Fields of messages, and of calls in these, that not every server takes.
+_OF_MESSAGES = {"reasoning_content", "reasoning", "extra_content", "name"}
 # Parameters whose names count in a message where they are set apart alone.
-_USUAL_WORDS = frozenset({"n", "model", "prompt", "messages", "stream", "stop", "tools"})
+_USUAL_WORDS = {"n", "model", "prompt", "messages", "stream", "stop", "tools", "name", "reasoning"}
 # Codes as servers have them; another one might quote the request.
 _CODE = re.compile(r"[a-z]{1,20}(_[a-z]{1,20}){1,5}|[A-Z][A-Za-z]{1,30}Error")
 
@@ -118,7 +120,7 @@ def _meaning(told: str, status: int, codes: list[str], named: frozenset[str]) ->
         return Unreachable(told)
     if status >= 500 and status != 501:  # which is for what it does not know
         return Failed(told)
-    return Rejected(status, codes[0] if codes else "", named, told)
+    return Rejected(status, next(iter(codes), ""), named, told)
 
 
 def _error_in(content: bytes) -> Mapping[str, Any]:
@@ -143,12 +145,24 @@ def _without_input(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name != "input"}
 
 
+def parameters_of(body: Mapping[str, Any]) -> set[str]:
+    """The parameters of a body, with those fields of its messages that not every server takes."""
+    parameters = set(body)
+    for message in body.get("messages") or ():
+        for part in (message, *message.get("tool_calls", ())):
+            parameters |= _OF_MESSAGES & part.keys()
+    return parameters
+
+
 def _named(param: object, words: str, body: Mapping[str, Any]) -> frozenset[str]:
     """The parameters of a body that an error names: by a path, or in its words."""
+    known, named = parameters_of(body), set()
     if isinstance(param, str) and param:
-        return frozenset({next(filter(body.__contains__, re.findall(r"\w+", param)), param)})
-    named = set()
-    for name in body:
+        path = re.findall(r"\w+", param)
+        if "messages" in path:  # of which it names a field last
+            path.reverse()
+        return frozenset({next(filter(known.__contains__, path), param)})
+    for name in known:
         apart = r"[`'\"\\]" if name in _USUAL_WORDS else r"\b"
         if re.search(rf"{apart}{re.escape(name)}{apart}", words):
             named.add(name)

@@ -56,7 +56,10 @@ class Chunks:
         if answer.refusal is not None:
             end["refusal"] = answer.refusal
         if self._is_chat:
-            end["uncertainty"] = uncertainty
+            end |= {"uncertainty": uncertainty, **dict(*answer.extra[:1])}
+            for index, extra in enumerate(answer.extra[1:]):
+                told = {"index": index, "function": {"arguments": ""}, **extra}
+                end.setdefault("tool_calls", []).append(told)
         last = self._choice(end, None, answer.finish_reason) | {"uncertainty": uncertainty}
         chunks += self._chunk([last], fingerprint)
         if self._wanted.usage:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from app.http.openai.responses import BLANK, Choice, Known, Wanted, known_of, without_blank
-from app.http.responses import call_info
+from app.http.responses import parted
 from app.scoring.result import Result
 from models.records import Token
 from models.units.tool_calls import Call, CallStream
@@ -73,4 +73,4 @@ class Pieces:
             if isinstance(part, str):
                 yield Piece(part, known)
             else:
-                yield Piece(known=known, call=call_info(part))
+                yield Piece(known=known, call=parted([part])[1][0])

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from app.http.requests.body import NullIsDefault, refuse_if
-from app.http.requests.messages import ChatMessage, message_fields
+from app.http.requests.messages import ChatMessage, shown_messages
 from app.http.requests.scores import (
     AnswerStrategy,
     ReasoningBounds,
@@ -353,7 +353,7 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         if wanted.strategy is None:
             fields["greedy_by"] = "temperature 0 or none"
     if isinstance(body, ChatRequest):
-        fields |= message_fields(body.messages)
+        fields["messages"] = shown_messages(body.messages)
         variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
         fields["chat_template_kwargs"] = variables
         if body.response_format is not None:

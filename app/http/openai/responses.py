@@ -7,7 +7,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from app.http.responses import call_info, parted, scored, usage_of, why_held_back
+from app.http.responses import parted, scored, usage_of, why_held_back
 from app.scoring.result import Result
 from models import records
 from models.records import FinishReason, Token, bytes_spelt
@@ -136,6 +136,7 @@ class Choice:
     refusal: str | None = None  # of the model's server; None where it answers
     # What a message says in place of an answer: that, or why it is held back.
     message_refusal: str | None = None
+    extra: Sequence[Mapping[str, Any]] = ()  # as of a sequence
 
     @property
     def known(self) -> list[Known]:
@@ -159,7 +160,7 @@ def choices_of(result: Result, n: int) -> list[Choice]:
     answer = result.evidence.subject.answer
     first = _choice_of(0, answer)
     if result.passed_text != answer.text:
-        first = replace(first, text=result.passed_text, sequence=None)
+        first = replace(first, text=result.passed_text, sequence=None, extra=())
     told = refusal = result.refusal
     if first.text is None and refusal is None:
         told = _NOT_REFINED
@@ -176,15 +177,15 @@ def choices_of(result: Result, n: int) -> list[Choice]:
 
 def _choice_of(index: int, sequence: records.Sequence) -> Choice:
     text: str | None = sequence.text
-    refusal = sequence.refusal
+    refusal, known, reasoning = sequence.refusal, None, None
     if refusal is not None:
         text = text or None
-    known = reasoning = None
     if sequence.token_logprobs is not None:
         known = sequence
     if sequence.reasoning is not None:
         reasoning = sequence.reasoning.text
-    return Choice(index, text, reasoning, known, sequence.finish_reason, (), refusal, refusal)
+    about = sequence.finish_reason, (), refusal, refusal, sequence.extra
+    return Choice(index, text, reasoning, known, *about)
 
 
 def _others(result: Result, n: int) -> Sequence[records.Sequence]:
@@ -196,13 +197,13 @@ def _others(result: Result, n: int) -> Sequence[records.Sequence]:
 
 def _with_calls(choice: Choice, names: Sequence[str]) -> Choice:
     """The choice, its calls apart from its text; if cut short, it keeps its `finish_reason`."""
-    text, calls = parted(read(choice.text or "", names))
+    text, calls = parted(read(choice.text or "", names), choice.extra)
     if choice.text is None or not calls:
         return replace(choice, text=choice.text and choice.text.strip())
     reason = choice.finish_reason
     if reason == "stop":
         reason = "tool_calls"
-    return replace(choice, text=text, calls=list(map(call_info, calls)), finish_reason=reason)
+    return replace(choice, text=text, calls=calls, finish_reason=reason)
 
 
 def chat_completion(result: Result, wanted: Wanted) -> dict[str, Any]:
@@ -222,6 +223,7 @@ def message_of(choice: Choice) -> dict[str, Any]:
         "role": "assistant",
         "content": choice.message_text,
         "refusal": choice.message_refusal,
+        **dict(*choice.extra[:1]),
     }
     if choice.reasoning is not None:
         message |= {"reasoning": choice.reasoning, "reasoning_content": choice.reasoning}

@@ -1,6 +1,6 @@
 """Bodies of OpenAI's responses, with what this service adds; shapes, no logic."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from app.http.described import ABSENT, Described
 from app.http.schemas import Provenance, Scored, ToolCallInfo
@@ -81,6 +81,8 @@ class AssistantMessage(Described):
     """what the model wrote before it; absent where nothing, or where it was held back"""
     reasoning_content: str = ABSENT
     """the same, by the name that older clients read"""
+    extra_content: dict[str, Any] = ABSENT
+    """what the model's server wants back with it, such as Gemini's signature of thoughts"""
 
 
 class _Choice(Described):

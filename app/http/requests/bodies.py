@@ -7,7 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import Body, NullIsDefault, having, refuse_if
-from app.http.requests.messages import ChatMessage, message_fields
+from app.http.requests.messages import ChatMessage, shown_messages
 from app.http.requests.scores import (
     AnswerStrategy,
     ReasoningBounds,
@@ -233,7 +233,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     """
     fields = body.ask_fields()
     if body.messages is not None:
-        fields |= message_fields(body.messages)
+        fields["messages"] = shown_messages(body.messages)
     if isinstance(body, GenerateRequest):
         light = body.mode == "light"
         if light:

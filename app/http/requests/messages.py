@@ -24,7 +24,6 @@ from app.http.requests.body import NullIsDefault, having, named_in, refuse_if
 from app.http.requests.tools import ToolName
 from app.http.requests.values import NoFunctions, NoSound, encodable, few_values
 from models.images import PARTS
-from models.warnings import Warned
 
 Text = Annotated[str, AfterValidator(encodable)]
 
@@ -45,8 +44,9 @@ def _only_text(kind: object) -> object:
 # What clients and providers keep of earlier turns beside what a model reads.
 _KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "finish_reason"}
 _KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
-_KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "status", "stop_reason", "type"}
-_KEPT |= {"stop_sequence", "timestamp", "uncertainty", "usage", "weight"}
+_KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "reasoning_details", "status"}
+_KEPT |= {"stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type", "uncertainty"}
+_KEPT |= {"usage", "weight"}
 
 
 class Kept(NullIsDefault):
@@ -139,8 +139,8 @@ def _arguments(text: str) -> str:
     return text or "{}"
 
 
-# Fields that clients keep of an answer, and that no model is shown.
-Echoed = Annotated[JsonValue, BeforeValidator(few_values)]
+# What a server of others wants back with an answer, or with a call.
+Extra = Annotated[JsonValue, BeforeValidator(few_values), AfterValidator(encodable)]
 
 
 class FunctionCalled(Kept):
@@ -162,6 +162,7 @@ class ToolCalled(Kept):
     id: Annotated[str, Field(max_length=256), AfterValidator(encodable)]
     type: Literal["function"] = "function"
     function: FunctionCalled
+    extra_content: Extra = None
 
 
 # `_check_role` as JSON schemas: the role of a message, and its fields.
@@ -195,18 +196,17 @@ class ChatMessage(Kept):
     """Text, or parts of text, which are joined, and of a user images; may be left out beside
     `tool_calls`."""
     name: Annotated[Text, Field(max_length=64)] | None = None
-    """Of the tool, where its result is told; of a speaker accepted, shown to no model, and warned
-    of, since chat templates show no names."""
-    reasoning: str | None = None
-    """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
-    reasoning_content: str | None = None
-    """As `reasoning`."""
+    """Of the tool, where its result is told, or of a speaker, for chat templates that show it."""
+    reasoning: Text | None = None
+    """Of an earlier answer, for chat templates that show it. A warning says where one does not."""
+    reasoning_content: Text | None = None
+    """The same by another name, which counts first."""
+    thinking: Text | None = None
+    """The same, which counts before `reasoning`."""
     refusal: Text | None = None
     """Of an earlier answer, in place of its content."""
-    reasoning_details: Echoed = None
-    """As `reasoning`."""
-    thinking_blocks: Echoed = None
-    """As `reasoning`."""
+    extra_content: Extra = None
+    """Of an earlier answer, for the model's server, which sent it with the answer."""
     audio: NoSound = None
     """Null: the model hears nothing."""
     function_call: NoFunctions = None
@@ -238,17 +238,9 @@ class ChatMessage(Kept):
         return [part for part in self.content if isinstance(part, ImagePart)]
 
 
-# Fields of a call that templates read.
-_OF_CALL: dict[str, Any] = {"id": True, "type": True, "function": {"name", "arguments"}}
-
-
-def message_fields(messages: Sequence[ChatMessage]) -> dict[str, Any]:
-    """The fields of an `Ask` about messages, and codes of parts of them that no model is shown.
-
-    Messages are as the model's template gets them; a tool's result has the tool's name.
-    """
+def shown_messages(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
+    """Messages as the model's template gets them; a tool's result has the tool's name."""
     names: dict[str | None, str] = {}
-    fields: dict[str, Any] = {"unheeded": ()}
     plain = []
     for message in messages:
         for call in message.tool_calls or ():
@@ -256,10 +248,8 @@ def message_fields(messages: Sequence[ChatMessage]) -> dict[str, Any]:
         shown = _message_of(message)
         if message.role == "tool" and message.tool_call_id in names:
             shown.setdefault("name", names[message.tool_call_id])
-        elif message.role != "tool" and message.name is not None:
-            fields["unheeded"] = (Warned.NAMES_NOT_SHOWN,)
         plain.append(shown)
-    return fields | {"messages": tuple(plain)}
+    return tuple(plain)
 
 
 def _message_of(message: ChatMessage) -> dict[str, Any]:
@@ -271,10 +261,9 @@ def _message_of(message: ChatMessage) -> dict[str, Any]:
         plain["content"] = "".join(part.text for part in content if not isinstance(part, ImagePart))
     if message.images and not isinstance(content, str):
         plain[PARTS] = [part.model_dump(exclude_none=True) for part in content]
-    if message.tool_calls:
-        plain["tool_calls"] = [call.model_dump(include=_OF_CALL) for call in message.tool_calls]
-    if message.tool_call_id is not None:
-        plain["tool_call_id"] = message.tool_call_id
-    if message.name is not None and message.role == "tool":
-        plain["name"] = message.name
+    shown = {"tool_calls", "tool_call_id", "name", "extra_content"}
+    plain |= message.model_dump(include=shown, exclude_none=True)
+    thoughts = (message.reasoning_content, message.thinking, message.reasoning)
+    if reasoning := next(filter(None, thoughts), ""):
+        plain["reasoning_content"] = plain["reasoning"] = reasoning  # as templates call it
     return plain

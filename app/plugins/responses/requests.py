@@ -121,12 +121,26 @@ class FunctionCallOutputItem(Kept):
     """Text, or parts of text."""
 
 
-class ReasoningItem(Kept):
-    """The reasoning before an earlier answer: left out, as chat templates leave it out."""
+class ThoughtContent(Kept):
+    """A text of a reasoning."""
 
-    left_out = Kept.left_out | {"summary", "content", "encrypted_content"}
+    type: Literal["reasoning_text", "summary_text"]
+    text: Text
+
+
+Thoughts = Annotated[list[ThoughtContent], Field(max_length=1024, fail_fast=True)]
+
+
+class ReasoningItem(Kept):
+    """The reasoning before an earlier answer, for chat templates that show it."""
+
+    left_out = Kept.left_out | {"encrypted_content"}
 
     type: Literal["reasoning"]
+    summary: Thoughts = []  # noqa: RUF012 - pydantic copies it
+    """Read where there is no `content`."""
+    content: Thoughts = []  # noqa: RUF012
+    """What the model thought."""
 
 
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
@@ -257,7 +271,7 @@ class Reasoning(NullIsDefault):
     """Accepted and ignored: the reasoning itself is told."""
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
     """As `summary`."""
-    context: Annotated[Any, only("auto", why="chat templates show no earlier reasoning")] = "auto"
+    context: Annotated[Any, only("auto", why="the chat template decides what it shows")] = "auto"
     mode: Annotated[Any, only("standard")] = "standard"
 
 
@@ -273,8 +287,7 @@ class ResponseRequest(ChatFields):
     }
 
     input: Input
-    """A user's text, or items: messages, calls of functions, what these gave, and reasonings,
-    which are left out."""
+    """A user's text, or items: messages, calls of functions, what these gave, and reasonings."""
     instructions: Text | None = None
     """Put before the input, as a system message."""
     max_output_tokens: NewTokens | None = None
@@ -311,12 +324,8 @@ class ResponseRequest(ChatFields):
 
     @model_validator(mode="after")
     def _check_shown(self) -> Self:
-        items: Sequence[Any] = ()
-        if isinstance(self.input, list):
-            items = self.input
-        is_empty = bool(items) and all(isinstance(item, ReasoningItem) for item in items)
-        why = "must have an item beside reasonings, which are shown to no model"
-        refuse_if(is_empty, "input", why)
+        why = "ends in a reasoning: send what came behind it, too"
+        refuse_if(isinstance(self.input[-1], ReasoningItem), "input", why)
         is_so_far = self.stream_options is not None and self.stream_options.continuous_usage_stats
         why = "the last event of a stream has the usage: leave it out"
         refuse_if(is_so_far, "stream_options.continuous_usage_stats", why)
@@ -355,7 +364,7 @@ class ResponseRequest(ChatFields):
     def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Messages of the same chat, and the place in this body of each.
 
-        Calls one after another, and a text before them, are one message.
+        Calls one after another, and text and reasonings before them, are one message.
         """
         messages: list[dict[str, Any]] = []
         places: list[str] = []
@@ -364,15 +373,20 @@ class ResponseRequest(ChatFields):
             places.append("instructions")
         if isinstance(self.input, str):
             return [*messages, {"role": "user", "content": self.input}], [*places, "input"]
+        thoughts = ""
         for number, item in enumerate(self.input):
             if isinstance(item, ReasoningItem):
+                thoughts += "".join(f"\n{part.text}" for part in item.content or item.summary)
                 continue
             last: dict[str, Any] = messages[-1] if messages else {"role": ""}
             if isinstance(item, FunctionCallItem) and last["role"] == "assistant":
                 last.setdefault("tool_calls", []).append(_call(item))
-                continue
-            messages.append(_message(item))
-            places.append(f"input.{number}")
+            else:
+                messages.append(_message(item))
+                places.append(f"input.{number}")
+            if thoughts:
+                said = messages[-1].get("reasoning", "") + thoughts
+                messages[-1]["reasoning"], thoughts = said.removeprefix("\n"), ""
         return messages, places
 
 

@@ -171,6 +171,7 @@ class ToolCalled(TypedDict, total=False):
     id: Required[str]
     type: Literal["function"] | None
     function: Required[FunctionCalled]
+    extra_content: JsonValue | None
 
 
 class ChatMessage(TypedDict, total=False):
@@ -181,17 +182,17 @@ class ChatMessage(TypedDict, total=False):
     content: Any
     """Text, or parts of text, which are joined, and of a user images; may be left out beside `tool_calls`."""
     name: str | None
-    """Of the tool, where its result is told; of a speaker accepted, shown to no model, and warned of, since chat templates show no names."""
+    """Of the tool, where its result is told, or of a speaker, for chat templates that show it."""
     reasoning: str | None
-    """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
+    """Of an earlier answer, for chat templates that show it. A warning says where one does not."""
     reasoning_content: str | None
-    """As `reasoning`."""
+    """The same by another name, which counts first."""
+    thinking: str | None
+    """The same, which counts before `reasoning`."""
     refusal: str | None
     """Of an earlier answer, in place of its content."""
-    reasoning_details: JsonValue | None
-    """As `reasoning`."""
-    thinking_blocks: JsonValue | None
-    """As `reasoning`."""
+    extra_content: JsonValue | None
+    """Of an earlier answer, for the model's server, which sent it with the answer."""
     audio: None
     """Null: the model hears nothing."""
     function_call: list[Any] | None

@@ -6,6 +6,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from models.embedded import LANGUAGE_MODELS, SHORT_LANGUAGE_MODELS
+from models.engines.chats import left_out
 from models.engines.tokenization import encode_prompt
 from models.errors import ChatTemplateError, InvalidRequest, PromptTooLong
 from models.records import GenerationRequest, SamplingParams
@@ -56,7 +57,7 @@ def chat_of(*roles):
 def test_a_message_that_the_embedded_template_drops_is_refused_and_named(model, roles):
     tokenizer = AutoTokenizer.from_pretrained(LANGUAGE_MODELS[model])
     with pytest.raises(ChatTemplateError, match=rf"leaves .* out.*its role is {roles[0]}") as error:
-        encode_prompt(tokenizer, GenerationRequest(None, chat_of(*roles)))
+        left_out(tokenizer, GenerationRequest(None, chat_of(*roles)))
 
     assert error.value.field == "messages.0"
 
@@ -73,7 +74,7 @@ ONLY_KNOWN = (
 def test_a_message_of_a_role_that_the_template_passes_over_is_refused_and_named(roles, number):
     tokenizer = byte_tokenizer(chat_template=ONLY_KNOWN)
     with pytest.raises(ChatTemplateError, match="leaves this message out") as error:
-        encode_prompt(tokenizer, GenerationRequest(None, chat_of(*roles)))
+        left_out(tokenizer, GenerationRequest(None, chat_of(*roles)))
 
     assert error.value.field == f"messages.{number}"
     assert "robot" not in error.value.message
@@ -99,7 +100,8 @@ def test_a_template_that_moves_trims_or_cuts_messages_leaves_none_out():
         {"role": "assistant", "content": "<think>hm</think> b"},
         {"role": "user", "content": ""},
     )
-    assert encode_prompt(byte_tokenizer(chat_template=moving), GenerationRequest(None, messages))
+    request = GenerationRequest(None, messages)
+    assert left_out(byte_tokenizer(chat_template=moving), request) == ()
 
 
 BREAKING = {

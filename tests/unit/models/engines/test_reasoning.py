@@ -189,7 +189,7 @@ async def test_switched_off_all_is_answer_and_other_tags_can_be_set():
 
 async def test_a_template_that_cannot_end_without_its_own_tag_opens_a_reasoning():
     class Strict:
-        def apply_chat_template(self, messages, *, add_generation_prompt, tokenize):
+        def apply_chat_template(self, messages, *, add_generation_prompt, **options):
             if not add_generation_prompt:
                 raise ValueError("the last message must be the assistant's")
             return "<|assistant|><think>\n"

@@ -9,6 +9,12 @@ from tests.tiny_models import byte_tokenizer
 EFFORT = "{{ messages[0].content }}{% if reasoning_effort is not defined %}"
 EFFORT += "{% set reasoning_effort = 'medium' %}{% endif %}{{ reasoning_effort }}"
 THINKING = "{% if enable_thinking is defined and enable_thinking is false %}a{% endif %}"
+# As Qwen3 and GLM set `content`, and others set a default.
+SETTING = (
+    "{% macro shown(content) %}{{ content }}{% endmacro %}{% set mode = mode or 'a' %}"
+    "{% for m in messages %}{% if m.content is string %}{% set content = m.content %}{% endif %}"
+    "{{ shown(content) }}{% endfor %}{{ mode }}"
+)
 
 
 @pytest.mark.parametrize(
@@ -20,8 +26,19 @@ THINKING = "{% if enable_thinking is defined and enable_thinking is false %}a{% 
         ("{% set own = 1 %}{{ own }}{% for one in own %}{{ one }}{% endfor %}", set()),
         ("{% generation %}{{ x }}{% endgeneration %}", {"x"}),
         ("{% for a in b %}{% break %}{% endfor %}", {"b"}),
+        (SETTING, {"messages", "mode"}),
+        ("{% if extra %}{% set tools = extra %}{% endif %}{{ tools }}", {"extra", "tools"}),
     ],
-    ids=["with a default", "in a condition", "in a macro", "its own", "in a mark", "in a loop"],
+    ids=[
+        "with a default",
+        "in a condition",
+        "in a macro",
+        "its own",
+        "in a mark",
+        "in a loop",
+        "set on the way",
+        "tools from elsewhere",
+    ],
 )
 def test_a_template_reads_what_it_does_not_set_itself(template, expected):
     assert variables_of(template) == expected
