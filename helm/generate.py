@@ -4,7 +4,7 @@
   `app.settings`;
 - `cocoa/values.schema.json`: the same settings with their bounds, and the other values with the
   types that `cocoa/values.yaml` shows;
-- `cocoa/README.md`: every value with the comment above it in `cocoa/values.yaml`.
+- `docs/reference/chart.md`: every value with the comment above it in `cocoa/values.yaml`.
 
 In `values.yaml` a comment above a key describes it; a line `@schema {…}` in it adds to what its
 default tells about its type. An empty map or list may hold anything that Kubernetes allows there.
@@ -24,6 +24,7 @@ from models.engines.protocol import EngineConfig
 from models.similarity.protocol import SimilarityConfig
 
 CHART = Path(__file__).parent / "cocoa"
+REFERENCE = CHART.parents[1] / "docs" / "reference"
 
 # Which may have each value of `pods` of their own.
 _WITH_PODS = ("gateway", "generationWorker", "similarityWorker", "vllm", "redis")
@@ -247,13 +248,13 @@ def make_settings() -> list[dict[str, Any]]:
     return listed
 
 
-def make_readme() -> str:
-    """README.md."""
+def make_page() -> str:
+    """docs/reference/chart.md."""
     lines = [
         "# Values of the chart",
         "",
         "Made by `make chart` from `values.yaml` and from the service's own settings.",
-        "[docs/deploy.md](../../docs/deploy.md) shows how to use it.",
+        "[deploy.md](../deploy.md) shows how to use it.",
         "",
         "## Deployment",
         "",
@@ -274,7 +275,7 @@ def make_readme() -> str:
         "",
         "## Settings of the service",
         "",
-        "What they mean, and their defaults: [docs/configuration.md](../../docs/configuration.md).",
+        "What they mean, and their defaults: [settings.md](settings.md).",
         "What is not given is not passed on, but for what has a default here. Settings of a model",
         "go to its own process, or, where the chart runs none, to the gateway.",
         "",
@@ -297,7 +298,7 @@ def made() -> dict[Path, str]:
     return {
         CHART / "files/settings.json": json.dumps(make_settings(), indent=1) + "\n",
         CHART / "values.schema.json": json.dumps(make_schema(), indent=2) + "\n",
-        CHART / "README.md": make_readme(),
+        REFERENCE / "chart.md": make_page(),
     }
 
 

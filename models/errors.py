@@ -1,7 +1,7 @@
 """Every error a request can end in: one class, with its stable code, HTTP status and an example.
 
-A class's docstring is what documentation and client say of it (docs/errors.md, `cocoa_client`).
-The arrow of each shows the call that failed.
+A class's docstring is what documentation and client say of it (docs/reference/errors.md and
+`cocoa_client`). The arrow of each shows the call that failed.
 
     client ──→ gateway      InvalidRequest           the request can never succeed as it is
                             ├─ PromptTooLong

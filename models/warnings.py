@@ -1,8 +1,8 @@
 """Every warning that a response can carry: one table of codes, meanings, and what to do.
 
-Documentation is made from it (docs/errors.md). A new warning is a row here, a line of the page's
-`run.js`, and the code that notices it: in `app.scoring.result`, in the `warnings` of a generation
-or of an answer's parts, or in an ask's `unheeded`.
+Documentation is made from it (docs/reference/errors.md). A new warning is a row here, a line of the
+page's `run.js`, and the code that notices it: in `app.scoring.result`, in the `warnings` of a
+generation or of an answer's parts, or in an ask's `unheeded`.
 """
 
 from enum import StrEnum, auto

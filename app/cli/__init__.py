@@ -20,8 +20,8 @@ doctor      Look at a gateway and all that it depends on, by its settings; 1 if 
 COMMANDS = dict(line.split(maxsplit=1) for line in _LIST.strip().splitlines())
 _IN_LAB = ("calibrate", "check", "evaluate", "probe")
 _GONE = {
-    "estimators": "is gone: docs/estimators.md and GET /estimators have the list",
-    "errors": "is gone: docs/errors.md has the list",
+    "estimators": "is gone: docs/reference/estimators.md and GET /estimators have the list",
+    "errors": "is gone: docs/reference/errors.md has the list",
     "run-batch": "is gone: use `cocoa-batch` of the client, which asks a running service "
     "(`pip install ./clients/python` in a checkout of cocoa-serve; docs/batches.md)",
 }

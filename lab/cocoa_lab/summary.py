@@ -103,7 +103,7 @@ def _costs(run: Run) -> list[dict[str, str]]:
 
 
 def _methods(names: Iterable[str]) -> list[dict[str, str]]:
-    """What each is, in the words of docs/estimators.md."""
+    """What each is, in the words of docs/reference/estimators.md."""
     rows = []
     for name in names:
         known = known_estimators()[name]

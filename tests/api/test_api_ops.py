@@ -105,7 +105,8 @@ async def test_the_version_is_known_before_the_models_are():
 
 async def test_the_estimators_are_those_of_the_registry_and_of_the_docs_word_by_word(service):
     result = (await service.client.get("/estimators")).json()
-    text = " ".join((Path(__file__).parents[2] / "docs/estimators.md").read_text().split())
+    page = Path(__file__).parents[2] / "docs/reference/estimators.md"
+    text = " ".join(page.read_text().split())
     sections = dict(part.split(" ", 1) for part in text.split(" ## ")[1:])
     assert result["default"] == list(DEFAULT_ESTIMATORS)
     assert [entry["name"] for entry in result["estimators"]] == list(known_estimators())
