@@ -105,11 +105,6 @@ def supplied_by(*sources: Source) -> frozenset[str]:
     return frozenset(name for name, statistic in STATISTICS.items() if statistic.source in sources)
 
 
-ANSWER_STATISTICS = supplied_by("answer")
-SAMPLE_STATISTICS = supplied_by("samples")
-PROBE_STATISTICS = supplied_by("probe")
-
-
 def fields_of(names: frozenset[str], source: Source) -> frozenset[str]:
     """Fields of a sequence that hold those of the statistics that this source supplies.
 
@@ -146,4 +141,4 @@ def derivable(supplied: frozenset[str], *, has_nli: bool) -> frozenset[str]:
 
 def reads_samples(names: frozenset[str]) -> bool:
     """True where any of these statistics is made of samples."""
-    return bool(sources_of(names) & SAMPLE_STATISTICS)
+    return bool(sources_of(names) & supplied_by("samples"))

@@ -22,7 +22,7 @@ from models.records import (
     Sequence,
     Span,
 )
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SENTENCES_READ, fields_of
+from models.statistics import SENTENCES_READ, fields_of, supplied_by
 from models.units.parts import split
 from models.warnings import Warned
 from workers.config import variable
@@ -34,7 +34,7 @@ Name = TypeVar("Name", str, Span)
 def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> GenerationRequest:
     """The request to the engine: in place of the probes' statistics, what they read."""
     layers = {probe.card.layer for probe in probes.values()} - set(request.hidden_layers)
-    statistics = request.statistics - PROBE_STATISTICS
+    statistics = request.statistics - supplied_by("probe")
     if any(probe.card.token_features for probe in probes.values()):
         statistics |= STATISTICS_READ
     if SENTENCES_READ in probes:
@@ -138,7 +138,7 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
     of_sentences: list[tuple[Span, Array]] = []
     if request.by_sentence:
         of_sentences = [(at, mean[:num_layers]) for at, mean in generation.sentence_hidden_means]
-    unrequested = fields_of(ANSWER_STATISTICS - request.statistics, "answer")
+    unrequested = fields_of(supplied_by("answer") - request.statistics, "answer")
     without: dict[str, Any] = dict.fromkeys(unrequested)
     return replace(
         generation,

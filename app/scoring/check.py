@@ -27,7 +27,7 @@ from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity import not_known
 from models.similarity.pairs import PairRules, PairTable, TextRules
 from models.similarity.protocol import NLI_LABELS
-from models.statistics import PROBE_STATISTICS, reads_samples
+from models.statistics import reads_samples, supplied_by
 from models.units.json_schemas import BadSchema
 from models.units.parts import split
 from models.units.schemas import check_schema
@@ -62,7 +62,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
         yield from _of_caller(plan)
     if plan.similarity not in models.similarity_scorers:
         yield "similarity", not_known(plan.similarity, sorted(models.similarity_scorers))
-    if ask.light or plan.read & PROBE_STATISTICS:
+    if ask.light or plan.read & supplied_by("probe"):
         yield from _of_light(plan)
     if not plan.read <= plan.available:
         yield from _of_statistics(plan)
@@ -87,7 +87,7 @@ def _of_caller(plan: Plan) -> Faults:
     ask = plan.ask
     if ask.mode not in ask.caller.modes:
         yield Forbidden(f"this key may not ask for mode {ask.mode}", field="light")
-    for name in _reading(plan, PROBE_STATISTICS):
+    for name in _reading(plan, supplied_by("probe")):
         message = f"this key may not ask for mode light, and {name} is of that mode"
         yield Forbidden(message, field=_named_by(name, ask))
 
@@ -96,7 +96,7 @@ def _of_light(plan: Plan) -> Faults:
     """Light mode draws no samples, and a probe reads the greedy answer only."""
     ask, no_samples = plan.ask, "in light mode, which draws no samples"
     if ask.answer is None and ask.strategy != "greedy":
-        for name in _reading(plan, PROBE_STATISTICS):
+        for name in _reading(plan, supplied_by("probe")):
             message = f"must be greedy for {name}, which reads the greedy answer"
             if ask.greedy_by is not None:
                 message += f": send {ask.greedy_by}"
@@ -145,7 +145,7 @@ def _of_estimators(plan: Plan) -> Faults:
         names = tuple(filter(None, (*(ask.estimators or ()), ask.primary)))
     for name in names:
         missing, field = sorted(needs([name]) - plan.available), _named_by(name, ask)
-        if unread := [needed for needed in missing if needed in PROBE_STATISTICS]:
+        if unread := [needed for needed in missing if needed in supplied_by("probe")]:
             for statistic in filter(absent.__contains__, unread):
                 message = f"{name} needs a probe: {absent[statistic]}"
                 yield LightNeedsHiddenStates(message, field=field)

@@ -13,15 +13,7 @@ from app.scoring.questions import Subject, log_share, read_by_token
 from models.records import Generation, NoAnswer
 from models.similarity.pairs import PairTable
 from models.similarity.relevance import token_relevance
-from models.statistics import (
-    ANSWER_STATISTICS,
-    PROBE_STATISTICS,
-    SAMPLE_STATISTICS,
-    SENTENCES_READ,
-    STATISTICS,
-    reads_samples,
-    supplied_by,
-)
+from models.statistics import SENTENCES_READ, STATISTICS, reads_samples, supplied_by
 from models.warnings import Warned
 
 # Log-probabilities that the model calls an answer true and false, each None where the tokenizer
@@ -130,13 +122,13 @@ def _reasons(
     absent: dict[str, str] = {}
     if plan.strategy == "given":
         reason = "light estimators read hidden states of a greedy answer"
-        absent |= dict.fromkeys(PROBE_STATISTICS, reason)
+        absent |= dict.fromkeys(supplied_by("probe"), reason)
     for name in missing:
         if name == "reasoning_tokens":
             absent[name] = NO_REASONING
             if subject.answer.reasoning is not None:
                 absent[name] = _UNREAD
-        elif name in PROBE_STATISTICS and plan.strategy != "given":
+        elif name in supplied_by("probe") and plan.strategy != "given":
             absent[name] = "the probe's reading is no number in its range"
             if name == SENTENCES_READ:
                 absent[name] = "the probe has read no sentence"
@@ -144,7 +136,7 @@ def _reasons(
             absent[name] = BEHIND_REASONING
         elif subject.lacks_samples and reads_samples(frozenset({name})):
             absent[name] = ALL_LEFT_OUT
-        elif name in ANSWER_STATISTICS and plan.is_sampled:  # y* has what its sample has
+        elif name in supplied_by("answer") and plan.is_sampled:  # y* has what its sample has
             absent[name] = told.get(STATISTICS[name].of_samples or "", LEFT_OUT)
     return absent
 
@@ -158,7 +150,7 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
     statistics: dict[str, Any] = {}
     names = _BY_TOKEN
     if subject.lacks_samples:
-        names -= SAMPLE_STATISTICS
+        names -= supplied_by("samples")
     if subject.answer.no_answer:
         names &= {"sample_texts"}
     elif subject.is_reasoned:

@@ -19,7 +19,7 @@ from app.scoring.questions import Subject, choose, subject_of
 from models.codec import reader, to_json
 from models.ranges import Count, Exact, Probability, number, numbers
 from models.records import DEFAULT_NEW_TOKENS, Generation
-from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
+from models.statistics import STATISTICS, Dimension, reads_samples, supplied_by
 from workers.protocol import PairScore
 
 _FORMAT = 6
@@ -80,7 +80,7 @@ def statistics_name(plan: Plan, models: Models) -> str:
         parts["rules"] = [similarity_scorer.rules.strip, similarity_scorer.rules.exact_match]
     if plan.reads("nli") and models.nli is not None:
         parts["nli"] = models.nli.identity
-    for name in sorted(needed & PROBE_STATISTICS):
+    for name in sorted(needed & supplied_by("probe")):
         parts[name] = generator.probes[name].sha256
     if ask.has_prompt and generator.prompts:
         parts["prompts"] = generator.prompts
@@ -153,7 +153,7 @@ def decode(payload: bytes, plan: Plan) -> Evidence | None:
         readings = set()  # a reading of no answer is none
     elif not subject.lacks_samples and not entry.absent.keys() <= _MAY_BE_ABSENT:
         raise ValueError("no reasons for what may be absent")
-    if readings != (plan.statistics & PROBE_STATISTICS) - entry.absent.keys():
+    if readings != (plan.statistics & supplied_by("probe")) - entry.absent.keys():
         raise ValueError("other probes")
     lacking = plan.statistics - statistics.keys() - entry.absent.keys()
     if lacking & plan.read:  # the others are part of its name

@@ -19,9 +19,6 @@ from models.calibration import ALL, Binding, Calibration, Calibrator
 from models.estimators import needs
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
 from models.statistics import (
-    ANSWER_STATISTICS,
-    PROBE_STATISTICS,
-    SAMPLE_STATISTICS,
     SENTENCES_READ,
     STATISTICS,
     Source,
@@ -246,13 +243,13 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     if ask.has_prompt:
         sources = generator.statistics - _lost_to_grammar(ask, generator)
     if ask.answer is not None:
-        sources = sources - PROBE_STATISTICS
+        sources = sources - supplied_by("probe")
         if generator.no_given:
-            sources = sources - ANSWER_STATISTICS
+            sources = sources - supplied_by("answer")
     if ask.answer_token_logprobs is not None:  # of other tokens than the model here would read
-        sources = (sources - ANSWER_STATISTICS) | {"answer_token_logprobs"}
+        sources = (sources - supplied_by("answer")) | {"answer_token_logprobs"}
     if ask.samples is not None:
-        sources = (sources - SAMPLE_STATISTICS) | {"sample_texts"}
+        sources = (sources - supplied_by("samples")) | {"sample_texts"}
         if all(sample.token_logprobs is not None for sample in ask.samples):
             sources = sources | {"sample_token_logprobs"}
     return derivable(sources, has_nli=deployment.models.nli is not None)
@@ -271,7 +268,7 @@ def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
         return {}
     absent: dict[str, str] = {}
     if ask.answer is not None and generator.no_given:
-        absent |= dict.fromkeys(ANSWER_STATISTICS, generator.no_given)
+        absent |= dict.fromkeys(supplied_by("answer"), generator.no_given)
     absent |= dict.fromkeys(_lost_to_grammar(ask, generator), generator.no_grammar_logprobs)
     absent |= generator.absent
     for name, row in STATISTICS.items():
@@ -282,9 +279,9 @@ def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
 
 def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationRequest:
     if ask.samples is not None:
-        statistics = statistics - SAMPLE_STATISTICS
+        statistics = statistics - supplied_by("samples")
     if ask.answer_token_logprobs is not None:
-        statistics = statistics - ANSWER_STATISTICS
+        statistics = statistics - supplied_by("answer")
     sampling = ask.sampling
     if ask.requires_call:  # has no words that a stop string could end
         sampling = replace(sampling, stop=())
@@ -312,7 +309,7 @@ def _shown(ask: Ask) -> frozenset[str]:
     if ask.explain:
         shown |= _EXPLAINED
     if ask.return_tokens:
-        shown |= ANSWER_STATISTICS
+        shown |= supplied_by("answer")
     return shown
 
 
@@ -321,7 +318,7 @@ def _of_parts(
 ) -> tuple[tuple[str, ...], str | None]:
     """The estimators that are defined for parts of an answer, and the one that is reported."""
     if ask.claims is not None and not any(claim.quotes for claim in ask.claims):
-        available = available - ANSWER_STATISTICS  # their tokens are not known
+        available = available - supplied_by("answer")  # their tokens are not known
     defined = [name for name in estimators if needs([name]) <= of_parts]
     for name in (ask.primary, *PRIMARY_OF_PARTS, *defined):
         if name in defined and needs([name]) <= available:

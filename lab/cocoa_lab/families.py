@@ -33,7 +33,7 @@ from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
 from models.errors import ModelNotLoaded
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS
+from models.statistics import supplied_by
 
 _PROCESSES = get_context("forkserver")
 _VOCABULARY = 260
@@ -138,7 +138,7 @@ def _byte_tokenizer() -> PreTrainedTokenizerFast:
 def _served(engine: TransformersEngine) -> list[tuple[str, list[int], Any]]:
     """What was asked for, its prompt, and what the engine made of it, all at once."""
     sampling = SamplingParams(num_samples=3, max_new_tokens=_NUM_TOKENS, seed=1)
-    wanted = ANSWER_STATISTICS | SAMPLE_STATISTICS
+    wanted = supplied_by("answer", "samples")
     requests = [GenerationRequest(p, sampling=sampling, statistics=wanted) for p in _PROMPTS]
     given = GivenAnswer(_GIVEN, append_eos=False)
     requests.append(replace(requests[0], answer=given))

@@ -8,7 +8,7 @@ import pytest
 
 from app.http.errors import body_of
 from models import errors
-from models.statistics import SAMPLE_STATISTICS
+from models.statistics import supplied_by
 from tests.api.errors_told import SENTINEL, assert_error
 from tests.conftest import GENERATE, serving, until
 from tests.reasons import score_reasons
@@ -177,7 +177,7 @@ async def test_a_default_estimator_without_its_statistic_is_null_with_its_reason
 
 
 async def test_an_engine_that_draws_no_samples_supplies_no_similarity(service):
-    service.without_statistics(*SAMPLE_STATISTICS)
+    service.without_statistics(*supplied_by("samples"))
     message = assert_error(
         await service.generate(estimators=["cocoa_ppl"]), 422, "statistic_unavailable", "estimators"
     )

@@ -8,7 +8,7 @@ import pytest
 from cocoa_lab.lexical import lexical_similarity
 from models.estimators import ESTIMATORS, needs
 from models.probes.protocol import ProbeConfig
-from models.statistics import PROBE_STATISTICS
+from models.statistics import supplied_by
 from tests.conftest import serving
 from tests.fakes.estimators import OF_ANSWERS
 from tests.reasons import score_reasons
@@ -98,7 +98,7 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
     reads_samples = bool(
         read
         - {"answer_token_logprobs", "answer_token_entropies", "token_relevance", "p_true_logprob"}
-        - PROBE_STATISTICS
+        - supplied_by("probe")
     )
     assert spent["sequences"] == (11 if reads_samples else 1)
     assert (spent["pairs"] > 0) == bool(read & PAIRS)
@@ -114,7 +114,7 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
 @pytest.mark.parametrize("strategy", ["most_probable", "most_probable_normalized", "mbr"])
 async def test_a_sampled_answer_is_scored_against_the_other_samples(service, strategy):
     # probes read the greedy answer
-    sampled = [name for name in OF_ANSWERS if not needs([name]) & PROBE_STATISTICS]
+    sampled = [name for name in OF_ANSWERS if not needs([name]) & supplied_by("probe")]
     result = await generated(service, strategy=strategy, estimators=sampled, return_samples=True)
     chosen, samples = result["provenance"]["answer_sample"], result["samples"]
 

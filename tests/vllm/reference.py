@@ -11,7 +11,7 @@ from cocoa_lab.embedded import TASKS, held_out_path
 from models.embedded import LANGUAGE_MODEL_DIR
 from models.engines.tokenization import encode_prompt
 from models.records import Generation, GenerationRequest, SamplingParams
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS
+from models.statistics import supplied_by
 from workers.build import build_workers
 from workers.config import GeneratorConfig, WorkerConfig
 from workers.supervision import running_workers
@@ -52,7 +52,7 @@ def cases(prompts: Sequence[str]) -> list[Case]:
         GenerationRequest(
             prompt,
             sampling=SamplingParams(max_new_tokens=MAX_NEW_TOKENS, seed=0),
-            statistics=ANSWER_STATISTICS | PROBE_STATISTICS,
+            statistics=supplied_by("answer", "probe"),
         )
         for prompt in prompts
     ]

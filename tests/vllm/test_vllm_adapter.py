@@ -10,7 +10,7 @@ import pytest
 from app.scoring.questions import FALSE, TRUE
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, SENTENCES_READ
+from models.statistics import SENTENCES_READ, supplied_by
 from tests.vllm import reference
 from tests.vllm.server import serving
 from tests.worker_servers import running
@@ -26,8 +26,8 @@ NUM_PROMPTS = 60
 CONCURRENCY = 16
 WITHIN = 1e-3
 # The plugin reads whole answers.
-OF_ANSWERS = PROBE_STATISTICS - {SENTENCES_READ}
-WANTED = ANSWER_STATISTICS | OF_ANSWERS | {"sample_texts", "sample_token_logprobs"}
+OF_ANSWERS = supplied_by("probe") - {SENTENCES_READ}
+WANTED = supplied_by("answer") | OF_ANSWERS | {"sample_texts", "sample_token_logprobs"}
 
 
 def request(prompt, **sampling):
@@ -70,7 +70,7 @@ async def all_of(generator, requests):
 async def test_answers_statistics_and_probes_are_those_in_process(server):
     requests = [request(prompt) for prompt in reference.testbed_prompts(NUM_PROMPTS)]
     # Sampled answers are drawn otherwise there; they only run beside the others here.
-    answers = [replace(one, statistics=WANTED - SAMPLE_STATISTICS) for one in requests]
+    answers = [replace(one, statistics=WANTED - supplied_by("samples")) for one in requests]
     async with in_process() as local:
         expected = await all_of(local, answers)
     async with adapter(server) as generator:
@@ -105,7 +105,7 @@ async def test_given_answers_and_questions_are_read_as_in_process(server):
     asked = []
     for i, prompt in enumerate(prompts):
         given = GivenAnswer(("Paris", " It is Rome.", "42")[i % 3], append_eos=i % 2 == 0)
-        statistics = ANSWER_STATISTICS
+        statistics = supplied_by("answer")
         asked.append(replace(request(prompt), answer=given, statistics=statistics))
     questions = [replace(request(prompt, num_samples=0, max_new_tokens=1)) for prompt in prompts]
     async with in_process() as local:

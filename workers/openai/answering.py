@@ -18,7 +18,7 @@ from models.records import (
     GenerationRequest,
     GivenAnswer,
 )
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, fields_of
+from models.statistics import STATISTICS, fields_of, supplied_by
 from models.warnings import Warned
 from workers.calling import Listener, gather
 from workers.openai import logprobs, replies, requests, sequences
@@ -92,7 +92,7 @@ class OpenAIRequest:
         if request.grammar is not None:
             request = replace(request, grammar=await for_tokens(self._calls, request.grammar))
         forms: Forms = {}
-        if request.answer != NO_TEXT or request.statistics & ANSWER_STATISTICS:
+        if request.answer != NO_TEXT or request.statistics & supplied_by("answer"):
             forms = await forms_of(self._calls, self._prompt, request.answer)
         self._request = self._fitted(request, max(map(len, forms.values()), default=0))
         self._most = self._request.sampling.max_new_tokens or 0
@@ -149,17 +149,17 @@ class OpenAIRequest:
             self._absent |= dict.fromkeys(self._readings, _NOT_APART)
             self._readings = {}
         written = [sample for sample in samples if not sample.is_withheld]
-        for name in self._request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
+        for name in self._request.statistics & supplied_by("answer", "samples"):
             field = STATISTICS[name].field or ""
             sequences = written
-            if name in ANSWER_STATISTICS:
+            if name in supplied_by("answer"):
                 sequences = [answer]
             if any(getattr(one, field) is None for one in sequences):
                 reason = _MISSING.get(field, "")
                 if any(one.reasoning is not None for one in sequences):
                     reason = _NOT_APART
                 if field != "token_texts":
-                    reason = self._unread.get(name in SAMPLE_STATISTICS, reason)
+                    reason = self._unread.get(name in supplied_by("samples"), reason)
                 self._absent.setdefault(name, reason)
 
     def _repeat(self) -> bool:
@@ -190,7 +190,7 @@ class OpenAIRequest:
     async def _answer(self, forms: Forms) -> records.Sequence:
         if (answer := self._request.answer) is None:
             return await self._greedy()
-        wanted = self._request.statistics & ANSWER_STATISTICS
+        wanted = self._request.statistics & supplied_by("answer")
         scored = await score_given(self._calls, self._prompt, answer.text, forms, wanted)
         sequence, self._form, absent = scored
         self._absent |= absent

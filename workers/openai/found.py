@@ -8,7 +8,7 @@ from models.digests import digest_of
 from models.engines.tags import Tags
 from models.locations import public_name
 from models.records import MAX_TOPS, GenerationRequest
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
+from models.statistics import supplied_by
 from workers.openai.logprobs import Columns
 from workers.openai.profiles import UNMASKED, Profile
 from workers.protocol import GeneratorInfo, ProbeInfo
@@ -221,11 +221,11 @@ class OpenAIServer:
         elif columns.probes and not self.probes:
             no_probes = "the server's probes are not those that this deployment knows"
         if no_probes:
-            absent |= dict.fromkeys(PROBE_STATISTICS - self.probes.keys(), no_probes)
+            absent |= dict.fromkeys(supplied_by("probe") - self.probes.keys(), no_probes)
         if not self.reasons:
             absent |= dict.fromkeys(supplied_by("reasoning"), _NO_REASONING)
         if self.draws_repeat:
-            absent |= dict.fromkeys(SAMPLE_STATISTICS, REPEATED)
+            absent |= dict.fromkeys(supplied_by("samples"), REPEATED)
         return absent
 
     @property
@@ -290,7 +290,7 @@ def agree(one: Fingerprint, other: Fingerprint) -> bool:
 NOT_READ = "the server of the model cannot read an answer that is given"
 SCALED = "the server's log-probs may be those after temperature or truncation"
 REPEATED = "the draws of the model's server repeat what is too unlikely to repeat: they are none"
-_STATISTICS = ANSWER_STATISTICS | SAMPLE_STATISTICS | supplied_by("reasoning", "question")
+_STATISTICS = supplied_by("answer", "samples", "reasoning", "question")
 _LOGPROBS = (
     "answer_token_logprobs", "answer_token_texts", "sample_token_logprobs", "sample_token_texts",
     "p_true_logprob",

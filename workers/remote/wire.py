@@ -28,13 +28,7 @@ from models.codec import generation_from_json, reader, request_to_json, to_json
 from models.ranges import Exact, Probability
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
-from models.statistics import (
-    ANSWER_STATISTICS,
-    PROBE_STATISTICS,
-    SAMPLE_STATISTICS,
-    SENTENCES_READ,
-    STATISTICS,
-)
+from models.statistics import SENTENCES_READ, STATISTICS, supplied_by
 from workers.protocol import FirstTokenReply, GeneratorInfo, PairReply, PairScore, SimilarityInfo
 
 VERSION = 8
@@ -184,8 +178,8 @@ def _check_answers(request: GenerationRequest, generation: Generation) -> None:
         _expect(len(sequence.text) <= most * _MAX_TOKEN_CHARACTERS)
     _expect(len(samples) == request.num_samples)
     for names, sequences in (
-        (ANSWER_STATISTICS, (generation.answer,)),
-        (SAMPLE_STATISTICS - {"sample_texts"}, samples),
+        (supplied_by("answer"), (generation.answer,)),
+        (supplied_by("samples") - {"sample_texts"}, samples),
     ):
         for name in names:
             field = STATISTICS[name].field or ""
@@ -198,7 +192,7 @@ def _check_answers(request: GenerationRequest, generation: Generation) -> None:
             _expect(len(tops) <= num_tops)
     _expect(len(generation.prompt) == request.echo * generation.prompt_tokens)
     _expect(None not in map(attrgetter("logprob"), generation.prompt[1:]))
-    _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
+    _expect(generation.probe_readings.keys() <= wanted & supplied_by("probe"))
     _expect(not generation.sentence_readings or SENTENCES_READ in wanted)
     hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean
     _expect(len(request.hidden_layers) == len(hidden))

@@ -41,7 +41,7 @@ from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest, UnknownModel
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS, GivenAnswer, SamplingParams
-from models.statistics import PROBE_STATISTICS, SENTENCES_READ
+from models.statistics import SENTENCES_READ, supplied_by
 from models.warnings import Warned
 from workers.protocol import GeneratorInfo
 
@@ -393,7 +393,7 @@ _LIGHT = ":light"
 def served_names(generator: GeneratorInfo) -> list[str]:
     """Names that requests may give, with those of light mode where a probe serves it."""
     names = [generator.model_id, ALIAS]
-    if generator.statistics & (PROBE_STATISTICS - {SENTENCES_READ}):
+    if generator.statistics & (supplied_by("probe") - {SENTENCES_READ}):
         names += [generator.model_id + _LIGHT, ALIAS + _LIGHT]
     return names
 

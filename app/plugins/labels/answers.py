@@ -10,7 +10,7 @@ from app.scoring.result import Result
 from models.calibration import Binding
 from models.records import DEFAULT_NEW_TOKENS
 from models.similarity.rules import VERSION
-from models.statistics import PROBE_STATISTICS, SENTENCES_READ
+from models.statistics import SENTENCES_READ, supplied_by
 
 
 def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | None:
@@ -87,7 +87,7 @@ def _binding(result: Result) -> Binding | None:
         similarity=plan.similarity,
         comparer=result.similarity_scorer.identity,
         nli=None if result.nli is None else result.nli.identity,
-        probes=_probes(result, PROBE_STATISTICS - {SENTENCES_READ}),
+        probes=_probes(result, supplied_by("probe") - {SENTENCES_READ}),
         reasoning=ask.how_it_reasons,
         schema_use=ask.schema_use,
         rules=VERSION,

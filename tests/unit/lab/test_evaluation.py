@@ -20,7 +20,7 @@ from models.errors import InvalidRequest
 from models.estimators import needs
 from models.similarity import PAIR_MODELS
 from models.similarity.protocol import NliConfig
-from models.statistics import PROBE_STATISTICS
+from models.statistics import supplied_by
 from tests.aligned import align_scores
 from tests.conftest import serving
 from tests.fakes.engine import FakeEngine
@@ -29,7 +29,7 @@ from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.fakes.settings import FAKES
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
-WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & PROBE_STATISTICS]
+WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & supplied_by("probe")]
 WITHOUT_PROBE.append("lexical_similarity")  # which the lab adds
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 SETTINGS = Settings(**FAKES)

@@ -9,7 +9,7 @@ from app.scoring.ask import Ask
 from app.scoring.derive import derive, of_similarity
 from app.scoring.questions import Subject
 from models.similarity.pairs import PairTable, TextRules
-from models.statistics import PROBE_STATISTICS
+from models.statistics import supplied_by
 from tests.fakes.pair_models import pairs_read
 from tests.results import a_plan, generation, sequence
 
@@ -54,7 +54,7 @@ def test_similarity_has_one_value_for_each_other_sample_with_multiplicity():
 
 def test_a_given_answer_says_why_it_has_no_light_score():
     found = derived((), subject(), (table(),), strategy="given")
-    assert found.absent.keys() == PROBE_STATISTICS
+    assert found.absent.keys() == supplied_by("probe")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.plan import available_statistics, generation_request, make_plan
 from models.errors import ProbeMissing
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
+from models.statistics import supplied_by
 from tests.results import a_deployment
 
-ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
+ALL = supplied_by("answer", "samples")
 LOGPROBS, ENTROPIES = "answer_token_logprobs", "answer_token_entropies"
 
 
@@ -88,7 +88,7 @@ AVAILABLE = {
     "messages": (Ask(messages=()), EVERYTHING | supplied_by("similarity", "texts")),
     "a given answer has no light score": (
         Ask(prompt="a", answer=GivenAnswer("b")),
-        (EVERYTHING | supplied_by("similarity", "texts")) - PROBE_STATISTICS,
+        (EVERYTHING | supplied_by("similarity", "texts")) - supplied_by("probe"),
     ),
     "texts alone": (Ask(answer=GivenAnswer("b"), samples=(GivenSample("c"),)), TEXTUAL),
     "texts with log-probs": (

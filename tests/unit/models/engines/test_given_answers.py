@@ -6,7 +6,7 @@ import pytest
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
 from models.records import GivenAnswer
-from models.statistics import ANSWER_STATISTICS
+from models.statistics import supplied_by
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (
     PROMPTS,
@@ -43,7 +43,9 @@ async def test_control_tokens_that_a_given_answer_spells_out_are_text(text):
     model, tokenizer = random_model("llama"), byte_tokenizer()
     async with running(engine_of(model)) as worker:
         given = GivenAnswer(text)
-        request = request_for("Hello", answer=given, num_samples=0, statistics=ANSWER_STATISTICS)
+        request = request_for(
+            "Hello", answer=given, num_samples=0, statistics=supplied_by("answer")
+        )
         generation = await worker.generate(request)
 
     answer = generation.answer

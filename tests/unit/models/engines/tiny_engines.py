@@ -8,12 +8,12 @@ import torch
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS
+from models.statistics import supplied_by
 from models.threads import ModelThread
 from tests.tiny_models import byte_tokenizer
 from workers.generation import GenerationWorker
 
-ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
+ALL = supplied_by("answer", "samples")
 ARCHITECTURES = ["llama", "gpt2", "qwen2", "sliding"]
 PROMPTS = ["Hi", "What is the capital of France?", "12 + 30 ="]
 PROMPTS += ["A prompt that is a good deal longer than the others, é"]

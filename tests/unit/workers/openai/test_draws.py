@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.records import GenerationRequest, SamplingParams
-from models.statistics import SAMPLE_STATISTICS
+from models.statistics import supplied_by
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
 from workers.openai.found import REPEATED
@@ -43,10 +43,10 @@ async def test_draws_that_repeat_in_the_trial_are_none(greedy_where, endpoint):
         info = generator.info
         greedy = replace(REQUEST, statistics=frozenset({"answer_token_logprobs"}))
         generation = await generator.generate(greedy)
-    assert {name: info.absent[name] for name in SAMPLE_STATISTICS} == dict.fromkeys(
-        SAMPLE_STATISTICS, REPEATED
+    assert {name: info.absent[name] for name in supplied_by("samples")} == dict.fromkeys(
+        supplied_by("samples"), REPEATED
     )
-    assert not SAMPLE_STATISTICS & info.statistics
+    assert not supplied_by("samples") & info.statistics
     assert info.capabilities["temperature"] is False
     assert "draws_repeat" in generation.warnings
     assert generation.answer.token_logprobs is not None
