@@ -4,7 +4,6 @@ Lossless: floats come back to the last bit, `None` as `None`. What is read is ch
 of its record: for type, length and range.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any, TypeVar
@@ -13,10 +12,8 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from models.ranges import Exact
-from models.records import Generation, GenerationRequest
 
 Kind = TypeVar("Kind")
-_REQUEST = TypeAdapter(GenerationRequest)
 
 
 def reader(kind: type[Kind]) -> Callable[[bytes], Kind]:
@@ -39,15 +36,6 @@ def reader(kind: type[Kind]) -> Callable[[bytes], Kind]:
     return read
 
 
-generation_from_json = reader(Generation)
-
-
 def to_json(value: Any) -> bytes:
     """Records, arrays, sets and plain values as one line, without its end."""
     return orjson.dumps(value, default=sorted, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def request_to_json(request: GenerationRequest) -> bytes:
-    """Every field of a request."""
-    # Not orjson, which knows no integer beyond 64 bits; a template may be given one.
-    return json.dumps(_REQUEST.dump_python(request, mode="json")).encode()

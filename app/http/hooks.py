@@ -6,7 +6,6 @@ from app.http.logs import current_request_id
 from app.http.telemetry import Telemetry
 from app.scoring.ask import current_caller
 from workers.hooks import Hooks
-from workers.remote.wire import REQUEST_ID_HEADER
 
 
 def hooks_of(telemetry: Telemetry, more: Sequence[Callable[[], Mapping[str, str]]]) -> Hooks:
@@ -15,7 +14,7 @@ def hooks_of(telemetry: Telemetry, more: Sequence[Callable[[], Mapping[str, str]
     def headers() -> Mapping[str, str]:
         sent: dict[str, str] = {}
         if (request_id := current_request_id.get()) is not None:
-            sent[REQUEST_ID_HEADER] = request_id
+            sent["X-Request-ID"] = request_id
         for others in more:
             sent |= others()
         return sent

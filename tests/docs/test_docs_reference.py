@@ -7,8 +7,9 @@ from runpy import run_path
 import orjson
 import pytest
 
-from models.codec import generation_from_json, to_json
+from models.codec import reader, to_json
 from models.estimators import ESTIMATORS
+from models.records import Generation
 from models.warnings import Warned
 from tests.results import generation
 
@@ -37,11 +38,12 @@ def test_every_warning_says_what_was_noticed_and_stands_on_the_page_at_slash():
 
 def test_a_code_that_is_not_in_the_table_cannot_be_raised():
     made = orjson.loads(to_json(generation()))
-    read = generation_from_json(orjson.dumps(made | {"warnings": ["units_cut"]}))
+    read_generation = reader(Generation)
+    read = read_generation(orjson.dumps(made | {"warnings": ["units_cut"]}))
 
     assert read.warnings == (Warned.UNITS_CUT,)
     with pytest.raises(ValueError, match="warnings"):
-        generation_from_json(orjson.dumps(made | {"warnings": ["units_cut_short"]}))
+        read_generation(orjson.dumps(made | {"warnings": ["units_cut_short"]}))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -29,7 +29,7 @@ from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices, repetition
 from workers.openai.requests import Prompt
 from workers.remote.client import Unreachable
-from workers.remote.refusals import OF_PROMPT, Rejected
+from workers.remote.refusals import Rejected
 
 # Tokens of a reasoning's tags, at most.
 _TAGS = 8
@@ -52,7 +52,7 @@ class OpenAIRequest:
 
     def __init__(self, calls: ModelCalls, request: GenerationRequest, listener: Listener) -> None:
         self._calls = calls
-        self._can = calls.server
+        self._server = calls.server
         self._request = request
         self._listener = listener
         # True where a parameter of the server requires a call.
@@ -78,7 +78,7 @@ class OpenAIRequest:
             Unreachable, Rejected, Failed: the server's.
         """
         began_at = time.monotonic()
-        server, request = self._can, self._request
+        server, request = self._server, self._request
         check_heeded(server, request)
         self._seed = secrets.randbelow(2**53)
         if request.sampling.seed is not None:
@@ -124,15 +124,15 @@ class OpenAIRequest:
 
     def _explain(self, answer: records.Sequence, samples: list[records.Sequence]) -> None:
         """Add the warnings, and the reasons for what is missing."""
-        law, takes = self._request.sampling, self._can.profile.takes
+        law, takes = self._request.sampling, self._server.profile.takes
         has_temperature = law.temperature == 1.0 or takes("temperature")
         has_top_p = law.top_p == 1.0 or takes("top_p")
-        ignores_seed = law.seed is not None and self._can.heeds_seed is False
+        ignores_seed = law.seed is not None and self._server.heeds_seed is False
         warned = {
             Warned.TEMPERATURE_NOT_HEEDED: samples and not (has_temperature and has_top_p),
             Warned.TOP_K_NOT_HEEDED: samples and law.top_k and not takes("top_k"),
             Warned.SEED_NOT_HEEDED: samples and ignores_seed,
-            Warned.DRAWS_REPEAT: self._can.draws_repeat or self._repeat(),
+            Warned.DRAWS_REPEAT: self._server.draws_repeat or self._repeat(),
             Warned.ONE_TOKEN_ANSWER: self._readings and answer.num_tokens == 1,
             Warned.OUT_OF_DOMAIN: any(one.out_of_domain for one in self._readings.values()),
         }
@@ -179,7 +179,7 @@ class OpenAIRequest:
         """The request with a `max_new_tokens` that fits the context."""
         # To score an answer the server must have room to write one token more.
         num_answer += num_answer > 0
-        limits = {"the model's context": self._can.max_context_tokens}
+        limits = {"the model's context": self._server.max_context_tokens}
         fitting = fitted(self._prompt.num_tokens, num_answer, request, limits)
         num_new = fitting.sampling.max_new_tokens or 0
         generates = request.answer is None or request.num_samples > 0
@@ -194,17 +194,17 @@ class OpenAIRequest:
         scored = await score_given(self._calls, self._prompt, answer.text, forms, wanted)
         sequence, self._form, absent = scored
         self._absent |= absent
-        if sequence.token_ids is not None and answer.append_eos and self._can.eos_id is None:
+        if sequence.token_ids is not None and answer.append_eos and self._server.eos_id is None:
             self._warn(Warned.NO_EOS_LOGPROB)
         return sequence
 
     async def _greedy(self) -> records.Sequence:
         body = self._body(0)
         [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
-        if (columns := self._can.columns) is not None:
+        if (columns := self._server.columns) is not None:
             columns.check_mark(choice.tops)
-            wanted = self._request.statistics & self._can.probes.keys()
-            probes = {name: self._can.probes[name] for name in wanted}
+            wanted = self._request.statistics & self._server.probes.keys()
+            probes = {name: self._server.probes[name] for name in wanted}
             self._readings = columns.readings(choice.tops, probes)
         self._greedy_choice = [choice]
         return await self._sequence(choice, 0)
@@ -226,7 +226,7 @@ class OpenAIRequest:
         `place` is that of the sample that is streamed, beyond theirs where none of them is.
         """
         num = len(seeds)
-        most = self._can.profile.max_samples or num
+        most = self._server.profile.max_samples or num
         if num > most:
             starts = range(0, num, most)
             drawing = [self._drawn(body, seeds[i : i + most], place - i) for i in starts]
@@ -235,18 +235,18 @@ class OpenAIRequest:
         try:
             choices = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
-            if num == 1 or refusal.code in OF_PROMPT or refusal.status not in (400, 413, 422):
+            if num == 1 or refusal.is_of_prompt or refusal.status not in (400, 413, 422):
                 raise
             # Maybe they are too many for one call.
             choices = await self._drawn(body, seeds[: num // 2], place)
         if (got := len(choices)) < num:
-            self._can.draws_at_most(got)
+            self._server.draws_at_most(got)
             choices += await self._drawn(body, seeds[got:], place - got)
         return choices
 
     def _body(self, index: int) -> dict[str, Any]:
         """The body of a call for the answer, 0, or for a sample."""
-        server, request, wanted = self._can, self._request, self._wanted(index)
+        server, request, wanted = self._server, self._request, self._wanted(index)
         num_tops = request.num_tops * (bool(index) in map(bool, request.tops_of))
         mode, num_columns = "", 0
         if server.columns is not None and (not index or "token_entropies" in wanted):
@@ -290,7 +290,7 @@ class OpenAIRequest:
         usage = None
         for event in events:
             usage = event.get("usage") or usage
-        most = min(self._can.max_context_tokens, self._prompt.most_tokens)
+        most = min(self._server.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
         return replies.counted(usage, choices, self._most, stop)
 
@@ -348,11 +348,11 @@ class OpenAIRequest:
 
     def _other_law(self, index: int) -> str:
         """The reason why log-probs of the answer, 0, or of samples are of another law, or ""."""
-        if none := self._can.no_logprobs(of_samples=index > 0):
+        if none := self._server.no_logprobs(of_samples=index > 0):
             return none
         if self._request.grammar is None or self._holds_calls:
             return ""
-        return self._can.profile.unmasked or ""
+        return self._server.profile.unmasked or ""
 
     def _wanted(self, index: int) -> frozenset[str]:
         """Fields of the answer, 0, or of samples, that hold the wanted statistics of tokens."""

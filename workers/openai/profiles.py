@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from workers.remote.refusals import OF_PROMPT, Denied, Rejected, parameters_of
+from workers.remote.refusals import Denied, Rejected, parameters_of
 
 # Neutral values of parameters that change the distribution, for servers with other defaults.
 NEUTRAL: Mapping[str, float] = MappingProxyType(
@@ -130,7 +130,7 @@ class Profile:
         A refusal that names a parameter has it renamed, lowered or left out; one that names none
         has what the server has never taken left out. The body is as it was meant.
         """
-        if refusal.code in OF_PROMPT or refusal.status not in (400, 403, 422):
+        if refusal.is_of_prompt or refusal.status not in (400, 403, 422):
             return None
         if refusal.status == 403:
             return self._with_logprobs(None, body)

@@ -25,7 +25,7 @@ from workers.openai.replies import Choice, all_taken, read_choices
 from workers.openai.requests import Prompt, completion
 from workers.remote.calls import Calls, Read, shaped
 from workers.remote.client import Client
-from workers.remote.refusals import ALL_TAKEN, OF_PROMPT, Denied, Rejected
+from workers.remote.refusals import ALL_TAKEN, Denied, Rejected
 
 Reply = TypeVar("Reply")
 
@@ -108,7 +108,7 @@ class ModelCalls(Calls):
                 if learned is not None:
                     profile, has_learned = learned, True
                     continue
-                if refusal.code not in OF_PROMPT:
+                if not refusal.is_of_prompt:
                     raise first from None
                 if has_learned:  # all but the prompt is taken
                     self.server.profile = profile

@@ -13,7 +13,6 @@ from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models.digests import digest_of
-from models.ranges import PROBABILITIES
 from models.records import Array, Pair
 from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
 from workers.calling import gather
@@ -244,6 +243,6 @@ def _scores(rows: Sequence[_Score], num: int) -> list[float]:
     if len(rows) != num:
         raise Unreachable(f"it answers {len(rows)} scores in place of {num}")
     scores = [row["score"] for row in rows]
-    if min(scores) < PROBABILITIES[0] or max(scores) > PROBABILITIES[1]:
+    if min(scores) < 0.0 or max(scores) > 1.0:
         raise Refused("its scores are not all in [0, 1], as those of a model that gives logits")
     return scores

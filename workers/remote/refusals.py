@@ -20,7 +20,7 @@ _LASTING: Mapping[int | str, str] = {
 # Codes of refusals that are about a prompt, and teach nothing of a server; with the words and codes
 # by which servers say them. The last one is for a reasoning that takes all tokens there may be.
 TOO_LONG, FILTERED, ALL_TAKEN = "context_length_exceeded", "content_filter", "output_limit_reached"
-OF_PROMPT: Mapping[str, re.Pattern[str]] = {
+_OF_PROMPT: Mapping[str, re.Pattern[str]] = {
     TOO_LONG: re.compile(
         "(?i)context.?(length|size|window)|maximum prompt length|max_seq_len|input token count"
         r"|too many (input )?tokens|(prompt|inputs?)\b.{1,20}too long|inputs` (tokens|must have)"
@@ -47,14 +47,19 @@ class Rejected(Exception):
     ) -> None:
         super().__init__(told or f"status {status}")
         self.status = status  # of HTTP, below 500, or 501; any where it is about the prompt
-        self.code = code  # of `OF_PROMPT`, or that the server gives, or its type; "" for none
+        self.code = code  # of `_OF_PROMPT`, or that the server gives, or its type; "" for none
         self.named = named  # parameters of the body that it names
+
+    @property
+    def is_of_prompt(self) -> bool:
+        """True where it is about the prompt, and teaches nothing of the server."""
+        return self.code in _OF_PROMPT
 
 
 class Denied(Refused):
     """The key may not have this, or may nothing at all."""
 
-    status, code, named = 403, "", frozenset[str]()
+    status, code, named, is_of_prompt = 403, "", frozenset[str](), False
 
 
 class Failed(Exception):
@@ -85,7 +90,7 @@ class NoSuccess(Exception):
         self.named = _named(fields.get("param"), words, body)
         seconds = re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", headers.get("retry-after", ""))
         self.patience_s = float(seconds[0]) if seconds else None  # None for a date: clocks differ
-        codes = [code for code, said in OF_PROMPT.items() if said.search(words)] or codes
+        codes = [code for code, said in _OF_PROMPT.items() if said.search(words)] or codes
         self.error = _meaning(str(self), status, codes, self.named)
 
 
@@ -112,7 +117,7 @@ def check_no_error(reply: Any, asked: str, body: Mapping[str, Any]) -> None:
 def _meaning(told: str, status: int, codes: list[str], named: frozenset[str]) -> Exception:
     for sign in _LASTING.keys() & {status, *codes}:
         return Refused(f"{_LASTING[sign]} ({told})")
-    if status != 429 and not OF_PROMPT.keys().isdisjoint(codes):
+    if status != 429 and not _OF_PROMPT.keys().isdisjoint(codes):
         return Rejected(status, codes[0], named, told)
     if status == 403:
         return Denied(f"it refuses the API key ({told})")

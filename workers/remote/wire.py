@@ -15,6 +15,7 @@ says that the work goes on. Everything that is read is checked, so that half an 
 """
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,9 +23,10 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import orjson
+from pydantic import TypeAdapter
 
 from models import errors
-from models.codec import generation_from_json, reader, request_to_json, to_json
+from models.codec import reader, to_json
 from models.ranges import Exact, Probability
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
@@ -35,7 +37,6 @@ VERSION = 8
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"
-REQUEST_ID_HEADER = "X-Request-ID"
 
 # Blank lines come more often than whoever waits gives up.
 HEARTBEAT_S = 5.0
@@ -124,6 +125,7 @@ _INFOS: dict[str, Callable[[bytes], Any]] = {
 }
 _compare, _texts, _token_ends = reader(_Compare), reader(list[str]), reader(list[list[int]])
 _first_token_reply, _pair_reply = reader(FirstTokenReply), reader(_PairReply)
+_generation, _request = reader(Generation), TypeAdapter(GenerationRequest)
 
 decode_generate = garbled("no request")(reader(_Generate))
 decode_first_token = garbled("no request")(reader(_FirstToken))
@@ -143,14 +145,15 @@ def decode_info(kind: str, body: bytes) -> Any:
 
 def encode_request(request: GenerationRequest, **further: Any) -> bytes:
     """A body about a request, without the deadline: a header has what is left of it."""
-    fields = request_to_json(replace(request, timeout_s=None))
-    return b'{"request": %b, %b' % (fields, to_json(further)[1:])
+    fields = _request.dump_python(replace(request, timeout_s=None), mode="json")
+    # Not orjson, which knows no integer beyond 64 bits; a template may be given one.
+    return b'{"request": %b, %b' % (json.dumps(fields).encode(), to_json(further)[1:])
 
 
 @garbled("no generation")
 def decode_generation(request: GenerationRequest, content: bytes) -> Generation:
     """A generation, if it answers the request."""
-    generation = generation_from_json(content)
+    generation = _generation(content)
     _check_answers(request, generation)
     return generation
 

@@ -22,6 +22,19 @@ REQUEST = GenerationRequest(
     answer=GivenAnswer(" Paris", append_eos=False),
     timeout_s=3.0,
 )
+EVERY_FIELD = GenerationRequest(
+    prompt="a",
+    messages=({"role": "user", "content": "é"},),
+    chat_template_kwargs={"thinking": False, "depth": 2},
+    sampling=SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11),
+    statistics=frozenset({"sample_texts", "answer_token_logprobs"}),
+    answer=GivenAnswer(" Paris", append_eos=False),
+    hidden_layers=(2, 1),
+    by_sentence=True,
+    prompt_layer=3,
+    streamed=1,
+    timeout_s=0.1 + 0.2,
+)
 PAIRS = [("a", "b"), ("b", "a"), ("a", "é\u2028")]
 
 
@@ -42,6 +55,22 @@ def generated(request):
     job = engine.prepare(request)
     engine.step([job])
     return engine.generation(job)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [EVERY_FIELD, GenerationRequest(prompt="a"), GenerationRequest(messages=())],
+    ids=["every field", "the defaults", "no prompt"],
+)
+def test_a_request_comes_back_with_every_field_but_its_deadline(request_):
+    body = wire.encode_request(request_, streams=True)
+    assert_same(wire.decode_generate(body).request, replace(request_, timeout_s=None))
+
+
+def test_a_request_with_a_field_that_nobody_knows_is_none():
+    body = wire.encode_request(EVERY_FIELD, streams=True)
+    with pytest.raises(wire.Garbled):
+        wire.decode_generate(body.replace(b'"prompt"', b'"secret": 1, "prompt"', 1))
 
 
 def test_a_generation_comes_back_to_the_last_bit():
