@@ -23,7 +23,6 @@ from app.http.middleware import Gate, add_middleware
 from app.http.openai import routes as openai
 from app.http.repeats import Repeats
 from app.http.routes import answers, ops
-from app.http.routes.ops import passing_nothing
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.installed import hand_over, installed
@@ -166,7 +165,7 @@ async def _start(
     await service.supervisor.start(workers.by_name(), service.scorer.watched)
     for setting, reason in service.unmet().items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)
-    for detail in passing_nothing(service.scorer.deployment()):
+    for detail in service.scorer.passing_nothing():
         logger.info("by the calibrator %s", detail)
     names = ", ".join(sorted(workers.by_name()))
     info = workers.generator.info

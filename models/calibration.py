@@ -132,12 +132,12 @@ class Calibration(Exact):
         up_to = self.quantiles.searchsorted(rounded, "right")
         return float(50.0 * (below + up_to) / len(self.quantiles))
 
-    def threshold(self, target_error: float) -> Threshold | None:
-        """The threshold of a target error; None for one that was not fitted."""
+    def threshold(self, target_error: float) -> Threshold:
+        """The threshold of a target error; nothing passes at one that was not fitted."""
         for threshold in self.thresholds:
             if threshold.target_error == target_error:
                 return threshold
-        return None
+        return Threshold(target_error, None)
 
 
 @dataclass(frozen=True, slots=True)

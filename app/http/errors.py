@@ -14,7 +14,6 @@ from starlette.types import Scope
 
 from app.http.logs import places_of
 from app.http.openai_errors import is_of_openai, openai_error, openai_status
-from app.http.requests.faults import MAX_FAULTS
 from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry
 from models import errors
@@ -136,12 +135,12 @@ def body_of(
 
 
 def _invalid_body(faults: Sequence[Mapping[str, Any]], request_id: str) -> ErrorBody:
-    """The body for pydantic's errors: the first one, and the first few as its details."""
+    """The body for faults that `faults_of` tells: the first one, and all as its details."""
     if faults[0]["type"] == "json_invalid":
         message = faults[0]["msg"]
         return ErrorBody(code="invalid_json", message=message, field=None, request_id=request_id)
     # Their `input` is left out, because it may quote the prompt.
-    details = [Fault(field=_field(fault), message=fault["msg"]) for fault in faults[:MAX_FAULTS]]
+    details = [Fault(field=_field(fault), message=fault["msg"]) for fault in faults]
     first = details[0]
     return ErrorBody(
         code="invalid_request",

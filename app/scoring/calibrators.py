@@ -2,10 +2,11 @@
 
 import logging
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from app.scoring.defaults import PRIMARY, PRIMARY_OF_PARTS
 from app.scoring.deployment import Models
 from app.scoring.observer import Observer
 from app.scoring.plan import NO_CALIBRATOR, Plan
@@ -164,6 +165,45 @@ class ServedCalibrator:
             return ""
         return self._misfit or NO_CALIBRATOR
 
+    def info(self, models: Models) -> dict[str, Any] | None:
+        """What `GET /version` says of the one that is served to these models; None without one."""
+        calibrator = self.of(models)
+        if calibrator is None:
+            return None
+        by_estimator: dict[str, Calibration] = {}
+        for part in calibrator.parts:
+            if part.binding.unit == "answer":
+                for name, calibration in part.groups[ALL].items():
+                    by_estimator.setdefault(name, calibration)
+        units = _of_units(calibrator)
+        targets: dict[float, None] = {}  # in their order, each once
+        for calibration in (*by_estimator.values(), *units.values()):
+            for threshold in calibration.thresholds:
+                targets[threshold.target_error] = None
+        reported = filter(by_estimator.__contains__, PRIMARY)
+        return {
+            "id": calibrator.id,
+            "source": calibrator.source,
+            "groups": calibrator.groups,
+            "estimators": list(by_estimator),
+            "target_errors": list(targets),
+            "compares_prompts": models.compares_prompts_of(calibrator),
+            "thresholds": {name: _thresholds(by_estimator[name]) for name in reported},
+            "units": {kind: _thresholds(part) for kind, part in units.items()},
+        }
+
+    def passing_nothing(self, models: Models) -> list[str]:
+        """Target errors at which nothing passes by the scores that are reported, in words."""
+        info, details = self.info(models), list[str]()
+        if info is None:
+            return details
+        by_kind = {"answer": next(iter(info["thresholds"].values()), [])} | info["units"]
+        for kind, thresholds in by_kind.items():
+            in_vain = [f"{at['target_error']:g}" for at in thresholds if at["uncertainty"] is None]
+            if in_vain:
+                details.append(f"no {kind} passes at a target error of {' or '.join(in_vain)}")
+        return details
+
     def observe(self, plan: Plan, uncertainty: float | None, *, is_new: bool) -> bool:
         """Add a new score; returns True where the latest have shifted from the reference's.
 
@@ -185,3 +225,18 @@ class ServedCalibrator:
             shifts = [one.shift for other, one in self._shifts.items() if other[:2] == key[:2]]
             self.observer.observe_shift(group, estimator, max(shifts))  # of any part's scores
         return key in self.shifted
+
+
+def _of_units(calibrator: Calibrator) -> dict[str, Calibration]:
+    """The calibration of the reported estimator, by kind of the parts of answers."""
+    by_kind: dict[str, Calibration] = {}
+    for part in calibrator.parts:
+        for name in filter(part.groups[ALL].__contains__, PRIMARY_OF_PARTS):
+            if part.binding.unit != "answer":
+                by_kind.setdefault(part.binding.unit, part.groups[ALL][name])
+    return by_kind
+
+
+def _thresholds(of: Calibration) -> list[dict[str, Any]]:
+    """Each as `GET /version` tells it; without a threshold nothing passes."""
+    return [{**asdict(at), "share_accepted": at.share_accepted or 0.0} for at in of.thresholds]

@@ -284,10 +284,11 @@ def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
             units = ask.names.get("units", "units")
             calibrated += f"; {units} says what is judged: fields, the values of calls, or answer"
         yield NotCalibrated(calibrated, field="target_error")
-    elif calibrated.calibration.threshold(ask.target_error or 0.0) is None:
-        thresholds = calibrated.calibration.thresholds
-        known = ", ".join(f"{one.target_error:g}" for one in thresholds)
-        yield "target_error", f"must be one of {known}"
+        return
+    thresholds = calibrated.calibration.thresholds
+    known = {one.target_error: f"{one.target_error:g}" for one in thresholds}
+    if ask.target_error not in known:
+        yield "target_error", f"must be one of {', '.join(known.values())}"
 
 
 def _of_streams(plan: Plan) -> Faults:

@@ -13,7 +13,7 @@ from app.scoring.ask import HAND_OVER_BELOW, PARTS, Ask
 from app.scoring.derive import NO_ANSWER
 from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
 from app.scoring.units import Scored, ScoredUnits
-from models.calibration import Binding, Calibration, Calibrator, Threshold
+from models.calibration import Binding, Calibration
 from models.engines.tags import HARMONY, KNOWN_TAGS
 from models.estimators import needs
 from models.ranges import Described
@@ -196,7 +196,7 @@ def _judged(
     confidence = calibration.confidence(uncertainty)
     if ask.target_error is None:
         return JudgedUnit(confidence)
-    threshold = _threshold(ask.target_error, calibration)
+    threshold = calibration.threshold(ask.target_error)
     if threshold.accepts(uncertainty):
         return JudgedUnit(confidence, accept=True)
     reason = "its uncertainty is above the threshold"
@@ -226,10 +226,6 @@ def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]
     return None
 
 
-def _threshold(target_error: float, calibration: Calibration) -> Threshold:
-    return calibration.threshold(target_error) or Threshold(target_error, None)
-
-
 def _none_calibrated(ask: Ask, why: str) -> DecisionInfo | None:
     """The decision that nothing passes, where one is requested and nothing is calibrated."""
     if ask.target_error is None:
@@ -242,12 +238,12 @@ def _decided(
     ask: Ask, calibrated: Calibrated, promise: str, judged: JudgedUnit, why_not: str | None
 ) -> DecisionInfo:
     """The decision on an answer or its parts together, which pass unless there is a `why_not`."""
-    threshold = _threshold(ask.target_error or 0.0, calibrated.calibration)
+    threshold = calibrated.calibration.threshold(ask.target_error or 0.0)
     at, target_error = threshold.uncertainty, threshold.target_error
     percent, confidence = _percent(target_error), judged.confidence
     guarantee = f"{why_not}: not accepted"
     if why_not is None:
-        guarantee = _guarantee(threshold, calibrated.calibrator, promise.format(percent=percent))
+        guarantee = _guarantee(calibrated, target_error, promise.format(percent=percent))
     if judged.accept and why_not is None:
         reason = f"it passes at a target error of {percent}"
         return DecisionInfo(True, at, target_error, guarantee, "accept", reason)
@@ -267,14 +263,15 @@ def _decided(
     return DecisionInfo(False, at, target_error, guarantee, "verify", reason)
 
 
-def _guarantee(threshold: Threshold, calibrator: Calibrator, promise: str) -> str:
+def _guarantee(calibrated: Calibrated, target_error: float, promise: str) -> str:
     """What holds of the answers that the threshold accepts, in words."""
+    calibrator, threshold = calibrated.calibrator, calibrated.calibration.threshold(target_error)
     if threshold.uncertainty is not None:
         return (
             f"{promise}, with probability {1 - calibrator.delta:g} over calibration sets, "
             f"for prompts like those of {calibrator.source}"
         )
-    percent = _percent(threshold.target_error)
+    percent = _percent(target_error)
     guarantee = f"by these labels nobody can promise at most {percent} wrong: nothing passes"
     if threshold.labels_missing is not None:
         guarantee += f"; about {threshold.labels_missing} more labels are needed"

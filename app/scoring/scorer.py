@@ -96,6 +96,10 @@ class Scorer:
         """What this deployment can do beyond answering, by name."""
         return capabilities(config, models_of(self.workers), self.calibrator)
 
+    def passing_nothing(self) -> list[str]:
+        """Target errors at which nothing passes here, in words."""
+        return self.calibrator.passing_nothing(models_of(self.workers))
+
     def available_statistics(self, ask: Ask) -> frozenset[str]:
         """Statistics that can be known of an ask here."""
         return available_statistics(ask, self.deployment())

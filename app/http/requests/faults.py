@@ -9,17 +9,16 @@ from app.http.requests.body import BODIES, GONE_FIELDS, NOTHING, Body
 from app.spelling import did_you_mean
 
 _NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
-# So many are reported, and reworded.
-MAX_FAULTS = 5
+_MAX_FAULTS = 5
 
 
 def faults_of(error: ValidationError) -> list[Any]:
-    """Pydantic's errors, their messages reworded where they speak of Python.
+    """The first of pydantic's errors, their messages reworded where they speak of Python.
 
     A part of a place that begins with # is the tag of a union; the first of them names its body.
     """
-    faults: list[Any] = error.errors(include_url=False)
-    for fault in faults[:MAX_FAULTS]:
+    faults: list[Any] = error.errors(include_url=False)[:_MAX_FAULTS]
+    for fault in faults:
         place = tuple(fault["loc"])
         body = _body_at(place[:-1], error.title)
         if fault["type"] == "extra_forbidden" and place[-1] in GONE_FIELDS:

@@ -12,10 +12,8 @@ from app.http.responses import split_of, weights_of
 from app.http.routes.ops_schemas import EstimatorList, Status, Version
 from app.http.service import Service
 from app.scoring.ask import Ask
-from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
-from app.scoring.deployment import Deployment
+from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS
 from app.settings import Settings
-from models.calibration import ALL, Calibration, Calibrator
 from models.errors import NotReady
 from models.estimators import known_estimators, needs
 from workers.protocol import GeneratorInfo
@@ -40,7 +38,7 @@ async def readyz(request: Request) -> Status:
     service.check_ready()
     if request.app.state.is_draining:
         raise NotReady("the service is stopping")
-    if details := passing_nothing(service.ready_scorer().deployment()):
+    if details := service.ready_scorer().passing_nothing():
         return Status(status="ready", details=details)
     return Status(status="ready")
 
@@ -59,8 +57,8 @@ async def get_version(request: Request) -> dict[str, Any]:
     ours = {"version": version("cocoa-serve"), "git_revision": service.git_revision}
     if service.scorer is None:
         return {**ours, "limits": limits}
-    deployment = service.scorer.deployment()
-    models, generator = deployment.models, deployment.models.generator
+    models = service.scorer.deployment().models
+    generator = models.generator
     default, similarity_scorers = models.default_similarity, models.similarity_scorers
     limits["max_context_tokens"] = generator.max_context_tokens
     limits["max_pair_tokens"] = similarity_scorers[default].max_pair_tokens
@@ -74,66 +72,10 @@ async def get_version(request: Request) -> dict[str, Any]:
         "default_similarity": default,
         "nli_model": None if models.nli is None else weights_of(models.nli),
         "probes": {name: asdict(probe) for name, probe in generator.probes.items()},
-        "calibrator": _calibrator_info(deployment),
+        "calibrator": service.scorer.calibrator.info(models),
         "unmet": service.unmet(),
         "limits": limits,
     }
-
-
-def _calibrator_info(deployment: Deployment) -> dict[str, Any] | None:
-    """A `LoadedCalibrator`."""
-    calibrator = deployment.calibrator
-    if calibrator is None:
-        return None
-    by_estimator: dict[str, Calibration] = {}
-    for part in calibrator.parts:
-        if part.binding.unit == "answer":
-            for name, calibration in part.groups[ALL].items():
-                by_estimator.setdefault(name, calibration)
-    units = _of_units(calibrator)
-    targets: dict[float, None] = {}  # in their order, each once
-    for calibration in (*by_estimator.values(), *units.values()):
-        for threshold in calibration.thresholds:
-            targets[threshold.target_error] = None
-    reported = filter(by_estimator.__contains__, PRIMARY)
-    return {
-        "id": calibrator.id,
-        "source": calibrator.source,
-        "groups": calibrator.groups,
-        "estimators": list(by_estimator),
-        "target_errors": list(targets),
-        "compares_prompts": deployment.models.compares_prompts_of(calibrator),
-        "thresholds": {name: _thresholds(by_estimator[name]) for name in reported},
-        "units": {kind: _thresholds(part) for kind, part in units.items()},
-    }
-
-
-def passing_nothing(deployment: Deployment) -> list[str]:
-    """Target errors at which nothing passes by the scores that are reported, in words."""
-    info, details = _calibrator_info(deployment), list[str]()
-    if info is None:
-        return details
-    by_kind = {"answer": next(iter(info["thresholds"].values()), [])} | info["units"]
-    for kind, thresholds in by_kind.items():
-        in_vain = [f"{at['target_error']:g}" for at in thresholds if at["uncertainty"] is None]
-        if in_vain:
-            details.append(f"no {kind} passes at a target error of {' or '.join(in_vain)}")
-    return details
-
-
-def _of_units(calibrator: Calibrator) -> dict[str, Calibration]:
-    """The calibration of the reported estimator, by kind of the parts of answers."""
-    by_kind: dict[str, Calibration] = {}
-    for part in calibrator.parts:
-        for name in filter(part.groups[ALL].__contains__, PRIMARY_OF_PARTS):
-            if part.binding.unit != "answer":
-                by_kind.setdefault(part.binding.unit, part.groups[ALL][name])
-    return by_kind
-
-
-def _thresholds(of: Calibration) -> list[dict[str, Any]]:
-    """A `LoadedThreshold` each; without a threshold nothing passes."""
-    return [{**asdict(at), "share_accepted": at.share_accepted or 0.0} for at in of.thresholds]
 
 
 @router.get("/estimators", response_model=EstimatorList)

@@ -9,7 +9,6 @@ from pathlib import Path
 from starlette.types import Scope
 
 from app.cache.protocol import CacheConfig
-from app.http.access import Headers
 from app.http.telemetry import Telemetry
 from app.plugins.keys.buckets import LIMITS
 from app.plugins.keys.limits import KeyLimits
@@ -60,13 +59,13 @@ class KeyAccess:
             Unauthorized: it has no valid key.
             RateLimited: a limit of its key is reached.
         """
-        key = self._key_of(scope["headers"])
+        key = self._key_of(scope)
         scope["state"]["key"] = key.name
         return self._request_of(key, costs_tokens=costs_tokens)
 
-    def _key_of(self, headers: Headers) -> Key:
+    def _key_of(self, scope: Scope) -> Key:
         """The entry of the key that a request has; a request with several keys has none."""
-        given = [value for name, value in headers if name == b"authorization"]
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, token = b" ".join(given).decode("latin-1").strip().partition(" ")
         if len(given) != 1 or scheme.lower() != "bearer":
             raise Unauthorized("send a key, as in Authorization: Bearer KEY")

@@ -14,9 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from app.http.errors import counted_failure
+from app.http.errors import answer_to
 from app.http.logs import current_request_id
-from app.http.schemas import ErrorResponse
 from app.plugins.mcp.tools import Post, make_server
 
 PATH = "/mcp"
@@ -71,8 +70,7 @@ def _here(app: Starlette) -> Post:
         try:
             response = await _answered(Request(scope, _never))
         except Exception as error:
-            status, fault = counted_failure(error, scope, app.state.service.telemetry)
-            return status, ErrorResponse(error=fault).model_dump()
+            response = answer_to(error, scope, app.state.service.telemetry)
         return response.status_code, json.loads(bytes(response.body))
 
     return post

@@ -195,7 +195,7 @@ def main(
 
 def _accepted(one: Calibration, target: float, uncertainty: Array) -> NDArray[np.bool_]:
     threshold = one.threshold(target)
-    if threshold is None or threshold.uncertainty is None:
+    if threshold.uncertainty is None:
         return np.zeros(len(uncertainty), dtype=bool)
     return uncertainty <= threshold.uncertainty
 

@@ -12,6 +12,7 @@ from app.cache.protocol import CacheConfig
 from app.cli import app
 from app.cli.doctor import examine, own_url
 from app.scoring.capabilities import Capability
+from app.scoring.scorer import Scorer
 from app.settings import Settings
 from app.worker import create_worker_app
 from tests.chaos.listening import listening
@@ -94,7 +95,7 @@ async def test_a_worker_is_taken_for_no_service(monkeypatch):
 
 
 async def test_what_is_told_beside_readiness_is_a_finding(monkeypatch):
-    monkeypatch.setattr("app.http.routes.ops.passing_nothing", lambda deployment: ["nothing"])
+    monkeypatch.setattr(Scorer, "passing_nothing", lambda self: ["nothing"])
     async with split_service() as (_, port, settings):
         url = f"http://127.0.0.1:{port}"
         found = [one async for one in examine(settings, url, None, 5)]
