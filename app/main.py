@@ -35,7 +35,7 @@ from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings, completed
 from models.errors import ModelNotLoaded
 from models.estimators import known_estimators
-from workers.admission import Admission, Turns
+from workers.admission import Admission
 from workers.build import build_workers
 from workers.hooks import Hooks
 from workers.supervision import Supervisor
@@ -149,13 +149,10 @@ async def _start(
     _check_calibrator(settings.calibrator)
     known_estimators()  # those of plugins are imported now, and for no request
     workers = await build_workers(settings.workers, hooks)
-    turns = None
+    admission = Admission(settings.generation.admission_limit, settings.limits.max_concurrent_items)
     if service.access is not None:
         shared_rows = service.access.shared_rows
-        turns = Turns(max(settings.generation.max_rows, shared_rows), shared_rows)
-    admission = Admission(
-        settings.generation.admission_limit, settings.limits.max_concurrent_items, turns
-    )
+        admission.take_turns(max(settings.generation.max_rows, shared_rows), shared_rows)
     calibrator = load_calibrator(settings.calibrator, models_of(workers))
     rejects_foreign = settings.prompt_out_of_domain == "reject"
     merges, leaves_out = settings.merge_system, settings.leave_out_tools

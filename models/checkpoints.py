@@ -19,10 +19,18 @@ from transformers.utils.logging import (
 )
 
 from models.digests import digest_of
+from models.embedded import LANGUAGE_MODELS
 from models.errors import ModelNotLoaded
 from models.loadable import Head, check_checkpoint, read_elsewhere, skipped_method
 from models.locations import public_name
-from models.pretrained import without_compiler
+from models.pretrained import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    without_compiler,
+)
 
 # Instructions that multiply matrices of a precision as they are; without them a processor turns
 # each number into a float32 first, at each pass.
@@ -150,17 +158,39 @@ def _weight_files(path: str, config: Any) -> list[Path]:
     return sorted(folder.glob("*.safetensors"))
 
 
+def load_language_model(
+    name: str, revision: str | None, dtype: str, attn_implementation: str | None
+) -> tuple[Any, Any, dict[str, str]]:
+    """A causal language model, its tokenizer, and its id and revision.
+
+    Raises as `ready_to_load` and `load_whole` do.
+    """
+    path, options = ready_to_load(name, revision, LANGUAGE_MODELS, "causal")
+    if AutoConfig.from_pretrained(path, **options).is_encoder_decoder:
+        raise ModelNotLoaded("is an encoder-decoder, where a causal language model is needed")
+    tokenizer = AutoTokenizer.from_pretrained(path, **options)
+    options |= {"dtype": dtype, "attn_implementation": attn_implementation}
+    model = load_whole(AutoModelForCausalLM, path, "causal", **options)
+    return model, tokenizer, _names(name, model, path)
+
+
 def load_named(
-    kind: Any, name: str, revision: str | None, embedded: Mapping[str, Path], head: Head, dtype: str
+    name: str, revision: str | None, embedded: Mapping[str, Path], head: Head, dtype: str
 ) -> tuple[Any, str, dict[str, Any], dict[str, str]]:
-    """A model, its path, the options to load its other parts with, and its id and revision.
+    """A pair model, its path, the options to load its other parts with, its id and revision.
 
     Takes what `ready_to_load` and `load_whole` take, and raises as they do.
     """
     path, options = ready_to_load(name, revision, embedded, head)
+    kind: Any = AutoModelForSequenceClassification
+    if head == "embedding":
+        kind = AutoModel
     model = load_whole(kind, path, head, dtype=dtype, **options)
-    names = {"model_id": public_name(name), "revision": revision_of(model, path)}
-    return model, path, options, names
+    return model, path, options, _names(name, model, path)
+
+
+def _names(name: str, model: Any, path: str) -> dict[str, str]:
+    return {"model_id": public_name(name), "revision": revision_of(model, path)}
 
 
 def pick_device(device: str) -> str:

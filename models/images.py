@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 PARTS = "parts"
-DATA = "data:"
+_DATA = "data:"
 _BASE64 = ";base64,"
 
 
@@ -29,11 +29,13 @@ def as_sent(message: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def num_bytes(url: str) -> int:
-    """Bytes of an image that its `data:` URL holds in base64.
+def num_bytes(url: str) -> int | None:
+    """Bytes of an image that its `data:` URL holds in base64; None for one elsewhere.
 
     >>> num_bytes("data:image/png;base64,iVBORw==")
     4
     """
+    if not url.startswith(_DATA):
+        return None
     _, _, encoded = url.partition(_BASE64)
     return len(encoded) * 3 // 4 - encoded.endswith("=") - encoded.endswith("==")

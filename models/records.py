@@ -153,8 +153,6 @@ TokenTops = tuple[tuple[str, Logprob], ...]
 # Begins what a token is called whose bytes are no whole code points, as OpenAI's endpoints do.
 BYTES = "bytes:"
 _SPELT = re.compile(BYTES + r"(\\x[0-9a-f]{2})+")
-# The likeliest tokens in the place of each token.
-Tops = tuple[TokenTops, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +212,7 @@ class Sequence(Exact):
     # (T,) the text that each token adds; they join to the decoded text. None where not wanted.
     token_texts: tuple[str, ...] | None = None
     # (T,) the likeliest ones in the place of each; None where not wanted.
-    token_tops: Tops | None = None
+    token_tops: tuple[TokenTops, ...] | None = None
     reasoning: Reasoning | None = None
     # The text of a server of others in place of an answer; None where it answers.
     refusal: str | None = None

@@ -118,19 +118,22 @@ class Admission:
     Args:
         limit: requests under way before one is refused.
         concurrent_items: items of a caller that run at once where no request runs that came alone.
-        turns: the order of callers; None where all are one.
     """
 
-    def __init__(self, limit: int, concurrent_items: int = 2, turns: Turns | None = None) -> None:
+    def __init__(self, limit: int, concurrent_items: int = 2) -> None:
         self.limit, self.concurrent_items = limit, concurrent_items
         self.num_admitted = 0  # waiting ones included
         self._items: dict[str, _Line] = {}
-        self._turns = turns
+        self._turns: Turns | None = None  # of callers; None where all are one
         self._held: Counter[str] = Counter()
         # The seconds of each recent request that ended, and how many were under way then.
         self._ended: deque[tuple[float, float]] = deque(maxlen=_RECENT)
         # Seconds of all requests together, up to the last count, and when those under way began.
         self._request_s, self._counted_at, self._began_at_s = 0.0, 0.0, 0.0
+
+    def take_turns(self, own_rows: int, shared_rows: int) -> None:
+        """Have callers take turns, as `Turns` says."""
+        self._turns = Turns(own_rows, shared_rows)
 
     @property
     def num_waiting(self) -> int:

@@ -21,11 +21,10 @@ from models.errors import ModelNotLoaded
 from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
 from models.others import SIMILARITIES
-from models.probes.card import STATISTIC, STATISTICS_READ, ProbeMismatch, check_card
+from models.probes.card import check_card
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import (
-    ENTAILMENT,
     LEARNED,
     NLI_MODELS,
     OVER_NLI,
@@ -53,6 +52,7 @@ logger = logging.getLogger(__name__)
 _CHECK = "models.loadable:check_checkpoint"
 _IS_EMBEDDING = "models.loadable:is_embedding_model"
 _PROBE = "models.probes.probe:TrainedProbe"
+_ENTAILMENT = "models.similarity.nli:EntailmentModel"
 # A container's limit: the processor time allowed in a period, both in microseconds.
 _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
@@ -99,7 +99,7 @@ def load_similarity_scorers(
     if nli_model is not None:
         is_foreign = _is_out_of_domain("nli", config.nli.model, language_model)
         nli = NliWorker(nli_model, is_out_of_domain=is_foreign, **given_to_all)
-        entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
+        entailment = resolve(_ENTAILMENT)(nli_model, config.nli.similarity)
         options = {**given_to_all, "is_out_of_domain": is_foreign}
         similarity_scorers[OVER_NLI] = SimilarityWorker(entailment, **options)
     pair_models = {**PAIR_MODELS, **SIMILARITIES}
@@ -273,7 +273,7 @@ def _load_probes(
     "auto" is the embedded probe, beside the embedded language model that it was trained for only.
     """
     probes: dict[str, Probe] = {}
-    for target, setting, folder in config.folders():
+    for target, statistic, setting, folder in config.folders():
         if folder == "auto":
             folder = ""
             if generation.model == PROBED[target] and generation.engine == "transformers":
@@ -289,13 +289,9 @@ def _load_probes(
                 revision=engine.revision,
                 dimension=engine.hidden_size,
                 num_layers=engine.num_layers,
+                statistics=engine.statistics,
             )
-            if (names := probe.card.token_features) and not engine.statistics >= STATISTICS_READ:
-                raise ProbeMismatch(
-                    f"the probe reads {', '.join(names)} of an answer, "
-                    f"for which {generation.engine} lacks statistics"
-                )
-        probes[STATISTIC[target]] = probe
+        probes[statistic] = probe
     return probes
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from models.embedded import PROBES_DIR
 from models.errors import ModelNotLoaded
 from models.estimators.information import mte, sp
-from models.probes.card import STATISTIC, STATISTICS_READ, ProbeMismatch, joined, read_card
+from models.probes.card import joined, read_card
 from models.probes.domain import PromptDomain
 from models.probes.protocol import Probe, ProbeConfig
 from models.records import (
@@ -35,8 +35,8 @@ def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> G
     """The request to the engine: in place of the probes' statistics, what they read."""
     layers = {probe.card.layer for probe in probes.values()} - set(request.hidden_layers)
     statistics = request.statistics - supplied_by("probe")
-    if any(probe.card.token_features for probe in probes.values()):
-        statistics |= STATISTICS_READ
+    for probe in probes.values():
+        statistics |= probe.card.statistics_read
     if SENTENCES_READ in probes:
         statistics |= {"answer_token_texts"}
     return replace(
@@ -172,7 +172,7 @@ def probe_infos(config: ProbeConfig) -> Mapping[str, ProbeInfo]:
         ModelNotLoaded: a folder holds no card of such a probe.
     """
     probes = {}
-    for target, setting, folder in config.folders():
+    for target, statistic, setting, folder in config.folders():
         if not folder:
             continue
         path = Path(folder)
@@ -180,9 +180,9 @@ def probe_infos(config: ProbeConfig) -> Mapping[str, ProbeInfo]:
             path = PROBES_DIR / target
         try:
             card = read_card(path / "card.json")
-        except ProbeMismatch as error:
+        except ModelNotLoaded as error:
             raise ModelNotLoaded(f"{variable(setting)}: {error}") from None
         if card.target != target:
             raise ModelNotLoaded(f"{variable(setting)}: the probe predicts {card.target}")
-        probes[STATISTIC[target]] = ProbeInfo.of(card)
+        probes[statistic] = ProbeInfo.of(card)
     return probes

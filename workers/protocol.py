@@ -176,8 +176,8 @@ class Generator(Worker, Protocol):
         """As `Engine.tokenize`; `InvalidRequest`, too, where `info.tokenizer` is empty."""
 
 
-class PairScorer(Protocol):
-    """Scores ordered pairs of texts."""
+class SimilarityScorer(Worker, Protocol):
+    """Scores ordered pairs of texts, by a model of its own or by a function."""
 
     @property
     def info(self) -> SimilarityInfo: ...
@@ -195,10 +195,6 @@ class PairScorer(Protocol):
 
         It is not cut in a pair of two texts `context + " " + text`. Raises as `compare` does.
         """
-
-
-class SimilarityScorer(Worker, PairScorer, Protocol):
-    """A `PairScorer` with a model of its own, or with a function."""
 
 
 class NliScorer(SimilarityScorer, Protocol):

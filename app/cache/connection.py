@@ -76,7 +76,7 @@ class Connection:
         self._client: Any = Redis.from_url(url, **self._options)
         self._is_cluster = self._is_sound = False
 
-    async def execute(self, commands: Sequence[Command], limit_s: float) -> list[Any]:
+    async def execute(self, commands: Sequence[Command], limit_s: float = PATIENCE_S) -> list[Any]:
         """Replies in the order of the commands, in one round trip.
 
         Raises:

@@ -12,7 +12,7 @@ from typing import Any
 from redis.exceptions import InvalidResponse
 
 from app.cache.breaker import Breaker
-from app.cache.connection import PATIENCE_S, Command, Connection, within
+from app.cache.connection import Command, Connection, within
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CacheConfig, State
 
@@ -73,7 +73,7 @@ class RedisCache:
 
     async def _write(self, commands: Sequence[Command]) -> list[Any]:
         with self._breaker.watching():
-            replies = await self._writer.execute(commands, PATIENCE_S)
+            replies = await self._writer.execute(commands)
             if not all(replies):
                 raise InvalidResponse("a value was not stored, without a reason")
             return replies

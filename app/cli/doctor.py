@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import httpx
 import typer
 
-from app.cache.connection import FAULTS, PATIENCE_S, Connection, kind_of_fault
+from app.cache.connection import FAULTS, Connection, kind_of_fault
 from app.cache.protocol import RedisServer
 from app.cli.clients import client_of, own_url, told_by
 from app.cli.environment import ApiKey, as_url, settings_or_exit
@@ -173,7 +173,7 @@ async def _redis(name: str, config: RedisServer, url: str) -> Finding:
     connection = Connection(url, config.ca_file)
     try:
         key = f"{getattr(config, 'namespace', 'cocoa')}:probe"
-        await connection.execute([("SET", key, b"", "EX", 1)], PATIENCE_S)
+        await connection.execute([("SET", key, b"", "EX", 1)])
         return Finding(True, "redis", f"{variable(f'{name}.url')} answers, and can be written")
     except FAULTS as error:
         words = f"{variable(f'{name}.url')}: {meaning(kind_of_fault(error))}"

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from app.scoring.calibrators import ServedCalibrator
 from app.scoring.deployment import Models
-from models.probes.card import STATISTIC
 from workers.config import WorkerConfig, variable
 
 _AUTOMATIC = ("", "auto")  # settings that request nothing by name
@@ -36,8 +35,8 @@ def capabilities(
         "nli": Capability(no_nli),
         "calibrator": _requested("calibrator", config.calibrator, calibrator.lacks(models)),
     }
-    for target, setting, folder in config.probes.folders():
-        statistic, lacks = STATISTIC[target], ""
+    for _, statistic, setting, folder in config.probes.folders():
+        lacks = ""
         if statistic not in info.probes:
             lacks = info.absent.get(statistic, "no probe is loaded that this model's server reads")
         by_name[statistic] = _requested(setting, folder, lacks)

@@ -22,16 +22,15 @@ from models.errors import (
     StatisticUnavailable,
 )
 from models.estimators import needs
-from models.images import DATA, images_of, num_bytes
+from models.images import images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity import not_known
 from models.similarity.pairs import PairRules, PairTable, TextRules
-from models.similarity.protocol import NLI_LABELS
 from models.statistics import reads_samples, supplied_by
 from models.units.json_schemas import BadSchema
 from models.units.parts import split
 from models.units.schemas import check_schema
-from workers.protocol import GeneratorInfo, SimilarityInfo
+from workers.protocol import GeneratorInfo
 
 # Below these the sampling law is the greedy one, and inconsistency 0 by construction.
 MIN_SAMPLING_TEMPERATURE = 0.05
@@ -79,7 +78,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if is_streamed:
         yield from _of_streams(plan)
     if ask.answer is not None and ask.samples is not None:
-        _check_given(plan, models.similarity_scorers[plan.similarity], limits)
+        _check_given(plan, models, limits)
 
 
 def _of_caller(plan: Plan) -> Faults:
@@ -232,9 +231,10 @@ def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits) -> Faults:
             yield field, f"is not heeded here: {generator.no_images}"
         if number >= limits.max_images:
             yield field, f"at most {limits.max_images} images are taken"
-        if url.startswith(DATA) and num_bytes(url) > limits.max_image_bytes:
+        size = num_bytes(url)
+        if size is not None and size > limits.max_image_bytes:
             yield field, f"an image may have at most {limits.max_image_bytes} bytes"
-        num_urls += not url.startswith(DATA)
+        num_urls += size is None
         if num_urls > limits.max_image_urls:
             yield field, f"at most {limits.max_image_urls} images are fetched here: send data: URLs"
     if ask.tools:
@@ -303,18 +303,20 @@ def _of_streams(plan: Plan) -> Faults:
         yield "on_unit_reject", f"must be keep {read_before}"
 
 
-def _check_given(plan: Plan, similarity_scorer: SimilarityInfo, limits: AskLimits) -> None:
+def _check_given(plan: Plan, models: Models, limits: AskLimits) -> None:
     """Refuse given texts that make too many pairs."""
     ask, subject = plan.ask, subject_of(plan.ask, None)
+    similarity_scorer = models.similarity_scorers[plan.similarity]
     contexts = [""] * len(read_by_token(plan, subject))
     rules = TextRules(PairRules(), reads=False)  # more pairs, but no text is read
     similarity = PairTable.noting(similarity_scorer.labels, rules)
-    nli = PairTable.noting(NLI_LABELS, rules)
     if not similarity_scorer.rules.by_words:  # which asks no model
         of_similarity(plan, subject, contexts, similarity)
-    of_nli(plan, subject, nli)
     check_pairs(ask, len(similarity.scores), limits)
-    check_pairs(ask, len(nli.scores), limits)
+    if models.nli is not None:
+        nli = PairTable.noting(models.nli.labels, rules)
+        of_nli(plan, subject, nli)
+        check_pairs(ask, len(nli.scores), limits)
 
 
 def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits) -> None:

@@ -18,7 +18,7 @@ from models.errors import SimilarityUnavailable
 from models.records import Pair
 from models.similarity.pairs import PairTable, TextRules
 from models.units.steps import WorkBudget
-from workers.protocol import PairScore, PairScorer
+from workers.protocol import PairScore, SimilarityScorer
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class PairScores:
             caller; None charges nothing.
     """
 
-    similarity_scorer: PairScorer
+    similarity_scorer: SimilarityScorer
     ask: Ask
     memory: Memory | None
     observer: Observer

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from models.records import Pair
-from workers.protocol import PairScorer
+from workers.protocol import SimilarityScorer
 
 _CHUNK_WORDS = 350
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -19,7 +19,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 Support = Callable[[Sequence[Pair]], Awaitable[Sequence[float]]]
 
 
-def support_by(nli: PairScorer) -> Support:
+def support_by(nli: SimilarityScorer) -> Support:
     """The mean over a claim's sentences of the entailment by the chunk that supports each best.
 
     nli: its first label is the entailment.

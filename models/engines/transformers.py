@@ -9,15 +9,12 @@ from operator import attrgetter
 from typing import Any, Self
 
 from models.checkpoints import (
-    load_whole,
+    load_language_model,
     multiplies_quickly,
     pick_device,
-    ready_to_load,
-    revision_of,
     tokenizer_fingerprint,
 )
 from models.digests import digest_of
-from models.embedded import LANGUAGE_MODELS
 from models.engines.chats import ids_of, left_out, refusal_of
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import Row, RowJob
@@ -48,16 +45,9 @@ from models.engines.tokenization import (
     encode_text,
     first_token_ids,
 )
-from models.errors import InvalidLogits, InvalidRequest, ModelNotLoaded
+from models.errors import InvalidLogits, InvalidRequest
 from models.grammar.following import Grammars
-from models.locations import public_name
-from models.pretrained import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from models.pretrained import PreTrainedModel, PreTrainedTokenizerBase
 from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span, Token
 from models.statistics import fields_of, supplied_by
 from models.units.parts import split
@@ -139,17 +129,8 @@ class TransformersEngine:
         Raises:
             ModelNotLoaded: weights are missing, or the model cannot be served rightly.
         """
-        path, options = ready_to_load(config.model, config.revision, LANGUAGE_MODELS, "causal")
-        if AutoConfig.from_pretrained(path, **options).is_encoder_decoder:
-            raise ModelNotLoaded("is an encoder-decoder, where a causal language model is needed")
-        tokenizer = AutoTokenizer.from_pretrained(path, **options)
-        model = load_whole(
-            AutoModelForCausalLM,
-            path,
-            "causal",
-            dtype=config.dtype,
-            attn_implementation=config.attn_implementation,
-            **options,
+        model, tokenizer, names = load_language_model(
+            config.model, config.revision, config.dtype, config.attn_implementation
         )
         check_reads_its_past(model)
         model = model.to(pick_device(config.device)).eval()
@@ -158,13 +139,7 @@ class TransformersEngine:
             model = model.float()
         # by the weights as they are, which the engine may move
         wanted = tried(model, expected_logits, model)
-        engine = cls(
-            model,
-            tokenizer,
-            config,
-            model_id=public_name(config.model),
-            revision=revision_of(model, path),
-        )
+        engine = cls(model, tokenizer, config, **names)
         num_tokens = tried(model, check_agreement, engine._cache, wanted)
         engine.info = replace(engine.info, self_test_tokens=num_tokens)
         if tokenizer.chat_template and (said := refusal_of(tokenizer, "user")):

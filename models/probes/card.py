@@ -20,7 +20,7 @@ TokenFeature = Literal["sp", "mte", "log_length"]
 TOKEN_FEATURES: tuple[TokenFeature, ...] = get_args(TokenFeature)
 
 # The statistics that the numbers are computed from.
-STATISTICS_READ = frozenset({"answer_token_logprobs", "answer_token_entropies"})
+_STATISTICS_READ = frozenset({"answer_token_logprobs", "answer_token_entropies"})
 FORMAT: Literal[2] = 2
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
@@ -92,6 +92,13 @@ class Card(Exact):
     pooling: str = POOLING
     format: Literal[2] = FORMAT
 
+    @property
+    def statistics_read(self) -> frozenset[str]:
+        """Statistics of the answer's tokens that it reads."""
+        if self.token_features:
+            return _STATISTICS_READ
+        return frozenset()
+
 
 _card = reader(Card)
 
@@ -118,7 +125,14 @@ def read_card(path: Path) -> Card:
 
 
 def check_card(
-    card: Card, *, target: str, model_id: str, revision: str | None, dimension: int, num_layers: int
+    card: Card,
+    *,
+    target: str,
+    model_id: str,
+    revision: str | None,
+    dimension: int,
+    num_layers: int,
+    statistics: frozenset[str],
 ) -> None:
     """Refuse a probe that was made for something else.
 
@@ -137,6 +151,11 @@ def check_card(
     if not 0 < card.layer < num_layers:
         raise ProbeMismatch(
             f"the probe reads layer {card.layer}, the model has layers 1 to {num_layers - 1}"
+        )
+    if lacking := sorted(card.statistics_read - statistics):
+        raise ProbeMismatch(
+            f"the probe reads {', '.join(card.token_features)} of an answer, for which the model "
+            f"lacks {', '.join(lacking)}"
         )
 
 

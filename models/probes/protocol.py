@@ -3,11 +3,11 @@
 No torch here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from models.probes.card import Card, Target
+from models.probes.card import STATISTIC, Card, Target
 from models.records import Array, ProbeReading
 
 
@@ -27,17 +27,15 @@ class ProbeConfig:
     high_semantic_entropy: str = "auto"
     sentence_inconsistency: str = "auto"
 
-    def folders(self) -> Sequence[tuple[Target, str, str]]:
-        """The target of each kind of probe, the setting of its folder, and the folder."""
-        return (
-            ("inconsistency", "probes.inconsistency", self.inconsistency),
-            ("semantic_entropy", "probes.high_semantic_entropy", self.high_semantic_entropy),
-            (
-                "sentence_inconsistency",
-                "probes.sentence_inconsistency",
-                self.sentence_inconsistency,
-            ),
-        )
+    def folders(self) -> Iterator[tuple[Target, str, str, str]]:
+        """Of each kind: the target, its statistic, the setting of the folder, and the folder."""
+        named: dict[Target, str] = {
+            "inconsistency": "inconsistency",
+            "semantic_entropy": "high_semantic_entropy",
+            "sentence_inconsistency": "sentence_inconsistency",
+        }
+        for target, name in named.items():
+            yield target, STATISTIC[target], f"probes.{name}", getattr(self, name)
 
 
 class Probe(Protocol):

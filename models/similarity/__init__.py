@@ -16,7 +16,6 @@ NLI_MODELS: dict[str, str] = {"nli": "models.similarity.nli:NliModel"}
 
 # The similarity function over the NLI model that is loaded: its entailment.
 OVER_NLI = "nli"
-ENTAILMENT = "models.similarity.nli:EntailmentModel"
 
 # Those of older releases, and what to use instead.
 GONE = {

@@ -9,7 +9,7 @@ import torch
 from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.embedded import CROSS_ENCODER_DIR
 from models.errors import ModelNotLoaded
-from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
+from models.pretrained import AutoTokenizer
 from models.records import Pair
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
@@ -59,9 +59,9 @@ class CrossEncoderModel:
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
-        kind, embedded = AutoModelForSequenceClassification, {"embedded": CROSS_ENCODER_DIR}
+        embedded = {"embedded": CROSS_ENCODER_DIR}
         model, path, options, names = load_named(
-            kind, config.model, config.revision, embedded, "classifier", config.dtype
+            config.model, config.revision, embedded, "classifier", config.dtype
         )
         device = pick_device(config.device)
         if config.model == "embedded":

@@ -12,7 +12,6 @@ from transformers.utils.hub import cached_file
 
 from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.errors import ModelLost, ModelNotLoaded
-from models.pretrained import AutoModel
 from models.records import Array, Pair
 from models.similarity.contexts import fit_contexts, token_offsets
 from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
@@ -53,7 +52,7 @@ class EmbeddingModel:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
         _check_kind(config.model, config.revision)
         model, path, options, names = load_named(
-            AutoModel, config.model, config.revision, {}, "embedding", config.dtype
+            config.model, config.revision, {}, "embedding", config.dtype
         )
         loading = {"dtype": model.dtype, "use_safetensors": True}
         del model  # was only to see that no weight is missing

@@ -7,7 +7,7 @@ import torch
 
 from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.embedded import NLI_DIR
-from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
+from models.pretrained import AutoTokenizer
 from models.records import Pair
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import (
@@ -41,9 +41,9 @@ class NliModel:
     @classmethod
     def load(cls, config: NliConfig) -> Self:
         """Load the checkpoint; blocks. Never remote code."""
-        kind, embedded = AutoModelForSequenceClassification, {"embedded": NLI_DIR}
+        embedded = {"embedded": NLI_DIR}
         model, path, options, names = load_named(
-            kind, config.model, config.revision, embedded, "classifier", config.dtype
+            config.model, config.revision, embedded, "classifier", config.dtype
         )
         tokenizer = AutoTokenizer.from_pretrained(path, **options)
         return cls(model.to(pick_device(config.device)), tokenizer, **names)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from models.others import SIMILARITIES
-from models.similarity import ENTAILMENT, NLI_MODELS, PAIR_MODELS
+from models.similarity import NLI_MODELS, PAIR_MODELS
+from models.similarity.nli import EntailmentModel
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from tests.tiny_models import tiny_encoder
 from workers.loading import resolve
@@ -40,7 +41,7 @@ def loaded_nli(name):
 
 
 def entailment(folder):
-    return resolve(ENTAILMENT)(loaded_nli("nli")(folder))
+    return EntailmentModel(loaded_nli("nli")(folder))
 
 
 # Every model of the tables, and what others register, so that a new one cannot skip the suite.

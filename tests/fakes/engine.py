@@ -33,7 +33,7 @@ from models.records import (
     Sequence,
     Span,
     Token,
-    Tops,
+    TokenTops,
 )
 from models.statistics import supplied_by
 from models.units.parts import split
@@ -202,7 +202,7 @@ def _sequence(text: str, request: GenerationRequest, role: str) -> Sequence:
     return _with_statistics(text, tokens, finish_reason, request.statistics, role)
 
 
-def _tops(text: Sequence, num: int) -> Tops | None:
+def _tops(text: Sequence, num: int) -> tuple[TokenTops, ...] | None:
     """The token itself, and words that it never writes."""
     if not num:
         return None

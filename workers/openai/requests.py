@@ -8,7 +8,6 @@ from models.records import SamplingParams
 from models.warnings import Warned
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
-from workers.remote.client import MAX_REPLY_BYTES
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 # The name of `max_reasoning_tokens` in vLLM.
@@ -93,7 +92,7 @@ def most_bytes(body: Mapping[str, Any], num: int) -> int:
     """A bound on the bytes of a reply of `num` choices to a body."""
     num_top = int(body.get("top_logprobs") or body.get("logprobs") or 0)
     num_tokens: int = num * (body["max_tokens"] + 1)
-    return min(MAX_REPLY_BYTES, _OTHER_BYTES + num_tokens * (_TOKEN_BYTES + _TOP_BYTES * num_top))
+    return _OTHER_BYTES + num_tokens * (_TOKEN_BYTES + _TOP_BYTES * num_top)
 
 
 def drawn(body: Mapping[str, Any], sampling: SamplingParams, seeds: range) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
     return texts
 
 
-def _likeliest(choice: Choice, num: int) -> records.Tops | None:
+def _likeliest(choice: Choice, num: int) -> tuple[records.TokenTops, ...] | None:
     """(T,) at most `num` of each token's likeliest ones; None for 0, or where there are none.
 
     Of several with one text the chosen one counts, which a server may call otherwise among them;

@@ -97,6 +97,7 @@ class Calls:
     ) -> Any:
         """The reply to a POST."""
         self.num_posts += 1
+        max_bytes = min(max_bytes, MAX_REPLY_BYTES)
         reply = _parsed(await self._posted(path, body, partial(body_of, max_bytes=max_bytes)))
         check_no_error(reply, f"POST {path}", body)
         return reply
@@ -109,6 +110,7 @@ class Calls:
         They are read to their end: a connection with unread bytes cannot be used again.
         """
         streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        max_bytes = min(max_bytes, MAX_REPLY_BYTES)
         all_events = partial(_events, on_event=on_event, max_bytes=max_bytes)
         events, has_ended, failure = await self._posted(path, streamed, all_events)
         if failure is not None:

@@ -265,6 +265,7 @@ def _check_probe(card: Card, workers: Workers) -> None:
         revision=generator.revision,
         dimension=generator.hidden_size,
         num_layers=generator.num_layers,
+        statistics=generator.statistics,
     )
 
 

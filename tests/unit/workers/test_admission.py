@@ -11,7 +11,7 @@ from itertools import chain
 import pytest
 
 from models.errors import Overloaded
-from workers.admission import Admission, Turns
+from workers.admission import Admission
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +118,9 @@ async def test_ends_in_waves_are_the_rate_of_all(clock):
 
 
 def with_callers(limit):
-    return Admission(limit, turns=Turns(own_rows=1000, shared_rows=1000))
+    admission = Admission(limit)
+    admission.take_turns(own_rows=1000, shared_rows=1000)
+    return admission
 
 
 async def held_by(admission, places, caller):

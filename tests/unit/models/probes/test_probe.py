@@ -21,6 +21,7 @@ MODEL = {
     "revision": "abc",
     "dimension": DIMENSION,
     "num_layers": 4,
+    "statistics": frozenset({"answer_token_logprobs", "answer_token_entropies"}),
 }
 RNG = np.random.default_rng(0)
 TRAINING, HELD_OUT = RNG.standard_normal((500, DIMENSION)), RNG.standard_normal((500, DIMENSION))
@@ -125,6 +126,12 @@ def test_a_probe_that_reads_what_nothing_here_computes_is_refused(folder):
     (folder / "card.json").write_text(json.dumps(card | {"token_features": ["sp", "mood"]}))
     with pytest.raises(ProbeMismatch, match=r"'mood' of an answer, .* none of sp, mte, log_length"):
         TrainedProbe.open(folder)
+
+
+def test_a_probe_that_reads_what_the_model_does_not_tell_is_refused():
+    card, told = replace(probe().card, token_features=("sp",)), frozenset({"answer_token_logprobs"})
+    with pytest.raises(ProbeMismatch, match=r"reads sp of .* lacks answer_token_entropies"):
+        check_card(card, **MODEL | {"statistics": told})
 
 
 def test_a_probe_reads_the_numbers_of_its_card_beside_the_state(tmp_path):
