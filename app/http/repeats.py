@@ -14,6 +14,7 @@ from fastapi import Request, Response
 from app.http.json_calls import json_response
 from app.http.service import Service
 from app.scoring.ask import PARTS, current_caller
+from app.scoring.memory import seal
 from app.scoring.result import Result
 
 Body = TypeVar("Body")
@@ -36,6 +37,7 @@ class Seen:
 class _Kept:
     standing: tuple[Any, ...]
     result: Result
+    entry: bytes
     body: Any
     renew: Callable[[Any, Result, str], None]
 
@@ -59,7 +61,7 @@ class Repeats:
         kept, request_id = self._kept.get(key), request.state.request_id
         if kept is None or kept.standing != standing:
             return Seen(key, standing)
-        result = await self._service.again(kept.result, request_id)
+        result = await self._service.again(kept.result, kept.entry, request_id)
         if result is None:
             return Seen(key, standing)
         kept.renew(kept.body, result, request_id)
@@ -78,7 +80,8 @@ class Repeats:
         # Each call of a tool has a new id.
         if seen.key and is_alone and not ask.tools and payload and len(payload) <= _MAX_BYTES:
             kept = replace(result, plan=replace(result.plan, ask=ask.without_texts()))
-            self._kept[seen.key] = _Kept(seen.standing, kept, body, renew)
+            entry = seal(result.name, payload)
+            self._kept[seen.key] = _Kept(seen.standing, kept, entry, body, renew)
             if len(self._kept) > _NUM_KEPT:
                 del self._kept[next(iter(self._kept))]
         return body

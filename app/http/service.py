@@ -103,11 +103,10 @@ class Service:
         scorer = self.ready_scorer()
         return await self._run(ask, answer_id, partial(scorer.run, ask, on_token=on_token))
 
-    async def again(self, earlier: Result, answer_id: str) -> Result | None:
-        """The result of `Scorer.again`; None where the cache no longer has its entry."""
+    async def again(self, earlier: Result, entry: bytes, answer_id: str) -> Result | None:
+        """The result of `Scorer.again`; None where the cache no longer has the same entry."""
         began_at, scorer = time.monotonic(), self.ready_scorer()
-        payload = earlier.evidence.payload or b""
-        if scorer.memory is None or not await scorer.memory.holds(earlier.name, payload):
+        if scorer.memory is None or not await scorer.memory.holds(earlier.name, entry):
             return None
         return await self._run(earlier.ask, answer_id, partial(scorer.again, earlier, began_at))
 

@@ -99,9 +99,9 @@ class Memory:
     def put(self, payloads: Mapping[str, bytes]) -> None:
         self.cache.put({name: seal(name, payload) for name, payload in payloads.items()})
 
-    async def holds(self, name: str, payload: bytes) -> bool:
-        """True where the cache has an entry of this very payload."""
-        has_it = await self.cache.get_many([name]) == [seal(name, payload)]
+    async def holds(self, name: str, entry: bytes) -> bool:
+        """True where the cache has this very entry, which was read as valid before."""
+        has_it = await self.cache.get_many([name]) == [entry]
         if has_it:
             self._observer.observe_one("cache_lookups", "hit")
         return has_it

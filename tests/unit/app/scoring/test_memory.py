@@ -34,10 +34,10 @@ async def test_an_entry_is_held_as_long_as_it_is_the_same():
     memory, stored, told = made()
     memory.put({"a": b"1"})
     [entry] = await stored.get_many(["a"])
-    assert await memory.holds("a", b"1")
+    assert await memory.holds("a", entry)
     stored.put({"a": entry + b"1"})
-    assert not await memory.holds("a", b"1")
-    assert not await memory.holds("b", b"1")
+    assert not await memory.holds("a", entry)
+    assert not await memory.holds("b", entry)
     assert (told.lookups, told.num_corrupt) == ([True], 0), "whoever looks again tells the rest"
 
 
