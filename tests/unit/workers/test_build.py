@@ -427,7 +427,7 @@ def test_a_probe_is_refused_beside_an_engine_that_lacks_what_it_reads(tmp_path, 
         return asyncio.run(build_workers(config))
 
     monkeypatch.setattr("tests.fakes.engine.FakeEngine", Lacking)
-    with pytest.raises(ModelNotLoaded, match=r"PROBES.* sp, mte, log_length .* fake lacks"):
+    with pytest.raises(ModelNotLoaded, match=r"PROBES.* sp, mte, log_length .* the model lacks"):
         with_probe()
     assert with_probe(token_features=()).generator.info.probes
 

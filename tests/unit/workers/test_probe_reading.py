@@ -21,7 +21,12 @@ class LayerProbe:
     """Reads the mean of what it is given as its value."""
 
     def __init__(self, layer, token_features=()):
-        self.card = SimpleNamespace(layer=layer, token_features=token_features)
+        of_tokens = {"answer_token_logprobs", "answer_token_entropies"}
+        self.card = SimpleNamespace(
+            layer=layer,
+            token_features=token_features,
+            statistics_read=of_tokens if token_features else set(),
+        )
 
     def read(self, means):
         return [ProbeReading(float(row.mean()), 50.0, False) for row in means]
