@@ -177,14 +177,13 @@ class InflightBatch:
         before = jobs[0].prefix
         start = before.length if before else 0
         prompts: list[list[int]] = []
-        told: list[tuple[int, Row]] = []
-        for number, (first, *others) in enumerate(groups.values()):
+        told: list[list[Row]] = []
+        for first, *others in groups.values():
             # Where others share all but the last token, those are read in a pass of their own.
             end = len(first.prompt_ids) - bool(others)
             prompts.append(first.prompt_ids[start : min(end, start + num_tokens)])
-            for job in (first, *others):
-                if job.told is not None:
-                    told.append((number, job.told))
+            if first.told is not None:  # as is each that shares a pass with it
+                told.append([job.told for job in (first, *others) if job.told is not None])
         self._to_read -= len(prompts) * max(map(len, prompts))
         prefixes = self._cache.prefill(prompts, before, told)
         begun: list[RowJob] = []

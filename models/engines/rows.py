@@ -9,7 +9,8 @@ import functools
 import inspect
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import product
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -97,7 +98,7 @@ class RowCache:
         self,
         prompts: Sequence[list[int]],
         begun: Prefix | None = None,
-        told: Sequence[tuple[int, Row]] = (),
+        told: Sequence[Sequence[Row]] = (),
     ) -> list[Prefix]:
         """One forward pass over the prompts, padded on the left.
 
@@ -106,7 +107,7 @@ class RowCache:
         Args:
             prompts: or the next part of one.
             begun: the part of that one that was read before; it is used up.
-            told: the index of a prompt, and the row that notes what is known of its tokens.
+            told: of each prompt, or of none, the rows that note what is known of its tokens.
         """
         lengths = list(map(len, prompts))
         width = max(lengths)
@@ -118,8 +119,8 @@ class RowCache:
             cache, before = begun.cache, begun.length
         num_logits = max(1, width * bool(told))
         logits = self._forward(ids, cache, list(map(before.__add__, lengths)), num_logits)
-        for number, row in told:
-            self._note(row, before + 1, logits[number, -lengths[number] :])
+        for number, rows in enumerate(told):
+            self._note(rows, before + 1, logits[number, -lengths[number] :])
         last = logits[:, -1].clone()
         if len(prompts) == 1:
             return [Prefix(cache, before + width, last[0])]
@@ -152,22 +153,28 @@ class RowCache:
         place, first = len(scored.row.logprobs), scored.read.logits[None]
         ids = scored.row.token_ids[place : place + self.answer_tokens]
         scored.read, following = self.read_on(scored.read, ids)
-        self._note(scored.row, place, torch.cat([first, following[:-1]]))
+        self._note([scored.row], place, torch.cat([first, following[:-1]]))
 
-    def _note(self, row: Row, place: int, logits: Tensor) -> None:
-        """Note what logits (n, V) say of a row's tokens from a place on, which they predict."""
-        for known in (row.logprobs, row.entropies, row.tops):
-            del known[place:]  # by a pass that has failed
-        ids = row.token_ids[place:][: len(logits)]
-        logits, places = logits[: len(ids)], range(len(ids))
-        wanting = set(places) if "token_entropies" in row.fields else set[int]()
+    def _note(self, rows: Sequence[Row], place: int, logits: Tensor) -> None:
+        """Note what logits (n, V) say of tokens from a place on, which they predict.
+
+        The rows are alike but for their last token.
+        """
+        logits = logits[: len(rows[0].token_ids) - place]
+        places = range(len(logits))
+        wanting = set(places) if "token_entropies" in rows[0].fields else set[int]()
         norms, entropies = norms_and_entropies(logits, logits.amax(-1), wanting)
-        row.logprobs += normed(logits.gather(1, self._tensor(ids)[:, None])[:, 0], norms).tolist()
-        if wanting:
-            row.entropies += entropies.tolist()
-        if row.job.request.num_tops:
-            note_likeliest(logits, norms, places, list(zip(places, repeat(row), strict=False)))
-            own = zip(ids, row.logprobs[place:], strict=True)
+        for row in rows:
+            for known in (row.logprobs, row.entropies, row.tops):
+                del known[place:]  # by a pass that has failed
+            ids = self._tensor(row.token_ids[place : place + len(logits)])
+            row.logprobs += normed(logits.gather(1, ids[:, None])[:, 0], norms).tolist()
+            if wanting:
+                row.entropies += entropies.tolist()
+        telling = list(filter(attrgetter("job.request.num_tops"), rows))
+        note_likeliest(logits, norms, places, list(product(places, telling)))
+        for row in telling:
+            own = zip(row.token_ids[place:], row.logprobs[place:], strict=False)
             for tops, pair in zip(row.tops[place:], own, strict=True):
                 if pair not in tops:
                     tops.append(pair)

@@ -211,16 +211,19 @@ def note_likeliest(
 
     A log-prob is the number that the token has where it is chosen.
     """
+    rows: dict[int, list[Row]] = {}
+    for index, row in tops:
+        rows.setdefault(slots[index], []).append(row)
     most, size = min(MAX_TOPS, logits.shape[-1]), _rows_at_once(8 * logits.shape[-1])
-    for start in range(0, len(tops), size):
-        part = tops[start : start + size]
-        of = [slots[index] for index, _ in part]
-        values, tokens = logits[of].topk(most, dim=-1)
-        values = normed(values, norms[of, None])
-        for (_, row), *columns in zip(part, tokens.tolist(), values.tolist(), strict=True):
+    for start in range(0, len(rows), size):
+        part = list(rows)[start : start + size]
+        values, tokens = logits[part].topk(most, dim=-1)
+        values = normed(values, norms[part, None])
+        for slot, *columns in zip(part, tokens.tolist(), values.tolist(), strict=True):
             pairs = zip(*columns, strict=True)
             finite = [pair for pair in pairs if math.isfinite(pair[1])]
-            row.tops.append(finite[: row.job.request.num_tops])
+            for row in rows[slot]:
+                row.tops.append(finite[: row.job.request.num_tops])
 
 
 def uniform_of(row: Row) -> float:
