@@ -129,8 +129,8 @@ class Service:
         return lambda: delattr(self.generator, "generate")
 
     def generation_takes(self, delay_s):
-        """Have each generation take so much longer."""
-        self.before_generating(lambda request: asyncio.sleep(delay_s))
+        """Have each generation take so much longer; returns what undoes it."""
+        return self.before_generating(lambda request: asyncio.sleep(delay_s))
 
     def generation_raises(self, error):
         """Have each generation raise; returns what undoes it."""

@@ -24,7 +24,12 @@ def folder(tmp_path_factory):
     return str(path)
 
 
-@pytest.fixture(params=["embedded", "remote"])
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", params=["embedded", "remote"])
 async def service(anyio_backend, request, folder):
     """Each test once with the model in the service's process, and once behind HTTP."""
     async with serving(placement=request.param, engine="transformers", model=folder) as running:
@@ -79,18 +84,20 @@ async def test_ids_of_tokens_are_taken_as_they_are(service, tokenizer):
     ],
 )
 async def test_one_bad_prompt_is_named_before_anything_is_computed(service, prompt, param, status):
-    service.generation_raises(AssertionError("something was computed"))
+    undo = service.generation_raises(AssertionError("something was computed"))
     response = await post(service, TEXT, prompt=prompt, **SCORED)
+    undo()
     assert (response.status_code, response.json()["error"]["param"]) == (status, param)
 
 
-async def test_all_prompts_of_a_request_hold_one_place_and_have_one_deadline(service):
-    service.admission.limit = 1
+async def test_all_prompts_of_a_request_hold_one_place_and_have_one_deadline(service, monkeypatch):
+    monkeypatch.setattr(service.admission, "limit", 1)
     assert len((await answered(service, TEXT, prompt=PROMPTS, **SCORED))["choices"]) == 3
     late = SCORED | {"uncertainty": {"estimators": ["sp"], "cache": False, "timeout_s": 0.2}}
-    service.generation_takes(0.15)
+    undo = service.generation_takes(0.15)
     assert (await post(service, TEXT, prompt=PROMPTS * 10, **late)).status_code == 504
-    service.admission.limit = 0
+    undo()
+    monkeypatch.setattr(service.admission, "limit", 0)
     assert (await post(service, TEXT, prompt=PROMPTS, **SCORED)).status_code == 429
 
 

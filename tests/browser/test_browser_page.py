@@ -134,28 +134,20 @@ async def test_a_request_that_is_not_calibrated_is_answered_without_a_verdict(br
         await expect(visit("#notice")).to_be_empty()
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"prompt": KNOWN, "estimator": "consistency_of_mine"}, "estimator"),
-        ({"prompt": ""}, "prompt"),
-        ({"prompt": KNOWN, "max_new_tokens": 0}, "max_new_tokens"),
-        ({"prompt": KNOWN, "num_samples": "many"}, "num_samples"),
-        ({"prompt": KNOWN, "seed": "-2"}, "seed"),
-    ],
-)
-async def test_an_error_names_code_and_field_and_leads_to_it(browser, url, fields, field):
+async def test_an_error_names_code_and_field_and_leads_to_it(browser, url):
+    wrong = {"estimator": "consistency_of_mine", "max_new_tokens": 0, "num_samples": "many"}
+    right = {"prompt": KNOWN, "estimator": "", "max_new_tokens": "", "num_samples": 10, "seed": 7}
     async with visiting(browser, url) as visit:
         await visit.is_ready()
-        await visit.ask(**fields)
+        for field, value in {"prompt": "", **wrong, "seed": "-2"}.items():
+            await visit.ask(**right | {field: value})
+            alert = visit("[role=alert]")
+            await expect(alert).to_contain_text("invalid_request")
+            assert field in await alert.locator("dd code").all_inner_texts()
+            await expect(alert).not_to_contain_text(" /")  # no address of the service
+            await visit.is_refused(f"#{field}")
+            await expect(visit("article.run")).to_have_count(0)
 
-        alert = visit("[role=alert]")
-        await expect(alert).to_contain_text("invalid_request")
-        assert field in await alert.locator("dd code").all_inner_texts()
-        await expect(alert).not_to_contain_text(" /")  # no address of the service
-        await visit.is_refused(f"#{field}")
-        await expect(visit("article.run")).to_have_count(0)
-
-        await visit.ask(KNOWN, max_new_tokens="", num_samples=10, seed=7, estimator="")
+        await visit.ask(**right)
         await expect(alert).to_have_count(0)
         await expect(visit("[aria-invalid]")).to_have_count(0)

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.pages import MADE_UP, PHONE, visiting
+from tests.browser.pages import DESK, MADE_UP, PHONE, visiting
 from tests.browser.test_browser_chat import posts
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ def as_shown(shares):
     return [f"{round(100 * share)} %" for share in shares.values()] + ["100 %"]
 
 
-@pytest.mark.parametrize("size", [(1280, 900), PHONE, (390, 844)], ids=str)
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=str)
 async def test_each_step_says_how_many_answers_pass_in_the_chosen_mode(browser, url, size):
     full, light = await promised(url, "rb_cocoa_root_sp"), await promised(url, "cocoa_sp_light")
     assert full != light

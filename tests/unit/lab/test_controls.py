@@ -12,6 +12,8 @@ from cocoa_lab.recordings import Recording, RecordingHeader
 from cocoa_lab.run import AnswerScores, Origin, Run, ScoredPrompt, Variant
 from tests.results import generation, sequence
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 RNG = np.random.default_rng(0)
 NUM_PROMPTS = 120
 SAMPLING = {"num_samples": 3, "temperature": 1.0, "top_k": 50, "top_p": 1.0}

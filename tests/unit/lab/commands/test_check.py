@@ -9,6 +9,8 @@ from cocoa_lab.calibration.checking import held_to
 from models.calibration import Threshold
 from tests.unit.lab.test_controls import RIGHT, results_of
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 RNG = np.random.default_rng(2)
 GOOD = 1 - RIGHT + 0.9 * RNG.random(len(RIGHT))  # ranks without a mistake
 

@@ -12,6 +12,8 @@ from app.cli import app
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.labels import read_labels
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 FAKE = {
     "COCOA_GENERATION__ENGINE": "fake",
     "COCOA_SIMILARITY__NAME": "fake",
@@ -223,15 +225,6 @@ def test_the_judges_key_and_a_formula_in_a_tasks_name_do_no_harm(tmp_path, cocoa
         assert b"SECRET" not in path.read_bytes(), path
     assert "--judge-key=…" in (out / "report.md").read_text()
     assert task in (out / "report.html").read_text()
-
-
-def test_the_command_line_needs_no_library_of_the_evaluation_until_it_is_asked_for():
-    libraries = ["matplotlib", "jinja2", "torch"]  # nltk imports scikit-learn where it finds it
-    code = f"import app.cli, sys; print([name for name in {libraries} if name in sys.modules])"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    assert (result.stdout.strip(), result.returncode) == ("[]", 0), result.stderr
 
 
 def test_without_the_extra_the_command_says_what_to_install():
