@@ -1,4 +1,4 @@
-"""Ten thousand hostile bodies: each ends in a documented status and the one error shape.
+"""Thousands of hostile bodies: each ends in a documented status and the one error shape.
 
 None ends in a 500.
 """
@@ -43,7 +43,7 @@ REACHES = {
 async def post(app, path, body, content_type=None, headers=()):
     """Status, headers and body of the response, through the application alone.
 
-    Ten thousand clients would be slower.
+    Thousands of clients would be slower.
     """
     headers = list(headers)
     if content_type is not None:
@@ -138,5 +138,5 @@ async def ended(kind, bodies, num_bodies, check):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 async def test_a_hostile_body_ends_in_a_documented_status_and_quotes_nothing(kind):
-    statuses = await ended(kind, BODIES, 10_000, check)
+    statuses = await ended(kind, BODIES, 4_000, check)
     assert statuses.keys() >= REACHES[kind.__name__]

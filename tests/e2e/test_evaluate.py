@@ -99,13 +99,6 @@ def test_scoring_again_gives_equal_numbers(out, cocoa):
         assert new["scores"] == pytest.approx(old["scores"], abs=1e-4)
 
 
-def test_another_seed_is_refused_where_generations_lie(out, cocoa):
-    result = cocoa("evaluate", "testbed", "--out", out, "--limit", 12, "--seed", 1)
-    assert result.exit_code == 1
-    assert "seed = 0, this run has 1" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
