@@ -220,8 +220,7 @@ def note_likeliest(
         values, tokens = logits[part].topk(most, dim=-1)
         values = normed(values, norms[part, None])
         for slot, *columns in zip(part, tokens.tolist(), values.tolist(), strict=True):
-            pairs = zip(*columns, strict=True)
-            finite = [pair for pair in pairs if math.isfinite(pair[1])]
+            finite = [pair for pair in zip(*columns, strict=True) if math.isfinite(pair[1])]
             for row in rows[slot]:
                 row.tops.append(finite[: row.job.request.num_tops])
 

@@ -57,7 +57,7 @@ def url():
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=12,  # of each route with parameters
+    max_examples=20,  # of each route with parameters
     suppress_health_check=list(HealthCheck),
 )
 def test_every_response_is_as_documented(case, url):
