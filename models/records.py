@@ -68,6 +68,7 @@ class SamplingParams(Exact):
     max_sample_reasoning_tokens: int | None = None
     # Whether a `max_new_tokens` that does not fit is lowered to what fits; else it is refused.
     clamps: bool = False
+    clamps_quietly: bool = False  # the same without a warning, of an endpoint's own default
 
     def most_thoughts(self, index: int) -> int | None:
         """`max_reasoning_tokens` of the answer, which is 0, or of the i-th sample."""

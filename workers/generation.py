@@ -52,6 +52,7 @@ from workers.trials import Trials
 Result = TypeVar("Result")
 
 _STOPPED = "the language model has stopped"
+_CLAMPED = (Warned.MAX_NEW_TOKENS_CLAMPED,)
 # Most seconds that an idle model waits for prompts that came with the first.
 _TOGETHER_S = 0.02
 
@@ -205,9 +206,9 @@ class GenerationWorker:
         listener.tell_rest((generation.answer, *generation.samples)[request.streamed])
         generates = to_engine.answer is None or to_engine.num_samples > 0
         wanted = to_engine.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
-        if generates and (job.request.sampling.max_new_tokens or 0) < wanted:
-            warnings = (*generation.warnings, Warned.MAX_NEW_TOKENS_CLAMPED)
-            generation = replace(generation, warnings=warnings)
+        fitting = job.request.sampling.max_new_tokens or 0
+        if generates and fitting < wanted and not to_engine.sampling.clamps_quietly:
+            generation = replace(generation, warnings=generation.warnings + _CLAMPED)
         started_at = job.started_at or called_at
         return replace(
             generation,

@@ -247,6 +247,17 @@ async def test_an_answer_that_is_cut_is_incomplete(service):
         assert body["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
+async def test_without_a_limit_as_many_tokens_as_fit_are_asked_for_without_a_warning(service):
+    asked = []
+
+    async def note(request):
+        asked.append(request.sampling.max_new_tokens)
+
+    service.before_generating(note)
+    body = await responded(service, max_output_tokens=None)
+    assert (asked, body["uncertainty"]["warnings"]) == ([4096], []), "512 fit the model's context"
+
+
 async def test_an_answer_that_is_held_back_is_a_refusal(tmp_path):
     path = tmp_path / "made.json"
     made = await bound_to_fakes(NOTHING_PASSES)

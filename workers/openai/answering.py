@@ -182,8 +182,9 @@ class OpenAIRequest:
         limits = {"the model's context": self._server.max_context_tokens}
         fitting = fitted(self._prompt.num_tokens, num_answer, request, limits)
         num_new = fitting.sampling.max_new_tokens or 0
+        wanted = request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
         generates = request.answer is None or request.num_samples > 0
-        if generates and num_new < (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS):
+        if generates and num_new < wanted and not request.sampling.clamps_quietly:
             self._warn(Warned.MAX_NEW_TOKENS_CLAMPED)
         return fitting
 

@@ -111,6 +111,7 @@ class SharedRequest(NullIsDefault):
 
     ignores_empty = True
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
+    default_tokens: ClassVar[int | None] = None  # in place of `DEFAULT_NEW_TOKENS`
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """One that GET /v1/models lists; `:light` behind it asks for light mode."""
@@ -369,8 +370,9 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         sampling["temperature"] = body.drawn_at
     return Ask(
         sampling=SamplingParams(
-            max_new_tokens=body.max_tokens or None,
+            max_new_tokens=body.max_tokens or body.default_tokens,
             clamps=True,
+            clamps_quietly=not body.max_tokens and body.default_tokens is not None,
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,

@@ -23,6 +23,8 @@ from app.http.requests.values import (
 from models.records import EFFORT, MAX_TOPS
 
 _NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
+RESPONSE_TOKENS = 4096  # by default; agents write whole files
+_DEFAULT = f"Lowered to what fits the context. Default: as many as fit, at most {RESPONSE_TOKENS}."
 _LOGPROBS = "message.output_text.logprobs"
 # All that OpenAI's clients know to ask for.
 _Included = Literal[
@@ -290,8 +292,7 @@ class ResponseRequest(ChatFields):
     """A user's text, or items: messages, calls of functions, what these gave, and reasonings."""
     instructions: Text | None = None
     """Put before the input, as a system message."""
-    max_output_tokens: NewTokens | None = None
-    """Tokens of the answer. Default: as that of chats."""
+    max_output_tokens: Annotated[NewTokens | None, Field(description=_DEFAULT)] = None
     text: TextWanted | None = None
     """What the answer's text is."""
     reasoning: Reasoning | None = None
