@@ -18,7 +18,7 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject, choose, subject_of
 from models.codec import reader, to_json
 from models.ranges import Count, Exact, Probability, number, numbers
-from models.records import DEFAULT_NEW_TOKENS, Generation
+from models.records import Generation
 from models.statistics import STATISTICS, Dimension, reads_samples, supplied_by
 from workers.protocol import PairScore
 
@@ -51,9 +51,8 @@ def statistics_name(plan: Plan, models: Models) -> str:
     parts |= ask.how_it_reasons
     if ask.grammar is not None:
         parts["grammar"] = digest(asdict(ask.grammar))
-    most = ask.sampling.max_new_tokens
-    if most is None or (ask.sampling.clamps and most > DEFAULT_NEW_TOKENS):  # as many as fit
-        parts["max_context_tokens"] = generator.max_context_tokens
+    if ask.sampling.max_new_tokens is None or ask.sampling.clamps:  # as many as fit
+        parts["clamped"] = generator.max_context_tokens, ask.sampling.clamps_quietly
     if ask.num_tops:
         parts["num_tops"] = [ask.num_tops, ask.num_shown]
     if ask.has_prompt:

@@ -256,6 +256,11 @@ async def test_without_a_limit_as_many_tokens_as_fit_are_asked_for_without_a_war
     service.before_generating(note)
     body = await responded(service, max_output_tokens=None)
     assert (asked, body["uncertainty"]["warnings"]) == ([4096], []), "512 fit the model's context"
+    for _ in range(2):  # neither is told what is kept of the other
+        told = await responded(service, max_output_tokens=4096)
+        assert told["uncertainty"]["warnings"] == ["max_new_tokens_clamped"]
+        body = await responded(service, max_output_tokens=None)
+        assert body["uncertainty"]["warnings"] == []
 
 
 async def test_an_answer_that_is_held_back_is_a_refusal(tmp_path):

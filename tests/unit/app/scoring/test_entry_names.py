@@ -33,10 +33,11 @@ SIMILARITY_SCORERS = {name: similarity_info(identity=name) for name in ("fake", 
 NLI = similarity_info(identity="nli")
 
 
-def key(body, *, generator=GENERATOR, similarity_scorers=SIMILARITY_SCORERS, nli=NLI):
+def key(body, *, generator=GENERATOR, similarity_scorers=SIMILARITY_SCORERS, nli=NLI, **clamped):
     """The name of the statistics of a request's body."""
     is_scoring = "answer" in body and "mode" not in body
     ask = ask_of((ScoreRequest if is_scoring else GenerateRequest)(**body))
+    ask = replace(ask, sampling=replace(ask.sampling, **clamped))
     models = Models(generator, similarity_scorers, "fake", nli)
     return statistics_name(make_plan(ask, Deployment(models)), models)
 
@@ -82,6 +83,11 @@ def test_the_default_of_new_tokens_is_as_many_as_fit_this_context():
     default, larger = BASE | {"max_new_tokens": None}, replace(GENERATOR, max_context_tokens=1024)
     assert key(default, generator=larger) != key(default) != key(BASE | {"max_new_tokens": 256})
     assert key(BASE, generator=larger) == key(BASE)
+
+
+def test_what_is_lowered_to_fit_answers_nobody_who_wants_it_refused_or_told():
+    names = {key(BASE), key(BASE, clamps=True), key(BASE, clamps=True, clamps_quietly=True)}
+    assert len(names) == 3
 
 
 @pytest.mark.parametrize("change", SAME, ids=str)
