@@ -73,4 +73,5 @@ class Pieces:
             if isinstance(part, str):
                 yield Piece(part, known)
             else:
-                yield Piece(known=known, call=parted([part])[1][0])
+                _, [call] = parted([part])
+                yield Piece(known=known, call=call)

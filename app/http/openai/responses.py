@@ -184,8 +184,8 @@ def _choice_of(index: int, sequence: records.Sequence) -> Choice:
         known = sequence
     if sequence.reasoning is not None:
         reasoning = sequence.reasoning.text
-    about = sequence.finish_reason, (), refusal, refusal, sequence.extra
-    return Choice(index, text, reasoning, known, *about)
+    reason = sequence.finish_reason
+    return Choice(index, text, reasoning, known, reason, (), refusal, refusal, sequence.extra)
 
 
 def _others(result: Result, n: int) -> Sequence[records.Sequence]:
