@@ -18,7 +18,7 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject, choose, subject_of
 from models.codec import reader, to_json
 from models.ranges import Count, Exact, Probability, number, numbers
-from models.records import Generation
+from models.records import DEFAULT_NEW_TOKENS, Generation
 from models.statistics import STATISTICS, Dimension, reads_samples, supplied_by
 from workers.protocol import PairScore
 
@@ -38,20 +38,20 @@ def statistics_name(plan: Plan, models: Models) -> str:
     has the same name. How many samples are drawn is part of it only where one of them becomes the
     answer: elsewhere a longer draw serves a shorter one (`decode`).
     """
-    ask, generator = plan.ask, models.generator
+    ask, generator, most = plan.ask, models.generator, plan.ask.sampling.max_new_tokens
     similarity_scorer = models.similarity_scorers[plan.similarity]
     needed = plan.statistics & plan.read
     parts: dict[str, Any] = {
         "format": _FORMAT,
         "strategy": plan.strategy,
         "statistics": sorted(needed),
-        "max_new_tokens": ask.sampling.max_new_tokens,
+        "max_new_tokens": most,
         "stop": ask.sampling.stop,
     }
     parts |= ask.how_it_reasons
     if ask.grammar is not None:
         parts["grammar"] = digest(asdict(ask.grammar))
-    if ask.sampling.max_new_tokens is None or ask.sampling.clamps:  # as many as fit
+    if most is None or (ask.sampling.clamps and most > DEFAULT_NEW_TOKENS):  # as many as fit
         parts["clamped"] = generator.max_context_tokens, ask.sampling.clamps_quietly
     if ask.num_tops:
         parts["num_tops"] = [ask.num_tops, ask.num_shown]

@@ -86,8 +86,10 @@ def test_the_default_of_new_tokens_is_as_many_as_fit_this_context():
 
 
 def test_what_is_lowered_to_fit_answers_nobody_who_wants_it_refused_or_told():
-    names = {key(BASE), key(BASE, clamps=True), key(BASE, clamps=True, clamps_quietly=True)}
+    long = BASE | {"max_new_tokens": 4096}
+    names = {key(long), key(long, clamps=True), key(long, clamps=True, clamps_quietly=True)}
     assert len(names) == 3
+    assert key(BASE, clamps=True) == key(BASE), "few tokens fit, and all endpoints share them"
 
 
 @pytest.mark.parametrize("change", SAME, ids=str)
