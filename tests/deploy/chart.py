@@ -1,6 +1,7 @@
 """The chart rendered by the real helm, and what is found in it."""
 
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -26,21 +27,30 @@ def run(*command, **options):
 
 
 def helm(version, *arguments, values=None):
-    """The finished helm; `values` are a map or a file."""
+    """The finished helm; `values` are a map, its YAML, or a file."""
     options, text = [], None
     if isinstance(values, dict):
-        options, text = ["-f", "-"], yaml.safe_dump(values)
+        values = yaml.safe_dump(values)
+    if isinstance(values, str):
+        options, text = ["-f", "-"], values
     elif values is not None:
         options = ["-f", values]
     return run(DEPLOY / version / "helm", *arguments, *options, input=text)
 
 
 def render(values=None, version="helm4", release="cocoa"):
-    """The rendered objects, by kind and name."""
+    """The rendered objects, by kind and name; all tests share those of equal values."""
+    if isinstance(values, dict):
+        values = yaml.safe_dump(values)
+    return _rendered(values, version, release)
+
+
+@cache
+def _rendered(values, version, release):
     done = helm(version, "template", release, CHART, "--namespace", "cocoa", values=values)
     assert done.returncode == 0, done.stderr
     found = {}
-    for one in yaml.safe_load_all(done.stdout):
+    for one in yaml.load_all(done.stdout, yaml.CSafeLoader):
         if one is not None:
             key = (one["kind"], one["metadata"]["name"])
             assert key not in found, f"{key} twice"
