@@ -15,7 +15,7 @@ from models.errors import ModelLost, ModelNotLoaded
 from models.records import Array, Pair
 from models.similarity.contexts import fit_contexts, token_offsets
 from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
-from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
+from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
 
 # Texts of one forward pass.
 _FORWARD_TEXTS = 64
@@ -40,9 +40,10 @@ class EmbeddingModel:
         longest = int(encoder.max_seq_length or self._tokenizer.model_max_length)
         self._budget = longest - self._tokenizer.num_special_tokens_to_add(pair=False)
         self.max_length: int | None = 2 * longest  # of two texts that are read apart
-        self._floor = floor_of(self._vectors(UNLIKE))
-        if self._floor > MOST_FLOOR:
-            raise ModelNotLoaded("makes the same vector of texts that mean different things")
+        try:
+            self._floor = floor_of(self._vectors(UNLIKE))
+        except ValueError as error:
+            raise ModelNotLoaded(str(error)) from None
         modules = [type(module).__name__ for module in encoder]
         tokens = tokenizer_fingerprint(self._tokenizer)
         self.flags: tuple[str, ...] = (str(encoder.dtype), *modules, str(self._floor), tokens)

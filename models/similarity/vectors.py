@@ -24,7 +24,7 @@ UNLIKE = (
     "The function returns a sorted list of its arguments.",
 )
 # Cosine of such texts beyond which an encoder distinguishes no texts.
-MOST_FLOOR = 0.99
+_MOST_FLOOR = 0.99
 _DIGITS = 3
 
 
@@ -32,14 +32,19 @@ def floor_of(vectors: Array) -> float:
     """Mean cosine of vectors (N, d) of `UNLIKE`, which counts as no similarity at all.
 
     Encoders differ in it: .1 for some, .7 for others. Rounded, so that it is the same on machines
-    whose sums differ in their last digits. Vectors of zeros, which have no cosine, are left out; 1
-    where no two others are left.
+    whose sums differ in their last digits. Vectors of zeros, which have no cosine, are left out.
+
+    Raises:
+        ValueError: the encoder distinguishes no texts, or no two vectors are left.
     """
     unit = _of_length_one(vectors[np.linalg.norm(vectors, axis=1) > 0])
-    if len(unit) < 2:
-        return 1.0
-    cosines = (unit @ unit.T)[np.triu_indices(len(unit), k=1)]
-    return round(max(0.0, float(cosines.mean())), _DIGITS)
+    floor = 1.0
+    if len(unit) >= 2:
+        cosines = (unit @ unit.T)[np.triu_indices(len(unit), k=1)]
+        floor = round(max(0.0, float(cosines.mean())), _DIGITS)
+    if floor > _MOST_FLOOR:
+        raise ValueError("makes the same vector of texts that mean different things")
+    return floor
 
 
 def vector_similarity(a: Array, b: Array, floor: float) -> Array:

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from models.digests import digest_of
 from models.records import Array, Pair
-from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
+from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
 from workers.calling import gather
 from workers.remote.calls import Calls, listed_model, shaped
 from workers.remote.client import Client, Refused, Unreachable
@@ -196,10 +196,11 @@ class EmbeddingsApi(PairApi):
         return PairServer(entry["id"], "", None, _VLLM_CALL, flags=(str(entry.get("root")),))
 
     async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
-        floor = floor_of(await self._vectors(calls, server, UNLIKE))
-        if floor > MOST_FLOOR:
-            raise Refused("its model makes the same vector of texts that mean different things")
-        return replace(server, floor=floor)
+        vectors = await self._vectors(calls, server, UNLIKE)
+        try:
+            return replace(server, floor=floor_of(vectors))
+        except ValueError as error:
+            raise Refused(f"its model {error}") from None
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         texts = list(dict.fromkeys(chain.from_iterable(pairs)))
