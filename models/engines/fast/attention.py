@@ -1,11 +1,16 @@
 """Attention of the lean forward pass: what positions may read, and prompts that rows share."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+# Kernels take whole vectors of so many numbers in one order, and what is left in another.
+_COLUMNS = 16
+# Scores of attention that are held at once: in bfloat16 and float32 some 100 MB.
+_MOST_SCORES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +55,100 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class Aligned:
+    """Columns of a padded cache, moved so that each row's tokens begin at the first of them.
+
+    Sums over a row's tokens then run in one order, whatever pads them (ADR 32).
+    """
+
+    index: Tensor  # (rows x heads x num_columns,) of the cache's (rows x heads x width)
+    num_columns: int
+
+    @classmethod
+    def of(cls, first: Tensor, width: int, num_heads: int) -> Self:
+        """Of a cache of so many columns, in which rows begin at `first` (rows,).
+
+        Behind a row's tokens its last one is repeated, which its mask hides.
+        """
+        lengths = width - first
+        num_columns = -(-int(lengths.max()) // _COLUMNS) * _COLUMNS
+        columns = torch.arange(num_columns).minimum(lengths[:, None] - 1) + first[:, None]
+        starts = torch.arange(len(first) * num_heads).view(-1, num_heads, 1) * width
+        return cls((starts + columns[:, None]).flatten(), num_columns)
+
+    def __call__(self, held: Tensor) -> Tensor:
+        """Keys or values (rows, heads, width, head size), moved."""
+        rows, heads, _, size = held.shape
+        moved = held.reshape(-1, size).index_select(0, self.index)
+        return moved.view(rows, heads, self.num_columns, size)
+
+
+@dataclass(frozen=True, slots=True)
 class Beside:
-    """Attention of one token a row to its prompt, which it shares with others, and to its own rest.
+    """Attention of each row to its prompt, which it may share with others, and to its own rest.
 
     The rows of a prompt are so many queries of one product with it: its keys and values are read
     once, and neither copied for a row nor moved as the row grows.
     """
 
     shared: SharedPrompts
-    mask: Tensor | None
+    mask: Tensor | None  # (rows or 1, 1, S, columns)
     within: Tensor | None  # of `SharedPrompts`
+    aligned: Aligned | None = None
+
+    @classmethod
+    def of_rows(
+        cls,
+        positions: Tensor,
+        width: int,
+        first: Tensor,
+        window: int | None,
+        num_heads: int,
+        shared: SharedPrompts | None,
+        within: Tensor | None,
+    ) -> Self:
+        """That of new positions (rows, S) whose numbers are the same bits whatever is beside them.
+
+        Args:
+            positions: behind their prompts.
+            width: columns of the cache.
+            first: (rows,) column at which each row's tokens begin.
+            window: positions that one reads, itself included; None for any number.
+            num_heads: of keys and values.
+            shared: prompts that come before what is in the cache.
+            within: as above.
+        """
+        aligned = Aligned.of(first, width, num_heads)
+        columns, last = torch.arange(aligned.num_columns), positions[:, None, :, None]
+        mask = columns <= last
+        if window is not None:
+            mask &= columns > last - window
+        return cls(shared or SharedPrompts([(None, first)], first, 0), mask, within, aligned)
 
     def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
-        rows, num_heads, _, size = queries.shape
-        queries = (queries * size**-0.5).view(rows, keys.shape[1], -1, size)  # by key-value head
-        scores = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, width)
-        if self.mask is not None:
-            scores = scores.masked_fill(~self.mask, -torch.inf)
+        if self.aligned is not None:
+            keys, values = self.aligned(keys), self.aligned(values)
+        rows, num_heads, num_new, _ = queries.shape
+        if self.mask is None or num_new == 1:
+            return self._attended(queries, keys, values, layer, self.mask)
+        # Scores of a long prompt are held in parts.
+        most = max(1, _MOST_SCORES // (rows * num_heads * keys.shape[2]))
+        masks = torch.split(self.mask, most, dim=2)
+        parts = []
+        for some, mask in zip(torch.split(queries, most, dim=2), masks, strict=True):
+            parts.append(self._attended(some, keys, values, layer, mask))
+        return torch.cat(parts, dim=2)
+
+    def _attended(
+        self, queries: Tensor, keys: Tensor, values: Tensor, layer: int, mask: Tensor | None
+    ) -> Tensor:
+        rows, num_heads, num_new, size = queries.shape
+        num_kv_heads = keys.shape[1]
+        queries = (queries * size**-0.5).reshape(rows, num_kv_heads, -1, size)
+        scores = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, columns)
+        if mask is not None:
+            by_position = scores.view(rows, num_kv_heads, -1, num_new, keys.shape[2])
+            scores = by_position.masked_fill(~mask[:, :, None], -torch.inf).view_as(scores)
         within = self.within
         if len(self.shared.groups) == 1:
             attended = _with_prompt(
@@ -79,7 +161,7 @@ class Beside:
                 attended[members] = _with_prompt(
                     prompt, layer, queries[members], scores[members], values[members], near
                 )
-        return attended.reshape(rows, num_heads, 1, size)
+        return attended.reshape(rows, num_heads, num_new, size)
 
 
 Attend = Whole | Beside

@@ -48,6 +48,8 @@ class LeanForward:
         self._rotary = decoder.rotary_emb
         self._heads = int(config.num_attention_heads), int(config.num_key_value_heads)
         self._head_size = int(decoder.layers[0].self_attn.head_dim)
+        # In bfloat16 a sum in another order is another number, and soon another text.
+        self._is_batch_invariant = packs and model.dtype == torch.bfloat16
         nothing = self._embed.weight.new_empty(0, self._head_size)
         # Cosines and signed sines (positions, head size) by kind, as far as they were needed.
         self.rotations = dict.fromkeys(self._windows, (nothing, nothing))
@@ -78,24 +80,20 @@ class LeanForward:
         positions = columns.expand(len(ids), -1)
         if first is not None:
             positions = (columns - first[:, None]).clamp(min=0)
-        longest = width + (shared.longest if shared else 0)
+        behind, longest = positions, width
+        if shared is not None:
+            behind, longest = positions + shared.lengths[:, None], width + shared.longest
         views: dict[str, _View] = {}
-        for kind, window in self._windows.items():
-            mask = mask_of(columns, width, first, window)
-            if shared is not None:
-                attend: Attend = Beside(shared, mask, shared.within(window, positions, longest))
-                rotated = self._rotated(kind, positions + shared.lengths[:, None], longest)
-            else:
-                attend = Whole(mask, is_causal=mask is None and num_new > 1)
-                rotated = self._rotated(kind, positions, longest)
-            views[kind] = *rotated, attend
+        for kind in self._windows:
+            attend = self._attention(kind, positions, width, first, shared)
+            views[kind] = *self._rotated(kind, behind, longest), attend
         wanted = num_new
         states = self._embed(ids)
         for number, block in enumerate(self._blocks, start=1):
             cos, sin, attend = views[block.kind]
             if number == len(self._blocks) and num_logits < num_new:  # of the last layer's states
-                mask = mask_of(columns[-num_logits:], width, first, self._windows[block.kind])
-                attend = Whole(mask, is_causal=False)
+                last = positions[:, -num_logits:]
+                attend = self._attention(block.kind, last, width, first, shared)
                 wanted = num_logits
             states = self._layer(block, states, cache, number - 1, (cos, sin, attend), wanted)
             if number in self.watched:
@@ -136,6 +134,28 @@ class LeanForward:
             if number in self.watched:
                 self.watched[number] = states[:, -1].clone()
         return self._norm(states)
+
+    def _attention(
+        self,
+        kind: str,
+        positions: Tensor,
+        width: int,
+        first: Tensor | None,
+        shared: SharedPrompts | None,
+    ) -> Attend:
+        """What new positions (rows, S) attend to in layers of a kind, behind what prompts hold."""
+        window, within = self._windows[kind], None
+        if shared is not None:
+            within = shared.within(window, positions, width + shared.longest)
+        if self._is_batch_invariant:
+            if first is None:
+                first = torch.zeros(len(positions), dtype=torch.long)
+            return Beside.of_rows(positions, width, first, window, self._heads[1], shared, within)
+        columns = torch.arange(width - positions.shape[1], width, device=positions.device)
+        mask = mask_of(columns, width, first, window)
+        if shared is not None:
+            return Beside(shared, mask, within)
+        return Whole(mask, is_causal=mask is None and len(columns) > 1)
 
     def _layer(
         self, block: Block, states: Tensor, cache: Any, index: int, view: _View, wanted: int

@@ -38,11 +38,14 @@ class Product:
         is_for_mkl = rows in _FEW and states.dtype == torch.float32
         if self.weight is not None and (self._packed is None or is_for_mkl):
             return F.linear(states, self.weight, self.bias)
-        if rows in _BLOCKS:
+        # A single row of bfloat16 may be summed in another order than the rows of several.
+        fewest = 1 + (states.dtype == torch.bfloat16)
+        if rows in _BLOCKS and rows >= fewest:
             return self._multiplied(states)
         products = []
         for block in torch.split(states.reshape(-1, states.shape[-1]), _BLOCKS[-1]):
-            filled = F.pad(block, (0, 0, 0, block_size(len(block)) - len(block)))
+            missing = max(block_size(len(block)), fewest) - len(block)
+            filled = F.pad(block, (0, 0, 0, missing))
             products.append(self._multiplied(filled)[: len(block)])
         return torch.cat(products).view(*states.shape[:-1], self.num_out)
 
