@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, StringConstraints
 
+from models.images import PARTS
 from models.ranges import (
     ENTROPIES,
     LOGPROBS,
@@ -108,6 +109,8 @@ class GenerationRequest(Exact):
     tools: tuple[Mapping[str, Any], ...] = ()
     # Variables of that template.
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    # Each {"doc_id", "title", "text"}; beside messages only.
+    documents: tuple[Mapping[str, str], ...] = ()
     sampling: SamplingParams = SamplingParams()
     # Names of `models.statistics` that a generator supplies; nothing else is computed.
     statistics: frozenset[str] = frozenset()
@@ -143,6 +146,18 @@ class GenerationRequest(Exact):
             if name.startswith("sample_"):
                 return self.sampling.num_samples
         return 0
+
+    def with_documents_said(self) -> "GenerationRequest":
+        """The request with its documents before the last message of the user."""
+        block, messages = "Documents:\n\n", list(map(dict, self.messages or ()))
+        for document in self.documents:
+            block += f"[{document['doc_id']}] {document['title']}".strip()
+            block += f"\n{document['text']}\n\n"
+        *_, last = filter(lambda message: message["role"] == "user", messages)
+        last["content"] = f"{block}{last['content']}"
+        if PARTS in last:
+            last[PARTS] = [{"type": "text", "text": block}, *last[PARTS]]
+        return replace(self, messages=tuple(messages), documents=())
 
     def num_tops_of(self, index: int) -> int:
         """Likeliest tokens returned of each token of a sequence; counted as in `tops_of`."""

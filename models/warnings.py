@@ -24,6 +24,9 @@ class Warned(StrEnum):
     TOOLS_LEFT_OUT = auto()
     """Tools are shown to no model: they are a platform's, as `web_search`, or the chat template
     takes none and `COCOA_LEAVE_OUT_TOOLS` is set. Do: Expect no calls of them."""
+    DOCUMENTS_IN_MESSAGE = auto()
+    """The chat template is not known to show documents: they went before the user's last message.
+    Do: Write them into messages yourself ([documents.md](documents.md))."""
     IGNORE_EOS_LEFT_OUT = auto()
     """`ignore_eos` is not heeded: a text ends where the model ends it. Do: Count its tokens by
     `usage`."""

@@ -10,6 +10,7 @@ from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators.cocoa import inconsistency_std_error
 from models.records import Generation, ProbeReading, Token
 from models.units.tool_calls import Call, names_of, read
+from models.units.unit import Unit
 from workers import protocol
 from workers.protocol import GeneratorInfo, SimilarityInfo
 
@@ -218,7 +219,10 @@ def _units(
         bodies[0]["missing"] = [{"path": path, "share": share} for path, share in missing.items()]
     if units.mean is None:
         reasons |= dict.fromkeys(("units_mean", "units_max"), "no part of the answer has a score")
-    return {"units": bodies, "units_mean": units.mean, "units_max": units.greatest}
+    told = {"units": bodies, "units_mean": units.mean, "units_max": units.greatest}
+    if units.parts.grounded is not None:
+        told |= _grounded(units.parts.grounded, reasons)
+    return told
 
 
 def _judged_units(
@@ -275,12 +279,30 @@ def _unit(scored: ScoredUnit, answer_sample: int | None) -> dict[str, Any]:
         fields["out_of_domain"] = unit.reading.out_of_domain
     if alternatives := unit.alternatives.items():
         fields["alternatives"] = [{"value": value, "share": share} for value, share in alternatives]
+    if unit.grounded is not None:
+        fields["documents"] = _documents(unit)
     return fields | {
         "estimator": scored.estimator,
         "uncertainty": scored.uncertainty,
         "scores": dict(scored.scores),
         "reasons": dict(scored.reasons),
     }
+
+
+def _grounded(grounded: float | str, reasons: dict[str, str]) -> dict[str, Any]:
+    """The field of the share that documents say; the reasons gain why it is not known."""
+    if not isinstance(grounded, str):
+        return {"grounded": grounded}
+    reasons["grounded"] = grounded
+    return {"grounded": None}
+
+
+def _documents(unit: Unit) -> dict[str, Any]:
+    """A `UnitDocuments`."""
+    said: dict[str, Any] = {"grounded": unit.grounded, "missing": unit.missing}
+    if unit.document is not None:
+        said |= {"id": unit.document, "span": unit.document_span}
+    return said
 
 
 def _call_info(call: Call) -> dict[str, Any]:

@@ -129,6 +129,19 @@ class UnitDecision(Described):
     """why it does not pass, and why it stays where it was to be removed"""
 
 
+class UnitDocuments(Described):
+    """What the documents of the request say of a sentence or claim."""
+
+    grounded: float
+    """share, 0 to 1, of what it adds to its question that stands in one document"""
+    id: str = ABSENT
+    """of the document that says most of it; absent where none says any"""
+    span: Range = ABSENT
+    """where that one does: the first character in its text, ≥ 0, and the one behind the last"""
+    missing: list[str]
+    """numbers and names that it adds to its question, and that stand in no document"""
+
+
 class UnitInfo(Described):
     """A part of the answer, with its own scores; what its kind has not is absent."""
 
@@ -160,6 +173,8 @@ class UnitInfo(Described):
     three; the most frequent first"""
     missing: list[MissingField] = ABSENT
     """of the whole answer: fields that only samples have"""
+    documents: UnitDocuments = ABSENT
+    """of a sentence or claim, with `documents`: what they say of it"""
     estimator: str | None
     """whose score is the uncertainty; null where none that was asked for is defined for parts"""
     uncertainty: float | None
@@ -261,6 +276,9 @@ class Scored(Described):
     support: float = ABSENT
     """share of the samples that mean the same as the answer, 0 to 1; higher is surer; no
     probability, and needs no calibrator; absent where no samples were compared with it"""
+    grounded: float | None = ABSENT
+    """with `documents`: how far they say the answer, 0 to 1, the mean over its sentences or claims
+    that say something; higher is better; no probability; null with its reason"""
     decision: DecisionInfo = ABSENT
     """with `target_error`"""
     scores: dict[str, float | None]

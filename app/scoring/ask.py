@@ -87,6 +87,11 @@ class Ask:
     answer_token_logprobs: tuple[float, ...] | None = None
     # Existing ones; None lets the model draw them where any are read.
     samples: tuple[GivenSample, ...] | None = None
+    # Each {"doc_id", "title", "text"}, in which the answer is looked up. The model is shown them by
+    # its chat template, or because the prompt holds them.
+    documents: tuple[Mapping[str, str], ...] = ()
+    documents_in: Literal["template", "prompt"] = "template"
+    by_rules: bool = False  # a given answer is held to its documents alone: no model is asked
     # The law of the samples, and bounds of the texts.
     sampling: SamplingParams = field(default_factory=SamplingParams)
     strategy: Strategy = "greedy"  # which text is scored; heeded where the model answers
@@ -135,14 +140,14 @@ class Ask:
     renamed: tuple[Warned, ...] = ()  # codes of old names that were sent; reported as warnings
 
     def without_texts(self) -> "Ask":
-        """The ask without the words of prompt, messages and template variables, fit to be kept."""
+        """The ask without the words of prompt, documents and variables, fit to be kept."""
         messages: tuple[Mapping[str, Any], ...] | None = None
         if self.messages is not None:
             messages = tuple(dict.fromkeys(message) for message in self.messages)
         kwargs, prompt = self.chat_template_kwargs, self.prompt and ""
         kwargs = {name: kwargs[name] for name in kwargs.keys() & {EFFORT}}
         kept = replace(self, prompt=prompt, messages=messages, chat_template_kwargs=kwargs)
-        return replace(kept, prompt_ids=())
+        return replace(kept, prompt_ids=(), documents=())
 
     def with_system_merged(self) -> "Ask | None":
         """The ask with system messages put before the first user message; None without them.
@@ -171,6 +176,8 @@ class Ask:
             sampling = replace(sampling, num_samples=num_samples)
         if units == "fields" and self.json_schema is True:
             units = None
+            if self.documents:
+                units = "sentences"
         plain = replace(self, tools=(), of_tokens=False, sampling=sampling, units=units)
         unheeded = (*self.unheeded, Warned.TOOLS_LEFT_OUT)
         return replace(plain, grammar=self.format_grammar, unheeded=unheeded)
@@ -234,4 +241,4 @@ class Ask:
 
     @property
     def has_prompt(self) -> bool:
-        return self.prompt is not None or self.messages is not None
+        return not self.by_rules and (self.prompt is not None or self.messages is not None)

@@ -5,6 +5,7 @@ bounds by `check_pairs` and `check_relevance` once it is there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.deployment import AskLimits, Deployment, Models
@@ -66,10 +67,10 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if not plan.read <= plan.available:
         yield from _of_statistics(plan)
     if ask.units not in (None, "answer"):
-        yield from _of_units(plan, models)
+        yield from _of_units(plan)
     if ask.samples is None and reads_samples(plan.statistics):
         yield from _of_sampling(ask.sampling)
-    if ask.answer is not None or ask.samples or ask.claims:
+    if ask.answer is not None or ask.samples or ask.claims or ask.documents:
         yield from _of_texts(ask, limits)
     yield from _of_generator(plan, models.generator)
     if ask.has_images:
@@ -123,15 +124,29 @@ def _of_statistics(plan: Plan) -> Faults:
         yield StatisticUnavailable(message, field="strategy")
 
 
-def _of_units(plan: Plan, models: Models) -> Faults:
+def _of_units(plan: Plan) -> Faults:
     ask, available = plan.ask, plan.available
     if isinstance(ask.json_schema, Mapping) and ask.grammar is None:
         try:
             check_schema(ask.json_schema)
         except BadSchema as error:
             yield "json_schema", str(error)
-    if available.isdisjoint({"sample_texts", "answer_token_texts"}):
+    if not ask.documents and available.isdisjoint({"sample_texts", "answer_token_texts"}):
         yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
+
+
+def _of_documents(ask: Ask) -> Faults:
+    """Documents that the model is not shown."""
+    messages = ask.messages or ()
+    if ask.documents_in == "prompt":
+        shown = "\0".join([ask.prompt or "", *map(str, map(itemgetter("content"), messages))])
+        for number, document in enumerate(ask.documents):
+            if document["text"] not in shown:
+                yield f"documents.{number}", "does not stand in the prompt, word for word"
+    elif ask.documents and ask.has_prompt and ask.prompt is not None:
+        yield "documents_in", "must be prompt beside a raw prompt, which is continued as it stands"
+    elif ask.documents and ask.has_prompt and "user" not in map(itemgetter("role"), messages):
+        yield "documents", "go before a message of the user, and there is none"
 
 
 def _of_estimators(plan: Plan) -> Faults:
@@ -182,6 +197,7 @@ def _of_texts(ask: Ask, limits: AskLimits) -> Faults:
     for field, text in texts.items():
         if len(text) > limits.max_text_characters:
             yield field, f"must have at most {limits.max_text_characters} characters"
+    yield from _of_documents(ask)
     if len(ask.claims or ()) > limits.max_units:
         yield "claims", f"must be at most {limits.max_units}"
     if ask.answer is None or ask.units not in ("fields", "sentences"):
@@ -280,7 +296,7 @@ def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
 def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
     """A target error for which no threshold was calibrated."""
     if isinstance(calibrated, str):
-        if ask.tools:
+        if ask.tools or ask.documents:
             units = ask.names.get("units", "units")
             calibrated += f"; {units} says what is judged: fields, the values of calls, or answer"
         yield NotCalibrated(calibrated, field="target_error")

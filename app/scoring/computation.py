@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import methodcaller
+from operator import attrgetter, itemgetter, methodcaller
 from typing import Any, TypeVar
 
 from app.scoring.ask import PARTS
@@ -90,7 +90,7 @@ class Computation:
         thread = self.threads[LONG_TEXTS]
         if self._nli is not None and plan.parts_compared_by == "nli":
             self.parts = PartsOfAnswer(plan, self._nli, workers.nli, thread, limits)
-        elif plan.ask.units in PARTS:
+        elif plan.ask.units in PARTS or plan.ask.documents:
             self.parts = PartsOfAnswer(plan, self._similarity, None, thread, limits)
         self._identities: set[str] = set()  # of the generator's weights, by its replies
 
@@ -194,7 +194,8 @@ class Computation:
 
     def _charge_given(self) -> None:
         """Charge the caller the texts of the ask, which no generator has read."""
-        texts = [sample.text for sample in self.plan.ask.samples or ()]
+        texts = list(map(itemgetter("text"), self.plan.ask.documents))
+        texts += map(attrgetter("text"), self.plan.ask.samples or ())
         if self.plan.ask.answer is not None:
             texts.append(self.plan.ask.answer.text)
         self.plan.ask.caller.charge(sum(map(len, texts)) // _CHARACTERS_A_TOKEN)

@@ -53,6 +53,8 @@ def statistics_name(plan: Plan, models: Models) -> str:
         parts["grammar"] = digest(asdict(ask.grammar))
     if most is None or (ask.sampling.clamps and most > DEFAULT_NEW_TOKENS):  # as many as fit
         parts["clamped"] = generator.max_context_tokens, ask.sampling.clamps_quietly
+    if ask.documents:
+        parts["documents"] = ask.documents_in, ask.documents
     if ask.num_tops:
         parts["num_tops"] = [ask.num_tops, ask.num_shown]
     if ask.has_prompt:

@@ -3,17 +3,20 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from app.scoring.check import check_pairs
 from app.scoring.deployment import AskLimits
+from app.scoring.derive import NO_ANSWER
 from app.scoring.pairs import PairScores
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject
+from app.scoring.questions import Subject, question_of
 from app.scoring.statements import Statements
 from models.records import Pair
+from models.records import Sequence as TokenSequence
+from models.similarity.grounding import grounded
 from models.similarity.pairs import PairTable
 from models.units.parts import Parts, split
 from models.units.steps import WorkBudget
@@ -36,6 +39,7 @@ class PartsOfAnswer:
     thread: ThreadPoolExecutor
     limits: AskLimits  # of parts and pairs
     steps: WorkBudget = field(default_factory=WorkBudget)
+    looking_up: WorkBudget = field(default_factory=partial(WorkBudget, field="documents"))
     _made: Callable[[PairTable], Parts] | Parts | None = None
     _pairs: Sequence[Pair] = ()
 
@@ -45,8 +49,8 @@ class PartsOfAnswer:
         try:
             return await loop.run_in_executor(self.thread, partial(work, *args, **named))
         except asyncio.CancelledError:
-            self.steps.end()
-            self.scores.rules.steps.end()
+            for steps in (self.steps, self.looking_up, self.scores.rules.steps):
+                steps.end()
             raise
 
     async def check(self, subject: Subject) -> None:
@@ -85,6 +89,18 @@ class PartsOfAnswer:
         parts = await self.in_thread(self._made, await self.scores.table(pairs))
         self.plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
         return parts
+
+    def beside_documents(self, answer: TokenSequence, parts: Parts) -> Parts:
+        """The parts with what documents say of each, and of the answer; see `grounded`."""
+        ask, stated = self.plan.ask, parts
+        if (code := answer.no_answer) is not None:
+            return replace(parts, grounded=f"{code}: {NO_ANSWER[code]}")
+        if not parts.units:
+            stated = split(answer, "sentences", tools=ask.tools)
+        if parts.value is not None or not stated.units:
+            return replace(parts, grounded="the answer has no sentences")
+        units, share = grounded(stated.units, ask.documents, question_of(ask), self.looking_up)
+        return replace(parts, units=units[: len(parts.units)], grounded=share)
 
     async def _make(self, subject: Subject) -> Callable[[PairTable], Parts] | Parts:
         """A function from scores of pairs to the parts, or these where nothing is compared."""

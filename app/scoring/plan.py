@@ -44,6 +44,7 @@ MAX_SHARE_CUT = 0.01
 NO_CALIBRATOR = (
     "no calibrator is loaded: see COCOA_CALIBRATOR; `cocoa calibrate` makes one of labelled answers"
 )
+BY_RULES = "no model is asked where documents alone are sent: name estimators, or num_samples"
 # Statistics that groups of samples are made of.
 _EXPLAINED = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
 _EXPLAINED |= {"similarity", "similarity_matrix"}
@@ -264,6 +265,8 @@ def _lost_to_grammar(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
 
 
 def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
+    if ask.by_rules:
+        return dict.fromkeys(STATISTICS, BY_RULES)
     if not ask.has_prompt or ask.answer_token_logprobs is not None:
         return {}
     absent: dict[str, str] = {}
@@ -296,6 +299,7 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         statistics=statistics,
         grammar=ask.grammar,
         answer=ask.answer,
+        documents=ask.documents * (ask.documents_in == "template"),
         num_tops=ask.num_tops,
         tops_of=ask.shown,
     )

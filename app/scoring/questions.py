@@ -143,6 +143,15 @@ def questions_of(ask: Ask) -> list[str]:
     return asked[-5:] or [""]
 
 
+def question_of(ask: Ask) -> str:
+    """The last question without the documents that stand in it; "" for none."""
+    asked = questions_of(ask)[-1]
+    for document in ask.documents:
+        if ask.documents_in == "prompt" and document["text"]:
+            asked = asked.replace(document["text"], "\n")
+    return asked
+
+
 def question_about(text: str, ask: Ask) -> GenerationRequest:
     """The question of P(True): is this answer true? Kadavath et al. 2022.
 
@@ -156,7 +165,9 @@ def question_about(text: str, ask: Ask) -> GenerationRequest:
     request = replace(request, chat_template_kwargs=ask.chat_template_kwargs)
     if ask.messages is None:
         return request
-    return replace(request, prompt=None, messages=({"role": "user", "content": question},))
+    shown = ask.documents * (ask.documents_in == "template")
+    message = {"role": "user", "content": question}
+    return replace(request, prompt=None, messages=(message,), documents=shown)
 
 
 def log_share(first: float, second: float) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from app.scoring.ask import Ask
@@ -26,12 +27,7 @@ from app.scoring.units import Scored, scored, with_readings
 from models.calibration import Calibrator
 from models.errors import ChatTemplateError
 from models.estimators import ESTIMATORS
-from models.records import (
-    OnToken,
-    ProbeReading,
-    Sequence,
-    Token,
-)
+from models.records import OnToken, ProbeReading, Sequence, Token
 from models.threads import ModelThread
 from models.units.parts import Parts
 from models.warnings import Warned
@@ -113,15 +109,21 @@ class Scorer:
         try:
             return await self._run(ask, on_token)
         except ChatTemplateError as error:
-            refuses_tools = error.field == "tools"
-            if refuses_tools and self.policy.leaves_out_tools and not ask.requires_call:
-                return await self.run(ask.without_tools(), on_token)
-            merged = ask.with_system_merged()
-            if refuses_tools or merged is None or not self.policy.merges_system:
-                raise
-            with suppress(ChatTemplateError):  # of no other message than it refused before
-                return await self.run(merged, on_token)
-            raise
+            return await self._run_otherwise(ask, on_token, error)
+
+    async def _run_otherwise(
+        self, ask: Ask, on_token: OnToken | None, error: ChatTemplateError
+    ) -> Result:
+        """The result of an ask that a template has refused, without what it refuses."""
+        refuses_tools = error.field == "tools"
+        if refuses_tools and self.policy.leaves_out_tools and not ask.requires_call:
+            return await self.run(ask.without_tools(), on_token)
+        merged = ask.with_system_merged()
+        if refuses_tools or merged is None or not self.policy.merges_system:
+            raise error
+        with suppress(ChatTemplateError):  # of no other message than it refused before
+            return await self.run(merged, on_token)
+        raise error
 
     async def _run(self, ask: Ask, on_token: OnToken | None) -> Result:
         """Answer, or score a given answer.
@@ -185,11 +187,10 @@ class Scorer:
     async def _check(self, plan: Plan, deployment: Deployment, *, is_streamed: bool) -> None:
         """Refuse what is not possible here; texts that came with the ask are read on a thread."""
         checking = partial(check, plan, deployment, is_streamed=is_streamed)
-        given = []
+        given = list(map(itemgetter("text"), plan.ask.documents))
+        given += map(attrgetter("text"), plan.ask.samples or ())
         if plan.ask.answer is not None:
             given.append(plan.ask.answer.text)
-        for sample in plan.ask.samples or ():
-            given.append(sample.text)
         if not given:
             checking()
             return
@@ -263,6 +264,8 @@ async def _compared(work: PartsOfAnswer, evidence: Evidence) -> tuple[Parts, flo
     """The parts with their support and readings, and the seconds that comparing took."""
     began_at, generation = time.monotonic(), evidence.generation
     parts = await work.compared(evidence.subject)
+    if work.plan.ask.documents:
+        parts = await work.in_thread(work.beside_documents, evidence.subject.answer, parts)
     if generation is not None and generation.sentence_readings:
         parts = with_readings(parts, dict(generation.sentence_readings))
     return parts, time.monotonic() - began_at

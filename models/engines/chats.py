@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -49,7 +50,10 @@ def left_out(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> 
     if stand_ins.words:
         with suppress(Exception):  # it reads the messages' texts, and has just taken those sent
             rendered = rendered_chat(tokenizer, stand_ins.request)
-    return stand_ins.left_out(rendered)
+    warnings = stand_ins.left_out(rendered)
+    if request.documents and "documents" not in _shown(tokenizer, request).chat_template_kwargs:
+        warnings += (Warned.DOCUMENTS_IN_MESSAGE,)
+    return warnings
 
 
 def refusal_of(tokenizer: PreTrainedTokenizerBase, *roles: str) -> str:
@@ -70,11 +74,13 @@ def rendered_chat(
     add_generation_prompt: bool = True,
     marks: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Messages in the model's template, with the tools and variables of a request.
+    """Messages in the model's template, with the tools, documents and variables of a request.
 
     Where it refuses them as transformers' users give them, some take an empty list of tools, or
     arguments of calls as JSON. Raises whatever the template raises first.
     """
+    if request.documents:
+        request = _shown(tokenizer, request, marks)
     variables = dict(request.chat_template_kwargs)  # a client's, which never take the place of ours
     variables |= {"tokenize": False, "add_generation_prompt": add_generation_prompt}
     offers: list[Any] = [list(request.tools)] if request.tools else [None, []]
@@ -87,6 +93,27 @@ def rendered_chat(
         except Exception as error:
             errors.append(error)
     raise errors[0]
+
+
+def _shown(
+    tokenizer: PreTrainedTokenizerBase,
+    request: GenerationRequest,
+    marks: Mapping[str, str] = MappingProxyType({}),
+) -> GenerationRequest:
+    """The request with its documents as a variable, or in a message if the template shows none.
+
+    It shows them where words in their place come out; one that fails on them has read them.
+    """
+    kwargs, drawn = dict(request.chat_template_kwargs), list[Any]()
+    for document in request.documents:
+        drawn.append({**document, "text": f"f{secrets.token_hex(8)}"})
+    trial = replace(request, documents=(), chat_template_kwargs={**kwargs, "documents": drawn})
+    with suppress(Exception):  # a template is a program, and may fail in any way a program can
+        rendered = rendered_chat(tokenizer, trial)
+        if not all(map(rendered.__contains__, map(itemgetter("text"), drawn))):
+            return request.with_documents_said()
+    kwargs["documents"] = _marked(request.documents, marks)
+    return replace(request, documents=(), chat_template_kwargs=kwargs)
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,6 +135,7 @@ def _refusal(
     variables.pop(EFFORT, None)
     less: dict[str, dict[str, Any]] = {EFFORT: {"chat_template_kwargs": variables}}
     less |= {"chat_template_kwargs": {"chat_template_kwargs": {}}, "tools": {"tools": ()}}
+    less["documents"] = {"documents": ()}
     for field, changed in less.items():
         with suppress(Exception):
             rendered_chat(tokenizer, replace(request, **changed))

@@ -33,12 +33,12 @@ _LONGEST = 100  # characters of a word or a number
 _LARGEST = 10**24  # number that is scaled
 
 # Scripts without blanks between words, what stands between them there, and what negates.
-_NO_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff"
+NO_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff"
 _BETWEEN = "です|ます|でした|ました|[的是在了和与與のはがをにでともへや、。・]"
 _NOT = "不|没|沒|無|无|非|未|ない|なかった|なく|ません"
 _DIGIT = f"[{HAN_DIGITS}]"
 _HAN = f"{_DIGIT}(?=[月日])|(?<![百千万億亿]){_DIGIT}{{2,4}}(?![百千万億亿〇零])"
-_RUN = re.compile(f"[{_NO_BLANKS}]+|[^{_NO_BLANKS}]+")
+_RUN = re.compile(f"[{NO_BLANKS}]+|[^{NO_BLANKS}]+")
 # What stands between blanks; a tuple or a set with its blanks.
 _PART = r"-?[\w.]{1,8}"
 _CHUNK = re.compile(rf"[(\[{{]{_PART}(?:[,;]\s?{_PART}){{1,9}}[)\]}}]|\S+")
@@ -49,7 +49,9 @@ _TENS = re.compile(r"(?<=\d)\s?[x*\u00b7]\s?10\^(-?\d{1,2})(?!\d)")
 _BOLD = re.compile(r"\*\*(?!\w)|(?<!\w)\*\*")
 _RAISED, _VULGAR = re.compile("⁻?[⁰¹²³⁴-⁹]+"), re.compile("(?=[¼-¾⅐-⅞])")
 _PLAIN = str.maketrans("\u2212\u2013\u00d7\u00f7\u2019\u30fb", "--*/' ")
-_LETTERS = r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0dff])*"
+# Of letters in scripts that write them apart.
+MARKS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0dff"
+_LETTERS = rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*"
 _WORD = re.compile(rf"{_LETTERS}(?:['&-]{_LETTERS})*'?")
 _NOT_BEHIND = re.compile(r"(?i)(?<=\bcan)not$|n't$")
 _ABBREVIATED = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
@@ -163,7 +165,7 @@ def _items(chunk: str) -> Iterator[Item]:
         return
     core = _bare(chunk.replace(" ", ""))
     ends = chunk[len(chunk.rstrip(_MARKS)) :][:1] if core != chunk else ""
-    if re.match(f"[{_NO_BLANKS}]", core):
+    if re.match(f"[{NO_BLANKS}]", core):
         yield from _of_run(core)
     elif _SIGN.fullmatch(core):
         yield Item(core, "sign", core)

@@ -40,6 +40,8 @@ class Parts:
     value: Value | None = None  # the answer as JSON, where its fields are units
     schema: object = True  # that the value follows; true where there is none
     called: Tools = ()  # the tools, where the value is calls of them
+    # Share of the answer in [0, 1] that documents say, or why it is not known; None without any.
+    grounded: float | str | None = None
 
     def fields_beside(
         self, samples: Sequence[str], max_missing: int, steps: WorkBudget

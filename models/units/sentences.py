@@ -23,6 +23,7 @@ _WORDS = {
 _LANGUAGE_OF = {language: frozenset(words.split()) for language, words in _WORDS.items()}
 _CYRILLIC = re.compile("[\u0430-\u0451]", re.IGNORECASE)
 _MAX_WORDS_READ = 1000
+_MAX_SPLIT = 10_000  # characters that the splitter reads at once
 _WORD = re.compile(r"[^\W\d_]{2,}")  # a letter alone is often an initial
 # A number of a list that is written inline, which the splitter takes for a sentence.
 _NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
@@ -162,17 +163,18 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
     begins_at = block.start
     # Characters that are not printable count as blanks: the splitter fails on some of them.
     plain = "".join(sign if sign.isprintable() else " " for sign in content)
-    ends = {boundary["end_index"] for boundary in get_sentence_boundaries(language, plain)}
+    ends = _ends_in(plain, language)
     ends |= {match.end() for match in _FURTHER_END.finditer(plain)}
     for index in sorted(ends):
         end = block.start + index
         if behind := _BEHIND.match(text, end, block.end):
             end = behind.end()
+        near = max(begins_at, end - _AHEAD)
         is_first = begins_at == block.start and _BEGINS_ITEM.match(text, begins_at, end)
         if end < block.end and (
             is_first
             or _NUMBER.match(text, begins_at, end)
-            or (language == "de" and _GERMAN_ORDINAL.search(text, begins_at, end))
+            or (language == "de" and _GERMAN_ORDINAL.search(text, near, end))
             or _goes_on(text, begins_at, end, block.end)
         ):
             continue
@@ -180,6 +182,20 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
             spans += _trimmed(text, begins_at, end)
         begins_at = end
     return spans
+
+
+def _ends_in(content: str, language: str) -> set[int]:
+    """Ends of sentences by the splitter; in parts, as its time grows with the square."""
+    ends, start = set[int](), 0
+    while start < len(content):
+        part = content[start : start + _MAX_SPLIT]
+        found = [start + one["end_index"] for one in get_sentence_boundaries(language, part)]
+        start += len(part)
+        if start < len(content):
+            found = found[:-1]  # the last one may go on
+            start = max(found, default=start)
+        ends.update(found)
+    return ends
 
 
 def _goes_on(text: str, start: int, end: int, block_end: int) -> bool:

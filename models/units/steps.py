@@ -15,6 +15,7 @@ class WorkBudget:
 
     most: int = MAX_STEPS
     num_taken: int = 0
+    field: str = "units"  # of an ask, that makes them many
 
     def take(self, num_steps: int = 1) -> None:
         """Count further steps.
@@ -28,7 +29,7 @@ class WorkBudget:
                 f"comparing them takes more than {self.most} steps, about the values of the schema"
                 " times the fields of answer and samples, or four times its sentences times theirs"
             )
-            raise InvalidRequest(message, field="units")
+            raise InvalidRequest(message, field=self.field)
 
     def end(self) -> None:
         """End the loops at their next step, from another thread, since nobody awaits them."""

@@ -47,6 +47,12 @@ class Unit:
     # field their values as JSON, None for having none; of a sentence or claim a sentence of each
     # that denies it.
     alternatives: Mapping[str | None, float] = field(default_factory=dict)
+    # Beside documents: the share of it that they say, in [0, 1], the id of the one that says most,
+    # where that does, and numbers and names of it that stand in none.
+    grounded: float | None = None
+    document: str | None = None
+    document_span: Span | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def support(self) -> float | None:

@@ -161,6 +161,8 @@ class FakeEngine:
 def _prompt(request: GenerationRequest) -> str:
     if request.prompt is not None:
         return request.prompt
+    if request.documents:
+        request = request.with_documents_said()
     messages = request.messages or ()
     if any(message["role"] == "tool" for message in messages) and not request.tools:
         raise ChatTemplateError("the model's chat template refused the messages", field="messages")

@@ -135,7 +135,11 @@ async def render(calls: ModelCalls, request: GenerationRequest) -> Prompt:
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
+    warnings: tuple[Warned, ...] = ()
+    if request.documents:  # what the server's template does with them is not known
+        request, warnings = request.with_documents_said(), (Warned.DOCUMENTS_IN_MESSAGE,)
     prompt = await _rendered(calls, request)
+    prompt = replace(prompt, warnings=prompt.warnings + warnings)
     is_text = request.prompt is not None and prompt.messages is None and not prompt.opened
     if request.sampling.max_reasoning_tokens == 0 and not is_text:
         [prompt] = await closed(calls, prompt) or [prompt]

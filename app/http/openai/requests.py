@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from app.http.requests.body import NullIsDefault, refuse_if
+from app.http.requests.documents import DocumentsWanted
 from app.http.requests.messages import ChatMessage, shown_messages
 from app.http.requests.scores import (
     AnswerStrategy,
@@ -145,7 +146,7 @@ class SharedRequest(NullIsDefault):
         return None
 
 
-class ChatFields(SharedRequest):
+class ChatFields(SharedRequest, DocumentsWanted):
     """What chats and responses take, which are chats by other names."""
 
     chat_template_kwargs: TemplateVariables | None = None
@@ -340,16 +341,11 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         InvalidRequest: name, mode and temperature contradict each other, or light and samples.
     """
     wanted, fields = body.uncertainty, body.uncertainty.ask_fields()
-    if light and wanted.mode == "full":
-        raise InvalidRequest("is light by the model's name", field="mode")
     light = light or wanted.mode == "light"
     if light:
-        check_light(wanted, "uncertainty.")
+        _check_light(body)
     strategy: AnswerStrategy = wanted.strategy or "greedy"
     if body.drawn_at is not None:  # drawn as samples are
-        if light:
-            message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
-            raise InvalidRequest(message, field="temperature")
         strategy = wanted.strategy or "sample"
         if wanted.strategy is None:
             fields["greedy_by"] = "temperature 0 or none"
@@ -361,6 +357,8 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
             fields |= format_fields(body.response_format, wanted)
         if body.tools:
             fields |= tool_fields(body, wanted, strategy=strategy, light=light)
+        if body.documents:
+            fields |= body.document_fields(fields)
     else:
         fields |= body.echo_fields(strategy)
     if body.ignore_eos:
@@ -385,6 +383,16 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         num_shown=body.n,
         **fields,
     )
+
+
+def _check_light(body: ChatRequest | CompletionRequest) -> None:
+    """Refuse what a light request must not say."""
+    if body.uncertainty.mode == "full":
+        raise InvalidRequest("is light by the model's name", field="mode")
+    check_light(body.uncertainty, "uncertainty.")
+    if body.drawn_at is not None:
+        message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
+        raise InvalidRequest(message, field="temperature")
 
 
 # A name that works at every deployment.

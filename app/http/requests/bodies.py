@@ -7,6 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import Body, NullIsDefault, having, refuse_if
+from app.http.requests.documents import DocumentsWanted
 from app.http.requests.messages import ChatMessage, shown_messages
 from app.http.requests.scores import (
     AnswerStrategy,
@@ -43,6 +44,9 @@ _OTHER_NAMES = {
 
 # How samples are drawn, which nothing reads of samples that are given.
 _OF_DRAWN = ("num_samples", "temperature", "top_k", "top_p", "seed")
+# What may stand beside documents that an answer is held to without a model.
+_OF_RULES = {"answer", "append_eos", "documents", "documents_in", "units", "claims", "timeout_s"}
+_OF_RULES |= {"prompt", "messages", "chat_template_kwargs", "reasoning_effort", "cache"}
 # `_check_input` as JSON schemas: one input, and what its template reads with messages only.
 _OF_CHAT = ["messages", "chat_template_kwargs", "reasoning_effort"]
 _OF_PROMPT = having(["prompt"], _OF_CHAT, prompt="string")
@@ -50,6 +54,7 @@ _OF_PROMPT = having(["prompt"], _OF_CHAT, prompt="string")
 _OF_PROMPT_ALONE = having(["prompt"], _OF_CHAT, prompt="string", tools={"maxItems": 0})
 _OF_MESSAGES = having(["messages"], ["prompt"], messages="array")
 _OF_SAMPLES = having(["samples"], ["prompt", *_OF_CHAT], samples="array")
+_OF_DOCUMENTS = having(["documents"], ["prompt", *_OF_CHAT], documents="array")
 _LOGPROBS = "answer_token_logprobs"
 _OF_LOGPROBS = having([_LOGPROBS], ["prompt", *_OF_CHAT], **{_LOGPROBS: "array"})
 
@@ -70,7 +75,7 @@ class Prompted(NullIsDefault):
     """How long the model may reason: the template's variable of that name."""
 
 
-class ScoringRequest(ScoresWanted, Prompted):
+class ScoringRequest(ScoresWanted, Prompted, DocumentsWanted):
     """An input, how texts are drawn, and which scores are wanted of them."""
 
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
@@ -163,8 +168,8 @@ class ClientClaim(Body):
 class ScoreRequest(ScoringRequest):
     """An answer that exists already.
 
-    Without prompt and messages no model is asked, and `samples` or `answer_token_logprobs` must be
-    given.
+    Without prompt and messages no model is asked, and `samples`, `answer_token_logprobs` or
+    `documents` must be given. Nor is one asked where documents come without a word of scores.
     """
 
     answer: Annotated[str, AfterValidator(encodable)]
@@ -186,7 +191,9 @@ class ScoreRequest(ScoringRequest):
     """What the answer says; each is a unit with scores of its own, compared with the samples."""
 
     model_config = ConfigDict(
-        json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES, _OF_LOGPROBS]}
+        json_schema_extra={
+            "anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES, _OF_LOGPROBS, _OF_DOCUMENTS]
+        }
     )
 
     @model_validator(mode="after")
@@ -210,11 +217,11 @@ class ScoreRequest(ScoringRequest):
 
     @property
     def _without_input(self) -> LiteralString | None:
-        if self.samples is not None or self.answer_token_logprobs is not None:
+        if self.samples is not None or self.answer_token_logprobs is not None or self.documents:
             return None
         return (
             "nothing to score the answer by: send its prompt or messages, for the model here to "
-            "read, or samples or answer_token_logprobs, for scores without a model"
+            "read, or samples, answer_token_logprobs or documents, for scores without a model"
         )
 
 
@@ -245,6 +252,8 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             fields |= tool_fields(body, body, strategy=body.strategy, light=light)
     else:
         fields |= _given(body)
+    if body.documents:
+        fields |= body.document_fields(fields)
     return Ask(
         prompt=body.prompt,
         chat_template_kwargs=template_variables(body.chat_template_kwargs, body.reasoning_effort),
@@ -263,6 +272,8 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
 def _given(body: ScoreRequest) -> dict[str, Any]:
     """The fields of an `Ask` about what exists already."""
     fields: dict[str, Any] = {"answer": GivenAnswer(body.answer, body.append_eos)}
+    if body.documents and body.model_fields_set <= _OF_RULES and body.units != "fields":
+        fields |= {"by_rules": True, "of_tokens": True}
     if body.answer_token_logprobs is not None:
         fields["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
     if body.samples is not None:

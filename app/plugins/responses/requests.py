@@ -394,6 +394,7 @@ class ResponseRequest(ChatFields):
 # Fields of the same name in both bodies.
 _SAME = {"model", "temperature", "top_p", "seed", "stream", "uncertainty", "top_logprobs"}
 _SAME |= {"tool_choice", "parallel_tool_calls", "chat_template_kwargs", "ignore_eos"}
+_SAME |= {"documents", "documents_in"}
 
 
 def _message(item: MessageItem | FunctionCallItem | FunctionCallOutputItem) -> dict[str, Any]:

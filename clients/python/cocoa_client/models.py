@@ -350,6 +350,19 @@ class UnitDecision(BaseModel):
     """why it does not pass, and why it stays where it was to be removed"""
 
 
+class UnitDocuments(BaseModel):
+    """What the documents of the request say of a sentence or claim."""
+
+    grounded: float
+    """share, 0 to 1, of what it adds to its question that stands in one document"""
+    id: str | None = None
+    """of the document that says most of it; absent where none says any"""
+    span: Annotated[list[int] | None, Field(max_length=2, min_length=2)] = None
+    """where that one does: the first character in its text, ≥ 0, and the one behind the last"""
+    missing: list[str]
+    """numbers and names that it adds to its question, and that stand in no document"""
+
+
 class UnitInfo(BaseModel):
     """A part of the answer, with its own scores; what its kind has not is absent."""
 
@@ -377,6 +390,8 @@ class UnitInfo(BaseModel):
     """of a field the samples' values, of a sentence or claim what those say that deny it, at most three; the most frequent first"""
     missing: list[MissingField] | None = None
     """of the whole answer: fields that only samples have"""
+    documents: UnitDocuments | None = None
+    """of a sentence or claim, with `documents`: what they say of it"""
     estimator: str | None
     """whose score is the uncertainty; null where none that was asked for is defined for parts"""
     uncertainty: float | None
@@ -427,6 +442,8 @@ class GenerateResponse(BaseModel):
     """probability that the answer is right, 0 to 1, by the calibrator; null with its reason"""
     support: float | None = None
     """share of the samples that mean the same as the answer, 0 to 1; higher is surer; no probability, and needs no calibrator; absent where no samples were compared with it"""
+    grounded: float | None = None
+    """with `documents`: how far they say the answer, 0 to 1, the mean over its sentences or claims that say something; higher is better; no probability; null with its reason"""
     decision: DecisionInfo | None = None
     """with `target_error`"""
     scores: dict[str, float | None]

@@ -12,6 +12,19 @@ class ClientClaim(TypedDict, total=False):
     """Words of the answer that it was read from, in their order; each stands for its first occurrence behind the one before. Default: none, and no score of tokens."""
 
 
+class ClientDocument(TypedDict, total=False):
+    """A document with its text, or with `data`, as Cohere's clients send it."""
+
+    id: str | None
+    """By which the response names it. Default: its place among the documents, from 0."""
+    title: str | None
+    """What the model is shown above the text."""
+    text: str | None
+    """What it says; spans of the response are places in it."""
+    data: dict[str, str] | None
+    """In place of both: `title` and `text`, or values that make the text, one a line."""
+
+
 class ClientSample(TypedDict, total=False):
     """A sample that the client brings; its log-probs, in nats, where it has them."""
 
@@ -218,6 +231,10 @@ class GenerateOptions(TypedDict, total=False):
     """Tokens of a reasoning; then its end tag is written for the model, and the answer follows. Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
     max_sample_reasoning_tokens: int | None
     """The same for each sample. Default: `max_reasoning_tokens`."""
+    documents: list[Any] | None
+    """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default."""
+    documents_in: Literal["template", "prompt"] | None
+    """`template`: the chat template shows them, or else they go before the last message of the user, with a warning; `prompt`: prompt or messages hold each, word for word."""
     messages: list[ChatMessage] | None
     """Chat, in the model's own template, as OpenAI's clients send it."""
     chat_template_kwargs: dict[str, JsonValue] | None
@@ -280,10 +297,14 @@ class ScoreOptions(TypedDict, total=False):
     """
     An answer that exists already.
 
-    Without prompt and messages no model is asked, and `samples` or `answer_token_logprobs` must be
-    given.
+    Without prompt and messages no model is asked, and `samples`, `answer_token_logprobs` or
+    `documents` must be given. Nor is one asked where documents come without a word of scores.
     """
 
+    documents: list[Any] | None
+    """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default."""
+    documents_in: Literal["template", "prompt"] | None
+    """`template`: the chat template shows them, or else they go before the last message of the user, with a warning; `prompt`: prompt or messages hold each, word for word."""
     prompt: str | None
     """Raw text that the model continues."""
     messages: list[ChatMessage] | None

@@ -24,6 +24,7 @@ const STAGES = {
   score: "scoring",
 };
 const WARNINGS = {
+  documents_in_message: "The documents went before your last message: the model is not known to be shown any otherwise.",
   calibration_shift: "What is served lately is unlike what was calibrated.",
   empty_answer: "Nothing was said, which may look sure.",
   answer_truncated: "The answer was cut at its limit of tokens.",

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.units import sentences
 from models.units.sentences import language_of, sentence_spans, without_sentences
 
 MARKDOWN = """# Paris
@@ -340,3 +341,21 @@ def test_headings_stay_and_an_item_that_loses_all_goes_with_its_marker():
 )
 def test_long_texts_are_split(text, count):
     assert len(sentence_spans(text)) == count
+
+
+def test_a_text_without_line_breaks_is_split_in_parts_of_whole_sentences(monkeypatch):
+    sizes, split = [], sentences.get_sentence_boundaries
+
+    def noting(language, text):
+        sizes.append(len(text))
+        return split(language, text)
+
+    monkeypatch.setattr(sentences, "get_sentence_boundaries", noting)
+    chinese, english = "这是一个关于城市的句子。", "It has 3.5 cats and Dr. Ash. "
+    for text, size, num in ((chinese, 12, 5000), (english, 29, 2000)):
+        spans = sentences.sentence_spans(text * num)
+        assert len(spans) == num
+        assert {start % size for start, _ in spans} == {0}
+    assert sentences.sentence_spans("a" * 50_000) == [(0, 50_000)]
+    # The splitter takes time with the square of this.
+    assert max(sizes) == 10_000

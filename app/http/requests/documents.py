@@ -1,0 +1,64 @@
+"""Documents that an answer is to stand on, as clients of others send them, too."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+
+from app.http.requests.body import NullIsDefault, having, refuse_if
+from app.http.requests.messages import Text
+
+_OF_TEXT = having(["text"], ["data"], text="string")
+_OF_DATA = having(["data"], ["text"], data="object")
+
+
+class ClientDocument(NullIsDefault):
+    """A document with its text, or with `data`, as Cohere's clients send it."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_TEXT, _OF_DATA]})
+    other_names: ClassVar[Mapping[str, str]] = dict.fromkeys(("content", "page_content"), "text")
+
+    id: Annotated[Text, Field(min_length=1, max_length=256)] | None = None
+    """By which the response names it. Default: its place among the documents, from 0."""
+    title: Annotated[Text, Field(max_length=1024)] | None = None
+    """What the model is shown above the text."""
+    text: Text | None = None
+    """What it says; spans of the response are places in it."""
+    data: Annotated[dict[str, Text], Field(min_length=1, max_length=32)] | None = None
+    """In place of both: `title` and `text`, or values that make the text, one a line."""
+
+    @model_validator(mode="after")
+    def _check_text(self) -> Self:
+        why = "exactly one of text and data must be given"
+        refuse_if((self.text is None) == (self.data is None), "text", why)
+        return self
+
+
+_Document = Annotated[
+    Annotated[Text, Tag("#text")] | Annotated[ClientDocument, Tag("#document")],
+    Discriminator(lambda given: {str: "#text"}.get(type(given), "#document")),
+]
+
+
+class DocumentsWanted(NullIsDefault):
+    """What was retrieved for the answer."""
+
+    documents: Annotated[list[_Document], Field(max_length=64, fail_fast=True)] = []  # noqa: RUF012
+    """That were retrieved: the model is shown them, and each sentence of the answer is looked up in
+    them. `units` is then `sentences` by default."""
+    documents_in: Literal["template", "prompt"] = "template"
+    """`template`: the chat template shows them, or else they go before the last message of the
+    user, with a warning; `prompt`: prompt or messages hold each, word for word."""
+
+    def document_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of an `Ask` about documents, beside those that are there already."""
+        documents = []
+        for number, given in enumerate(self.documents):
+            if isinstance(given, str):
+                given = ClientDocument(text=given)
+            data = dict(given.data or {"text": given.text or ""})
+            title = given.title or data.pop("title", "")
+            text = data.get("text", "\n".join(data.values()))
+            documents.append({"doc_id": given.id or str(number), "title": title, "text": text})
+        about = {"documents": tuple(documents), "documents_in": self.documents_in}
+        return {**about, "units": fields.get("units") or "sentences"}

@@ -1,0 +1,189 @@
+"""Pure: how far retrieved documents say what a sentence says, by its words alone.
+
+Of a sentence count the words that it adds to its question: numbers and names as a whole, others by
+how they begin, as verbs and plurals end differently, and pairs of characters where a script has no
+blanks between words. Who denies what a document says has its words, too, and is not seen.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from operator import attrgetter, itemgetter
+
+from models.records import Sequence as TokenSequence
+from models.records import Span
+from models.similarity.added import asked_in
+from models.similarity.reading import MARKS, NO_BLANKS
+from models.similarity.vocabulary import (
+    AFFIRMATIONS,
+    BEGINNING,
+    NEGATIONS,
+    function_words,
+    key_of,
+    number_words,
+)
+from models.units.parts import split
+from models.units.sentences import language_of
+from models.units.steps import WorkBudget
+from models.units.unit import Unit
+
+_MOST_SENTENCES = 3  # of one document, that may say together what one of the answer says
+_MISSING = 0.5  # a factor where numbers stand in no document, and another where names do
+_STEM = 5  # letters by which words of one stem are told from others
+_LONGEST = 500  # characters of a document that count as one sentence, whatever ends it
+_LETTER = rf"[^\W\d_{NO_BLANKS}]"
+_PIECE = re.compile(
+    rf"\d+(?:[.,]\d+)*|[{NO_BLANKS}]+|{_LETTER}(?:{_LETTER}|[{MARKS}])*(?:'{_LETTER}+)?"
+)
+_RUN = re.compile(f"[{NO_BLANKS}]")
+_GROUP = re.compile(r"[.,](?=\d{3}(?!\d))")
+_LINE = re.compile(rf"\S.{{0,{_LONGEST - 1}}}(?!\S)|\S.{{0,{_LONGEST - 1}}}")
+
+
+def grounded(
+    units: Sequence[Unit], documents: Sequence[Mapping[str, str]], prompt: str, steps: WorkBudget
+) -> tuple[tuple[Unit, ...], float]:
+    """Sentences or claims of an answer with what documents say of each, and the mean of that.
+
+    1 for one that stands in a document word by word; else the share of what it adds to the question
+    of a prompt that stands in the three best sentences of one document, or its title, halved where
+    a number that it adds stands in no document, and where a name does. One without words of its
+    own, as "I don't know", has 0, and counts for the mean only where all are such.
+
+    Raises:
+        InvalidRequest: looking for the words takes too many steps.
+    """
+    read, told, shares = _Documents(documents, steps), list[Unit](), list[float]()
+    asked = read.keys_in(asked_in(prompt))
+    has_names = language_of(" ".join(map(attrgetter("text"), units))) != "de"  # with capital nouns
+    for unit in units:
+        words, named = _said(unit.text, asked, has_names=has_names)
+        told.append(read.beside(unit, words, named))
+        if words:
+            shares.append(told[-1].grounded or 0.0)
+    return tuple(told), sum(shares) / max(1, len(shares))
+
+
+class _Documents:
+    """The keys of the words of documents, by sentence."""
+
+    def __init__(self, documents: Sequence[Mapping[str, str]], steps: WorkBudget) -> None:
+        self._documents, self._steps = documents, steps
+        self._known: dict[str, tuple[str, ...]] = {}  # keys of each piece of text, read once
+        self._standing: set[str] = set()  # in any document
+        # Of each document; what its title has, each of its sentences has.
+        self._sentences: list[list[tuple[Span, set[str]]]] = []
+        for document in documents:
+            title, sentences = self.keys_in(document["title"]), list[tuple[Span, set[str]]]()
+            for start, end in _spans(document["text"]):
+                steps.take()
+                keys = title | self.keys_in(document["text"][start:end])
+                sentences.append(((start, end), keys))
+                self._standing |= keys
+            self._sentences.append(sentences)
+
+    def keys_in(self, text: str) -> set[str]:
+        keys = set[str]()
+        for piece in _pieces(text):
+            if piece not in self._known:
+                self._known[piece] = _keys(piece)
+            keys.update(self._known[piece])
+        return keys
+
+    def beside(self, unit: Unit, words: set[str], named: Mapping[str, str]) -> Unit:
+        """A unit with what is said of it, by keys: those that name something, as it writes them."""
+        share, text = 0.0, unit.text.rstrip(".! ")
+        lacking = named.keys() - self._standing
+        missing = sorted(map(named.__getitem__, lacking), key=unit.text.find)
+        is_known = bool(words) and self._standing.issuperset(words)  # "Lima" is not "Limassol"
+        for document, sentences in zip(self._documents, self._sentences, strict=True):
+            self._steps.take(len(sentences))
+            span, said = _best(sentences, words)
+            if is_known and (start := document["text"].find(text)) >= 0:
+                span, said = (start, start + len(text)), words
+            if span is not None and len(said) > share * len(words):
+                share = len(said) / len(words)
+                unit = replace(unit, document=document["doc_id"], document_span=span)
+        for _ in set(map(str.isdecimal, map(itemgetter(0), lacking))):  # of numbers, and of names
+            share *= _MISSING
+        return replace(unit, grounded=share, missing=tuple(missing))
+
+
+def _best(
+    sentences: Sequence[tuple[Span, set[str]]], words: set[str]
+) -> tuple[Span | None, set[str]]:
+    """The sentence with most of the words, and those that the best ones have together."""
+    having, best, said = list[tuple[Span, set[str]]](), None, set[str]()
+    for span, keys in sentences:
+        if not keys.isdisjoint(words):
+            having.append((span, keys & words))
+    for _ in range(_MOST_SENTENCES * bool(having)):
+        span, keys = max(having, key=lambda one: len(one[1] - said))
+        best, said = best or span, said | keys
+    return best, said
+
+
+def _said(
+    statement: str, asked: Collection[str], *, has_names: bool
+) -> tuple[set[str], dict[str, str]]:
+    """Keys of what a statement adds, or of all if nothing; numbers and names of it as written."""
+    words, named, pieces = set[str](), dict[str, str](), _pieces(statement)
+    for place, piece in enumerate(pieces):
+        keys = _keys(piece)
+        if not keys or _says_nothing(piece, keys[0], is_first=place == 0):
+            continue
+        if _RUN.match(piece):
+            words.update(keys)
+        elif len(keys) == 1 or (has_names and _is_name(*pieces[place : place + 2], at=place)):
+            words.add(keys[0])
+            named[keys[0]] = piece
+        else:
+            words.add(keys[1])
+    for key in named.keys() & asked:
+        del named[key]
+    return words.difference(asked) or words, named
+
+
+def _says_nothing(piece: str, key: str, *, is_first: bool) -> bool:
+    if piece.islower() and key in function_words():
+        return True
+    is_function_word = is_first and key in function_words(BEGINNING)  # "lima" is Indonesian
+    return is_function_word or key in NEGATIONS or key in AFFIRMATIONS
+
+
+def _is_name(piece: str, following: str = "", *, at: int) -> bool:
+    """True for a word with a capital, but for "Cats" and the like at the beginning, where 0 is."""
+    is_shown = at > 0 or (len(piece) > 1 and piece.isupper()) or following[:1].isupper()
+    return is_shown and piece[0].isupper()
+
+
+def _pieces(text: str) -> list[str]:
+    """Numbers, words, and runs of a script without blanks, in their order."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
+    return _PIECE.findall(text)
+
+
+def _keys(piece: str) -> tuple[str, ...]:
+    """The key of a number but "one"; of a word, and of how it begins; those of pairs of signs."""
+    if piece[0].isdecimal():
+        whole, _, rest = _GROUP.sub("", piece).replace(",", ".").partition(".")
+        return (f"{whole}.{rest.rstrip('0')}".rstrip("."),)
+    if _RUN.match(piece):
+        return tuple(map("".join, pairwise(piece))) or (piece,)
+    key = key_of(piece)
+    if number := number_words().get(key):
+        return (str(number),) * (number > 1)
+    return key, f"{key[:_STEM]}*"
+
+
+def _spans(text: str) -> Iterator[Span]:
+    """The spans of sentences, and of lines between them, in parts where they are longer."""
+    edges = {0, len(text)}
+    for unit in split(TokenSequence(text, text, 0, "given"), "sentences").units:
+        edges.update(unit.spans[0])
+    for start, end in pairwise(sorted(edges)):
+        for line in _LINE.finditer(text, start, end):
+            yield line.span()
