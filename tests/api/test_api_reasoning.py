@@ -18,12 +18,18 @@ ALL = ["cocoa_sp", "rb_cocoa_sp", "sp", "ppl", "mte", "inconsistency", "semantic
 WITHOUT_MEANING = {"rb_cocoa_sp", "semantic_entropy", "mcse"}
 
 
-@pytest.fixture(scope="module", params=["embedded", "remote"])
+@pytest.fixture(scope="module", params=["embedded"])
 async def service(request, anyio_backend):
-    """The reasoning model, in the service's process and behind HTTP."""
+    """The reasoning model, in the service's process or behind HTTP."""
     options = {"engine": "transformers", "model": MODEL, "dtype": "float32"}
     async with serving(placement=request.param, **options) as running:
         yield running
+
+
+# What the wire carries, and says of the model.
+both_placements = pytest.mark.parametrize(
+    "service", ["embedded", "remote"], indirect=True, scope="module"
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,7 @@ async def answered(service, path=GENERATE, **body):
     return response.json()
 
 
+@both_placements
 async def test_scores_are_those_of_the_answer_and_the_reasoning_stands_apart(service):
     body = await answered(service, **BODY, estimators=ALL, return_tokens=True, return_samples=True)
 
@@ -95,6 +102,7 @@ async def test_the_cache_serves_the_same(service):
     assert again == first | {"cached": True}
 
 
+@both_placements
 async def test_a_reasoning_that_is_cut_off_has_no_score_at_all(service):
     body = BODY | {"max_new_tokens": 12, "seed": 9}
     for is_cached in (False, True):
@@ -109,6 +117,7 @@ async def test_a_reasoning_that_is_cut_off_has_no_score_at_all(service):
         assert cut["cached"] is is_cached
 
 
+@both_placements
 async def test_a_stream_tells_the_reasoning_before_the_answer(service):
     whole = await answered(service, **BODY, cache=False)
     response = await service.client.post(GENERATE, json=BODY | {"cache": False, "stream": True})
@@ -165,6 +174,7 @@ async def test_a_strategy_that_weighs_by_probability_is_refused(service):
     assert response.json()["error"]["field"] == "strategy"
 
 
+@both_placements
 async def test_given_answers_are_parted_alike(service):
     given = {
         "answer": "<think>12 + 5 is 17</think>24",
@@ -184,6 +194,7 @@ async def test_given_answers_are_parted_alike(service):
     assert drawn["uncertainty"] == drawn["scores"]["inconsistency"]
 
 
+@both_placements
 async def test_a_bounded_reasoning_is_shorter_and_answered(service):
     bounds = {"max_reasoning_tokens": 6, "max_sample_reasoning_tokens": 3}
     body = await answered(service, **BODY, **bounds, return_samples=True)
@@ -227,6 +238,7 @@ async def test_openais_clients_are_told_where_the_bound_stands(service):
 NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
 
 
+@both_placements
 @pytest.mark.parametrize("path", [GENERATE, "/v1/chat/completions"])
 async def test_thinking_that_is_switched_off_leaves_an_answer_without_a_reasoning(service, path):
     chat = OPENAI | {"uncertainty": {"num_samples": 4, "estimators": ALL}}
@@ -247,6 +259,7 @@ async def test_thinking_that_is_switched_off_leaves_an_answer_without_a_reasonin
     assert body["usage"]["completion_tokens"] < thought["usage"]["completion_tokens"]
 
 
+@both_placements
 @pytest.mark.parametrize("path", [GENERATE, "/v1/chat/completions"])
 @pytest.mark.parametrize(
     ("fields", "field", "words"),
@@ -302,6 +315,7 @@ async def test_without_a_reasoning_its_length_is_null_with_the_reason(service):
     assert none["scores"]["sp"] is not None
 
 
+@both_placements
 async def test_a_reasoning_that_nobody_has_counted_has_no_length(service):
     given = {"answer": "<think>hm</think>24", "estimators": ["reasoning_length"]}
     read = await answered(service, "/score", **CHAT, **given)
