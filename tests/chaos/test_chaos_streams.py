@@ -151,7 +151,7 @@ def num_closed(service, reason):
 
 
 async def test_a_reader_that_stops_reading_holds_nobody_up_and_is_closed(monkeypatch):
-    monkeypatch.setattr(connections, "_WRITE_S", 0.3)
+    monkeypatch.setattr(connections, "_WRITE_S", 3)  # the others are read meanwhile
     async with listening() as (service, port, gate):
         gate.opened.set()
         tell_much(service)

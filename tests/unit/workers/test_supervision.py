@@ -223,11 +223,11 @@ async def test_what_has_no_loop_is_watched_too(deaths, caplog):
 
 
 async def test_passes_over_prompts_that_take_long_and_well_are_no_death(deaths):
-    supervisor, model = Supervisor(lambda: deaths.append("died"), stall_s=2), random_model("llama")
+    supervisor, model = Supervisor(lambda: deaths.append("died"), stall_s=4), random_model("llama")
 
     def read_slowly(_, args, kwargs):
         if kwargs["input_ids"].shape[1] > 1:
-            time.sleep(1.2)
+            time.sleep(2.4)  # both together are longer than a stall
 
     worker = GenerationWorker(engine_of(model, pass_tokens=40))
     await supervisor.start({"generation": worker})
