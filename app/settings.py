@@ -86,20 +86,18 @@ Hosts = Annotated[
 class Limits(AskLimits):
     """Bounds of a request that do not depend on a model; see `AskLimits` for the others."""
 
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)] = 60.0  # of one that names none
     max_body_bytes: Annotated[int, Field(ge=1024)] = 1_000_000  # a larger body is refused with 413
-    # Items of a `/score` call with several that run at once; of all such calls and requests in
-    # the background of a key together as many, or as many as requests of it that came alone.
+    # Items that run at once: of a `/score` call, and of all in the background of a key together.
     max_concurrent_items: Annotated[int, Field(ge=1)] = 2
     # A body that takes longer to come is refused with 408.
     max_body_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
     # Of the target and the headers of a request; more is refused with 431.
     max_head_bytes: Annotated[int, Field(ge=1024)] = 32_768
     max_headers: Annotated[int, Field(ge=1)] = 100  # of a request; more are refused with 431
-    # A request whose head takes longer to come is refused with 408, and a connection without a
-    # request is closed.
+    # A head that takes longer to come is refused with 408; a connection without one is closed.
     max_head_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
-    # Beyond them the oldest that waits for its client is closed; at most as many as the process
-    # may open files.
+    # Beyond them the oldest that waits is closed; at most as many as the process may open files.
     max_connections: Annotated[int, Field(ge=1)] = 1000
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -100,8 +100,8 @@ class Service:
 
     async def run(self, ask: Ask, answer_id: str, on_token: OnToken | None = None) -> Result:
         """The result of `Scorer.run`; its answer can be labelled under this id."""
-        scorer = self.ready_scorer()
-        return await self._run(ask, answer_id, partial(scorer.run, ask, on_token=on_token))
+        ask = replace(ask, timeout_s=ask.timeout_s or self.settings.limits.timeout_s)
+        return await self._run(ask, answer_id, partial(self.ready_scorer().run, ask, on_token))
 
     async def again(self, earlier: Result, entry: bytes, answer_id: str) -> Result | None:
         """The result of `Scorer.again`; None where the cache no longer has the same entry."""

@@ -120,3 +120,27 @@ async def test_generated_texts_over_a_limit_are_refused_before_they_are_compared
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (422, "invalid_request")
     assert error["field"] == "estimators"
+
+
+# id: a path, and a body that names no deadline
+WITHOUT_A_DEADLINE = {
+    "a prompt": ("/generate-with-uncertainty", {"prompt": PROMPT}),
+    "an answer": ("/score", {"prompt": PROMPT, "answer": "Paris"}),
+    "a response": ("/v1/responses", {"model": "cocoa", "input": PROMPT}),
+    "several texts": ("/v1/completions", {"model": "cocoa", "prompt": [PROMPT, "Hi"]}),
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), WITHOUT_A_DEADLINE.values(), ids=list(WITHOUT_A_DEADLINE)
+)
+async def test_a_request_that_names_no_deadline_has_that_of_the_deployment(path, body):
+    async with serving(limits=Limits(timeout_s=0.2)) as service:
+        undo = service.generation_takes(0.5)
+        late = await service.client.post(path, json=body)
+        item = {"prompt": PROMPT, "answer": "Rome"}
+        together = await service.client.post("/score", json={"items": [item]})
+        undo()
+    assert (late.status_code, late.json()["error"]["code"]) == (504, "deadline_exceeded")
+    assert "timeout_s = 0.2 s" in late.json()["error"]["message"]
+    assert together.json()["results"][0]["error"]["code"] == "deadline_exceeded"

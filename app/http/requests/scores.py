@@ -124,8 +124,8 @@ class ScoresWanted(NullIsDefault):
     json_schema: JsonSchema | None = None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a
     `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
-    timeout_s: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)] = 60.0
-    """Seconds until the request is given up."""
+    timeout_s: Annotated[float | None, Field(gt=0, le=MAX_TIMEOUT_S)] = None
+    """Seconds until the request is given up. Default: 60, or `COCOA_LIMITS__TIMEOUT_S`."""
     cache: bool = True
     """Whether statistics of an identical request may serve, and these be remembered."""
 

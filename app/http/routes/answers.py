@@ -107,7 +107,8 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
     async def scored(item: JsonValue, item_id: str) -> dict[str, Any]:
         body = checked(ScoreRequest.model_validate, item)
         # The time of each item begins with the call, and includes what it waits for its turn.
-        async with in_time(body.timeout_s, began_at), own_turns:
+        timeout_s = body.timeout_s or service.settings.limits.timeout_s
+        async with in_time(timeout_s, began_at), own_turns:
             return await _score(service, body, item_id, in_background=True)
 
     async def outcome(item: JsonValue, number: int) -> dict[str, Any]:

@@ -262,7 +262,7 @@ class GenerateOptions(TypedDict, total=False):
     json_schema: dict[str, JsonValue] | None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
-    """Seconds until the request is given up."""
+    """Seconds until the request is given up. Default: 60, or `COCOA_LIMITS__TIMEOUT_S`."""
     cache: bool | None
     """Whether statistics of an identical request may serve, and these be remembered."""
     target_error: float | None
@@ -334,7 +334,7 @@ class ScoreOptions(TypedDict, total=False):
     json_schema: dict[str, JsonValue] | None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
-    """Seconds until the request is given up."""
+    """Seconds until the request is given up. Default: 60, or `COCOA_LIMITS__TIMEOUT_S`."""
     cache: bool | None
     """Whether statistics of an identical request may serve, and these be remembered."""
     target_error: float | None

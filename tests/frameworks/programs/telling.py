@@ -1,7 +1,9 @@
 """What the programs of this folder share: a question, and how they print what they found."""
 
 import json
+import re
 import sys
+from urllib.request import urlopen
 
 URL = f"{sys.argv[1]}/v1"
 QUESTION = "What is the capital of France?"
@@ -18,3 +20,14 @@ def tell(names, kept, dropped=()):
     """
     found = {place: eval(place, names) for place in kept}
     print(json.dumps({"kept": found, "dropped": list(dropped)}))
+
+
+def spared(num=1):
+    """No samples beside those that a client that draws them itself asks for in one call."""
+    return {"uncertainty": {"estimators": ["sp"], "num_samples": num}}
+
+
+def num_samples():
+    """How many the service has drawn since it started, drawn answers among them."""
+    with urlopen(f"{sys.argv[1]}/metrics") as told:
+        return float(re.search(r"^cocoa_samples_total (.+)$", told.read().decode(), re.M)[1])
