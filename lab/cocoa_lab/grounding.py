@@ -18,6 +18,7 @@ import csv
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from models.units.steps import WorkBudget
 from models.units.unit import Unit
 
 _BATCHES = (*range(1, 13), 14, 15, 16)
+_NUM_DOCUMENTS, _NUM_WORDS, _NUM_SENTENCES, _NUM_TIMES = 10, 300, 5, 40
 # No bound: a person waits for it.
 _MOST_STEPS = 10**12
 
@@ -94,6 +96,23 @@ def measured(name: str, answers: list[Labelled]) -> str:
     return f"{name:16} AUROC {value:.3f}  {counts}"
 
 
+def timed(answers: list[Labelled]) -> str:
+    """A line with the processor's time for ten documents of 300 words, cut of those at hand."""
+    words = " ".join(answer.document for answer in answers).split()
+    documents = []
+    for number in range(_NUM_DOCUMENTS):
+        text = " ".join(words[number * _NUM_WORDS : (number + 1) * _NUM_WORDS])
+        documents.append({"doc_id": str(number), "title": "", "text": text})
+    units = [Unit("claim", answer.answer, np.arange(0)) for answer in answers[:_NUM_SENTENCES]]
+    times_ms = []
+    for _ in range(_NUM_TIMES):
+        began_at_s = time.process_time()
+        grounded(units, documents, "What is told?", WorkBudget(_MOST_STEPS))
+        times_ms.append(1000 * (time.process_time() - began_at_s))
+    sizes = f"{len(units)} sentences beside {_NUM_DOCUMENTS} documents of {_NUM_WORDS} words"
+    return f"{sizes}: {np.median(times_ms):.0f} ms of a processor, at most {max(times_ms):.0f}"
+
+
 def commit_of(folder: Path) -> str:
     """The commit of a checkout."""
     command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
@@ -106,11 +125,13 @@ def main() -> None:
     of_wice, of_begin, of_faithbench = map(Path, sys.argv[1:])
     for folder in (of_wice, of_begin, of_faithbench):
         print(f"{folder.name}: {commit_of(folder)}")
-    print(measured("WiCE dev (tuned)", list(wice(of_wice, "dev"))))
+    tuned = list(wice(of_wice, "dev"))
+    print(measured("WiCE dev (tuned)", tuned))
     print(measured("WiCE test", list(wice(of_wice, "test"))))
     print(measured("BEGIN-WoW dev", list(begin(of_begin, "dev"))))
     print(measured("BEGIN-WoW test", list(begin(of_begin, "test"))))
     print(measured("FaithBench", list(faithbench(of_faithbench))))
+    print(timed(tuned))
 
 
 if __name__ == "__main__":

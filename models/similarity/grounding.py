@@ -115,13 +115,13 @@ def _best(
     sentences: Sequence[tuple[Span, set[str]]], words: set[str]
 ) -> tuple[Span | None, set[str]]:
     """The sentence with most of the words, and those that the best ones have together."""
-    having, best, said = list[tuple[Span, set[str]]](), None, set[str]()
+    having, best, said = dict[frozenset[str], Span](), None, set[str]()
     for span, keys in sentences:
         if not keys.isdisjoint(words):
-            having.append((span, keys & words))
+            having.setdefault(frozenset(keys & words), span)  # the first of those that say the same
     for _ in range(_MOST_SENTENCES * bool(having)):
-        span, keys = max(having, key=lambda one: len(one[1] - said))
-        best, said = best or span, said | keys
+        common = max(having, key=lambda one: len(one - said))
+        best, said = best or having[common], said | common
     return best, said
 
 

@@ -20,7 +20,7 @@ TOLD = {
         {"answer": "Paris"},
         "prompt",
         "nothing to score the answer by: send its prompt or messages, for the model here to read, "
-        "or samples or answer_token_logprobs, for scores without a model",
+        "or samples, answer_token_logprobs or documents, for scores without a model",
     ),
     "samples as strings": (
         SCORE,

@@ -71,6 +71,7 @@ def test_the_command_tells_commits_and_aurocs(checkouts, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines[:3]] == ["wice", "begin", "faithbench"]
     assert all(len(line.split(": ")[1]) == 40 for line in lines[:3])
+    assert lines.pop().startswith("2 sentences beside 10 documents of 300 words: ")
     assert [line.split("AUROC")[1].split() for line in lines[3:]] == [
         ["1.000", "n", "=", "2,", "1", "of", "them", "grounded"],
         ["1.000", "n", "=", "2,", "1", "of", "them", "grounded"],
