@@ -145,7 +145,7 @@ class Beside:
         rows, num_heads, num_new, size = queries.shape
         num_kv_heads = keys.shape[1]
         queries = (queries * size**-0.5).reshape(rows, num_kv_heads, -1, size)
-        scores = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, columns)
+        scores = queries.float() @ keys.transpose(2, 3).float()  # bfloat16 would round large ones
         if mask is not None:
             by_position = scores.view(rows, num_kv_heads, -1, num_new, keys.shape[2])
             scores = by_position.masked_fill(~mask[:, :, None], -torch.inf).view_as(scores)
@@ -182,17 +182,18 @@ def _with_prompt(
     within: as in `Beside`.
     """
     if prompt is None:
-        return torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype) @ values
+        return torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype) @ values
     rows, heads, count, size = queries.shape
     keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
     together = queries.transpose(0, 1).reshape(heads, rows * count, size)
-    before = (together @ keys_before.transpose(1, 2)).view(heads, rows, count, -1).transpose(0, 1)
+    before = together.float() @ keys_before.transpose(1, 2).float()
+    before = before.view(heads, rows, count, -1).transpose(0, 1)
     length = keys_before.shape[1]
     if within is not None:
         is_far = torch.arange(length, device=before.device) < length - within[:, None]
         before = before.masked_fill(is_far[:, None, None], -torch.inf)
     all_scores = torch.cat([before, scores], dim=-1)
-    weights = torch.softmax(all_scores, dim=-1, dtype=torch.float32).to(scores.dtype)
+    weights = torch.softmax(all_scores, dim=-1, dtype=torch.float32).to(values.dtype)
     of_prompt = weights[..., :length].transpose(0, 1).reshape(heads, rows * count, length)
     read = (of_prompt @ values_before).view(heads, rows, count, size).transpose(0, 1)
     attended: Tensor = read + weights[..., length:] @ values

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from models.engines import rows
+from models.engines.fast.attention import Beside
 from models.engines.fast.products import may_pack
 from models.engines.rows import RowCache
 from tests.unit.models.engines.fast.test_lean import MODELS, model_of
@@ -103,3 +105,18 @@ async def test_answers_and_samples_are_the_same_alone_and_beside_others(max_rows
         for ours, theirs in zip(sequences(one), sequences(other), strict=True):
             assert ours.text == theirs.text
             assert ours.token_logprobs.tolist() == theirs.token_logprobs.tolist()
+
+
+def test_scores_of_large_keys_are_not_rounded():
+    """As those of Qwen 2.5 0.5B, whose keys have biases of hundreds."""
+    torch.manual_seed(0)
+    queries, keys, values = torch.randn(3, 1, 2, 6, 16).unbind()
+    keys = keys + 300
+    of_bfloat16 = [one.to(torch.bfloat16) for one in (queries, keys, values)]
+    first, positions = torch.zeros(1, dtype=torch.long), torch.arange(6)[None]
+    attend = Beside.of_rows(positions, 6, first, None, 2, None, None)
+    seen = attend(*of_bfloat16, 0).float()
+    queries, keys, values = (one.float() for one in of_bfloat16)
+    queries = (queries * 0.25).to(torch.bfloat16).float() * 4
+    expected = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+    torch.testing.assert_close(seen, expected, atol=0.02, rtol=0.02)
