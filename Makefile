@@ -1,8 +1,10 @@
 PYTHON ?= python3
 PORT ?= 8000
 VENV := .venv
-# uv installs faster where it is present; pip does the same from the same constraints.
-INSTALL := $(if $(shell command -v uv 2>/dev/null),uv pip install --python $(VENV)/bin/python,$(VENV)/bin/pip install)
+# uv installs several times faster than pip, and PyTorch's build for what this machine has. Where uv or the index of
+# these builds cannot be had, pip installs the same from its own.
+INSTALL = $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --torch-backend=auto $(WANTED) || \
+  { echo 'uv did not install it: pip does'; $(VENV)/bin/pip install --quiet $(WANTED); }
 
 # A vLLM of its own, which pins other versions of what the service uses; a repack for CPUs, for tests.
 VLLM_VENV := .venv-vllm
@@ -114,17 +116,21 @@ clean:  ## Remove what was installed
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+	-$(VENV)/bin/pip install --quiet uv
 
+$(VENV)/serve.stamp: WANTED = -c constraints.txt -e '.[models]' -e lab
 $(VENV)/serve.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --quiet -c constraints.txt -e '.[models]' -e lab
+	$(INSTALL)
 	touch $@
 
+$(VENV)/quick.stamp: WANTED = -c constraints.txt -e '.[quick]'
 $(VENV)/quick.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --quiet -c constraints.txt -e '.[quick]'
+	$(INSTALL)
 	touch $@
 
+$(VENV)/dev.stamp: WANTED = -c constraints.txt -e '.[models,dev]' -e 'lab[atlas]'
 $(VENV)/dev.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --quiet -c constraints.txt -e '.[models,dev]' -e 'lab[atlas]'
+	$(INSTALL)
 	touch $@ $(VENV)/serve.stamp $(VENV)/quick.stamp
 
 # The three audio and video packages come with the repack, are not needed, and may fail to load.
