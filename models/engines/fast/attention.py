@@ -144,8 +144,9 @@ class Beside:
     ) -> Tensor:
         rows, num_heads, num_new, size = queries.shape
         num_kv_heads = keys.shape[1]
-        queries = (queries * size**-0.5).reshape(rows, num_kv_heads, -1, size)
-        scores = queries.float() @ keys.transpose(2, 3).float()  # bfloat16 would round large ones
+        # In float32, since half precision would round large scores by whole numbers.
+        queries = (queries.float() * size**-0.5).reshape(rows, num_kv_heads, -1, size)
+        scores = queries @ keys.transpose(2, 3).float()  # (rows, heads, queries of each, columns)
         if mask is not None:
             by_position = scores.view(rows, num_kv_heads, -1, num_new, keys.shape[2])
             scores = by_position.masked_fill(~mask[:, :, None], -torch.inf).view_as(scores)
@@ -155,7 +156,7 @@ class Beside:
                 self.shared.groups[0][0], layer, queries, scores, values, within
             )
         else:
-            attended = torch.empty_like(queries)
+            attended = torch.empty_like(queries, dtype=values.dtype)
             for prompt, members in self.shared.groups:
                 near = None if within is None else within[members]
                 attended[members] = _with_prompt(
@@ -186,7 +187,7 @@ def _with_prompt(
     rows, heads, count, size = queries.shape
     keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
     together = queries.transpose(0, 1).reshape(heads, rows * count, size)
-    before = together.float() @ keys_before.transpose(1, 2).float()
+    before = together @ keys_before.transpose(1, 2).float()
     before = before.view(heads, rows, count, -1).transpose(0, 1)
     length = keys_before.shape[1]
     if within is not None:
