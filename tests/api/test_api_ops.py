@@ -70,6 +70,7 @@ async def test_the_version_names_models_and_limits(service):
         **weightless,
     }
     assert result["limits"] == {
+        "timeout_s": 60,
         "max_body_bytes": 1_000_000,
         "max_concurrent_items": 2,
         "max_body_s": 30,

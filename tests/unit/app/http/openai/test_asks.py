@@ -74,7 +74,7 @@ def test_a_text_becomes_an_ask_with_every_field_but_the_prompt():
 
 
 def test_without_further_fields_it_is_the_default_ask():
-    expected = Ask(timeout_s=60.0, sampling=SamplingParams(clamps=True))
+    expected = Ask(sampling=SamplingParams(clamps=True))
     assert ask_of(CompletionRequest(model="m", prompt="a"), light=False) == expected
 
 
