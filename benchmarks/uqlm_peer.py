@@ -24,7 +24,7 @@ async def main(encoder: str, max_new_tokens: int, num_samples: int, url: str) ->
         temperature=0,
         max_completion_tokens=max_new_tokens,
         logprobs=True,
-        extra_body={"uncertainty": {"cache": False, "estimators": ["sp"], "num_samples": 1}},
+        extra_body={"uncertainty": {"cache": False, "estimators": ["sp"]}},
     )
     scorers = ["sequence_probability", "consistency_and_confidence"]
     uq = WhiteBoxUQ(llm=llm, scorers=scorers, sentence_transformer=encoder, device="cpu")

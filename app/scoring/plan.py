@@ -217,7 +217,8 @@ def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     """The ask as this generator can answer it, and as the result reports it.
 
     Where it answers by draws alone, the answer is a sample; where draws are none, the greedy one.
-    Samples are drawn for estimators that read some, and where tokens of calls may not be known.
+    Samples are drawn for estimators that read some, and where tokens of calls may not be known. An
+    answer that is a sample is drawn without others where nothing reads them.
     """
     is_answered = ask.has_prompt and ask.answer is None
     draws = "sample_texts" in generator.statistics
@@ -231,6 +232,10 @@ def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     if ask.of_tokens and reads:
         most = max(ask.sampling.num_samples, SamplingParams().num_samples)
         ask = replace(ask, of_tokens=False, sampling=replace(ask.sampling, num_samples=most))
+    is_alone = not reads and not reads_samples(_shown(ask)) and ask.units in (None, "answer")
+    if is_answered and ask.strategy == "sample" and is_alone:
+        fewest = min(ask.num_shown, ask.sampling.num_samples)
+        ask = replace(ask, sampling=replace(ask.sampling, num_samples=fewest))
     return ask
 
 
@@ -390,11 +395,12 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         compared["append_eos"] = True, ask.answer.append_eos
     if reads_samples(read) or plan.is_sampled:
         compared |= {
-            "num_samples": (binding.num_samples, sampling.num_samples),
             "temperature": (binding.temperature, sampling.temperature),
             "top_k": (binding.top_k, sampling.top_k),
             "top_p": (binding.top_p, sampling.top_p),
         }
+    if reads_samples(read | (STRATEGY_NEEDS[plan.strategy] - STRATEGY_NEEDS["sample"])):
+        compared["num_samples"] = binding.num_samples, sampling.num_samples
     if read & supplied_by("similarity"):
         compared["similarity"] = (binding.similarity, plan.similarity)
     if plan.parts_compared_by == "words" and binding.unit != "answer":

@@ -19,7 +19,7 @@ model = BlackboxModel.from_openai(
 )
 chats = model.openai_api.chat.completions
 create = chats.create
-chats.create = lambda **asked: create(**asked, extra_body=spared(asked.get("n", 1)))
+chats.create = lambda **asked: create(**asked, extra_body=spared())
 
 before = num_samples()
 by_samples = estimate_uncertainty(model, LexicalSimilarity("rougeL"), QUESTION)

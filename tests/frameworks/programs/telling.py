@@ -22,9 +22,9 @@ def tell(names, kept, dropped=()):
     print(json.dumps({"kept": found, "dropped": list(dropped)}))
 
 
-def spared(num=1):
-    """No samples beside those that a client that draws them itself asks for in one call."""
-    return {"uncertainty": {"estimators": ["sp"], "num_samples": num}}
+def spared():
+    """No samples beside those that a client that draws them itself asks for."""
+    return {"uncertainty": {"estimators": ["sp"]}}
 
 
 def num_samples():

@@ -120,6 +120,7 @@ def test_a_drawn_answer_is_bound_to_its_temperature_whatever_its_score_reads():
     known = calibrator({ALL: {"sp": calibration()}}, strategy="sample", temperature=0.2)
     assert judge(sampled(temperature=0.2), plan, known, 0.5).confidence is not None
     assert judge(sampled(temperature=0.7), plan, known, 0.5).confidence is None
+    assert judge(sampled(temperature=0.2, num_samples=1), plan, known, 0.5).confidence is not None
 
 
 def test_a_calibrator_of_chats_speaks_of_chats_and_not_of_prompts():

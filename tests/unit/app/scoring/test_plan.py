@@ -55,6 +55,24 @@ def test_only_the_statistics_that_are_read_are_asked_for(body, statistics, wants
     assert ("similarity" in planned.statistics) == wants_similarity
 
 
+# An answer that is a sample, and what reads others: the samples that are drawn.
+DRAWN = {
+    "nothing": ({"estimators": ("sp",)}, 1),
+    "choices": ({"estimators": ("sp",), "num_shown": 3}, 3),
+    "an estimator": ({"estimators": ("sp", "inconsistency")}, 10),
+    "the default scores": ({}, 10),
+    "the caller": ({"estimators": ("sp",), "return_samples": True}, 10),
+    "groups by meaning": ({"estimators": ("sp",), "explain": True}, 10),
+    "sentences": ({"estimators": ("sp",), "units": "sentences"}, 10),
+    "the choice of the likeliest": ({"estimators": ("sp",), "strategy": "most_probable"}, 10),
+}
+
+
+@pytest.mark.parametrize(("body", "num"), DRAWN.values(), ids=list(DRAWN))
+def test_a_drawn_answer_has_as_many_samples_as_are_read(body, num):
+    assert plan(**{"strategy": "sample"} | body).request.sampling.num_samples == num
+
+
 def test_what_a_deployment_cannot_supply_is_not_asked_for():
     planned = plan(ALL - {ENTROPIES}, return_tokens=True, return_samples=True)
     assert ENTROPIES not in planned.generated
