@@ -217,8 +217,7 @@ def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     """The ask as this generator can answer it, and as the result reports it.
 
     Where it answers by draws alone, the answer is a sample; where draws are none, the greedy one.
-    Samples are drawn for estimators that read some, and where tokens of calls may not be known. An
-    answer that is a sample is drawn without others where nothing reads them.
+    Samples are drawn for what reads some, and where tokens of calls may not be known.
     """
     is_answered = ask.has_prompt and ask.answer is None
     draws = "sample_texts" in generator.statistics
@@ -232,10 +231,9 @@ def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     if ask.of_tokens and reads:
         most = max(ask.sampling.num_samples, SamplingParams().num_samples)
         ask = replace(ask, of_tokens=False, sampling=replace(ask.sampling, num_samples=most))
-    is_alone = not reads and not reads_samples(_shown(ask)) and ask.units in (None, "answer")
-    if is_answered and ask.strategy == "sample" and is_alone:
-        fewest = min(ask.num_shown, ask.sampling.num_samples)
-        ask = replace(ask, sampling=replace(ask.sampling, num_samples=fewest))
+    has_parts = ask.units not in (None, "answer")
+    if ask.strategy == "sample" and not (has_parts or reads or reads_samples(_shown(ask))):
+        ask = replace(ask, sampling=replace(ask.sampling, num_samples=ask.num_shown))
     return ask
 
 
@@ -394,11 +392,8 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     if ask.answer is not None:
         compared["append_eos"] = True, ask.answer.append_eos
     if reads_samples(read) or plan.is_sampled:
-        compared |= {
-            "temperature": (binding.temperature, sampling.temperature),
-            "top_k": (binding.top_k, sampling.top_k),
-            "top_p": (binding.top_p, sampling.top_p),
-        }
+        for name in ("temperature", "top_k", "top_p"):
+            compared[name] = getattr(binding, name), getattr(sampling, name)
     if reads_samples(read | (STRATEGY_NEEDS[plan.strategy] - STRATEGY_NEEDS["sample"])):
         compared["num_samples"] = binding.num_samples, sampling.num_samples
     if read & supplied_by("similarity"):

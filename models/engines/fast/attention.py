@@ -109,14 +109,9 @@ class Beside:
     ) -> Self:
         """That of new positions (rows, S) whose numbers are the same bits whatever is beside them.
 
-        Args:
-            positions: behind their prompts.
-            width: columns of the cache.
-            first: (rows,) column at which each row's tokens begin.
-            window: positions that one reads, itself included; None for any number.
-            num_heads: of keys and values.
-            shared: prompts that come before what is in the cache.
-            within: as above.
+        They count from behind their prompts. Of a cache of `width` columns, for so many heads of
+        keys and values, in which rows begin at `first` (rows,). A position reads `window` ones,
+        itself included; None for all.
         """
         aligned = Aligned.of(first, width, num_heads)
         columns, last = torch.arange(aligned.num_columns), positions[:, None, :, None]

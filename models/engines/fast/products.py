@@ -44,8 +44,7 @@ class Product:
             return self._multiplied(states)
         products = []
         for block in torch.split(states.reshape(-1, states.shape[-1]), _BLOCKS[-1]):
-            missing = max(block_size(len(block)), fewest) - len(block)
-            filled = F.pad(block, (0, 0, 0, missing))
+            filled = F.pad(block, (0, 0, 0, max(block_size(len(block)), fewest) - len(block)))
             products.append(self._multiplied(filled)[: len(block)])
         return torch.cat(products).view(*states.shape[:-1], self.num_out)
 
