@@ -20,6 +20,8 @@ from models.pretrained import PreTrainedModel
 _BLOCKS: tuple[int, ...] = (*range(1, 13), 16, 24, 32, 48, 64, 128, 256, 512)
 # So few rows of float32 MKL multiplies as quickly, by weights that are stored by columns.
 _FEW = (1, 2)
+# By shape of a weight, whether a row alone is summed as one of several is; noted once.
+_ALIKE: dict[tuple[int, int], bool] = {}
 # A larger model is not held both ways.
 _BOTH_BYTES = 256 << 20
 
@@ -38,15 +40,31 @@ class Product:
         is_for_mkl = rows in _FEW and states.dtype == torch.float32
         if self.weight is not None and (self._packed is None or is_for_mkl):
             return F.linear(states, self.weight, self.bias)
-        # A single row of bfloat16 may be summed in another order than the rows of several.
-        fewest = 1 + (states.dtype == torch.bfloat16)
-        if rows in _BLOCKS and rows >= fewest:
+        if rows == 1:
+            return self._of_one(states)
+        if rows in _BLOCKS:
             return self._multiplied(states)
         products = []
         for block in torch.split(states.reshape(-1, states.shape[-1]), _BLOCKS[-1]):
-            filled = F.pad(block, (0, 0, 0, max(block_size(len(block)), fewest) - len(block)))
+            filled = F.pad(block, (0, 0, 0, block_size(len(block)) - len(block)))
             products.append(self._multiplied(filled)[: len(block)])
         return torch.cat(products).view(*states.shape[:-1], self.num_out)
+
+    def _of_one(self, states: Tensor) -> Tensor:
+        """The product of one row, in the order in which rows of several are summed."""
+        if states.dtype == torch.float32 or self._is_summed_alike(states.shape[-1]):
+            return self._multiplied(states)
+        twice = self._multiplied(torch.cat([states.reshape(1, -1)] * 2))
+        return twice[0].view(*states.shape[:-1], self.num_out)
+
+    def _is_summed_alike(self, num_in: int) -> bool:
+        """True where bfloat16 has one order for a row alone and for several, as noise tells."""
+        shape = self.num_out, num_in
+        if shape not in _ALIKE:
+            noise = torch.randn(32, num_in, generator=torch.Generator().manual_seed(0)).bfloat16()
+            alone = torch.cat(list(map(self._multiplied, torch.split(noise, 1))))
+            _ALIKE[shape] = torch.equal(alone, self._multiplied(noise))
+        return _ALIKE[shape]
 
     def _multiplied(self, states: Tensor) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(

@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from models.engines import rows
+from models.engines.fast import products
 from models.engines.fast.attention import Beside
-from models.engines.fast.products import may_pack
+from models.engines.fast.products import Product, may_pack
 from models.engines.rows import RowCache
 from tests.unit.models.engines.fast.test_lean import MODELS, model_of
 from tests.unit.models.engines.tiny_engines import (
@@ -119,3 +120,16 @@ def test_scores_of_large_keys_are_not_rounded():
     queries, keys, values = (one.float() for one in of_bfloat16)
     expected = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
     torch.testing.assert_close(seen, expected, atol=0.02, rtol=0.02)
+
+
+@pytest.mark.parametrize("added", [0, 1], ids=["the same order", "another order"])
+def test_a_single_row_is_multiplied_as_one_of_several(added, monkeypatch):
+    def multiplied(_, states):
+        return states + added * (states.shape[:-1].numel() == 1)
+
+    monkeypatch.setattr(Product, "_multiplied", multiplied)
+    monkeypatch.setattr(products, "_ALIKE", {})
+    product = Product(4, None, None)
+    states = torch.ones(1, 1, 4, dtype=torch.bfloat16)
+    for _ in range(3):
+        assert torch.equal(product(states), states)
