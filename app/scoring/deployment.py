@@ -23,7 +23,7 @@ class AskLimits:
     max_units: Annotated[int, Ge(1)] = 1024
     max_images: Annotated[int, Ge(0)] = 8  # in the messages of an ask
     max_image_bytes: Annotated[int, Ge(1)] = 500_000  # of each of them
-    # Images that may be named by URLs, which the server of the model fetches from anywhere.
+    # Images named by https URLs, which the model's server fetches, even from its own network.
     max_image_urls: Annotated[int, Ge(0)] = 0
     # Of an ask's texts without each of their tokens, which token relevance compares: the sum over
     # sequences of their tokens times their characters.

@@ -106,8 +106,8 @@ class _Documents:
             if span is not None and len(said) > share * len(words):
                 share = len(said) / len(words)
                 unit = replace(unit, document=document["doc_id"], document_span=span)
-        for _ in set(map(str.isdecimal, map(itemgetter(0), lacking))):  # of numbers, and of names
-            share *= _MISSING
+        kinds = set(map(str.isdecimal, map(itemgetter(0), lacking)))  # numbers, and names
+        share *= _MISSING ** len(kinds)
         return replace(unit, grounded=share, missing=tuple(missing))
 
 
@@ -119,7 +119,7 @@ def _best(
     for span, keys in sentences:
         if not keys.isdisjoint(words):
             having.setdefault(frozenset(keys & words), span)  # the first of those that say the same
-    for _ in range(_MOST_SENTENCES * bool(having)):
+    for _ in range(min(_MOST_SENTENCES, len(having))):
         common = max(having, key=lambda one: len(one - said))
         best, said = best or having[common], said | common
     return best, said

@@ -5,6 +5,7 @@ Qwen/Qwen2.5-Coder-0.5B-Instruct.
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +87,22 @@ def test_a_short_prompt_is_not_behind_a_long_one(engine, monkeypatch):
         ended, report = ended + report.finished, engine.step([])
 
     assert [*ended, *report.finished] == [short, long]
+
+
+async def test_in_bfloat16_neighbours_and_numbers_of_samples_change_no_bit(folder):
+    engine = TransformersEngine.load(EngineConfig(model=folder, dtype="bfloat16"))
+    if not engine._cache._lean._is_batch_invariant:
+        pytest.skip("the processor has no instructions for bfloat16")
+    requests = [asked(prompt, seed=seed) for seed, prompt in enumerate([*PROMPTS, LONG])]
+    async with running(engine) as worker:
+        alone = [await worker.generate(request) for request in requests]
+        joined = await generated(worker, requests)
+        for one, request in zip(alone, requests, strict=True):
+            greedy = replace(request, sampling=replace(request.sampling, num_samples=0))
+            answer = (await worker.generate(greedy)).answer
+            assert answer.token_logprobs.tolist() == one.answer.token_logprobs.tolist()
+
+    for one, other in zip(alone, joined, strict=True):
+        for ours, theirs in zip(sequences(one), sequences(other), strict=True):
+            assert ours.token_ids == theirs.token_ids
+            assert ours.token_logprobs.tolist() == theirs.token_logprobs.tolist()
