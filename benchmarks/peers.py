@@ -72,7 +72,9 @@ def _blocks(
     num_calls = max(1, size // batch)
     prompts = testbed_prompts(batch * num_calls)
     with ExitStack() as stack:
-        url = stack.enter_context(running_service("embedded", "embedded"))
+        # UQLM asks for the answers and samples of all prompts at once.
+        limits = {"GENERATION__ADMISSION_LIMIT": BATCH * (1 + M)}
+        url = stack.enter_context(running_service("embedded", "embedded", **limits))
         sides: dict[str, Side] = {SERVICE: stack.enter_context(_service(url, max_new_tokens))}
         for name, command in commands.items():
             own = [*command, url] if name == UQLM else command
