@@ -110,7 +110,7 @@ def reasoning_length(reasoning_tokens: float) -> float:
 
     Use: large models that reason, where no samples can be had; to be tried on one's own prompts
     first, since it says nothing where a model thinks as long about everything
-    (docs/results-in-detail.md).
+    (docs/results.md).
     """
     return plain(reasoning_tokens)
 

@@ -12,7 +12,7 @@ from models.estimators.cocoa import found_mass, inconsistency, rb_inconsistency
 from models.records import Array
 
 # Least squares of (1 - P)(r - c) on (1 - P) P (1 - c), r by 400 draws: .40 to .67 for 3 to 10
-# samples of two models (docs/results-in-detail.md).
+# samples of two models.
 SHARE = 0.5
 
 
