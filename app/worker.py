@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.http.hooks import hooks_of
-from app.http.logs import places_of
+from app.http.logs import described
 from app.http.middleware import Gate, add_middleware
 from app.http.telemetry import Telemetry
 from app.installed import hand_over, installed
@@ -128,6 +128,4 @@ async def _metrics(request: Request) -> Response:
 
 
 def _log_defect(error: Exception) -> None:
-    """Type and place of an exception, whose text may quote a prompt."""
-    places = " > ".join(places_of(error)) or "an unknown place"
-    logger.error("a call failed: %s at %s", type(error).__name__, places)
+    logger.error("a call failed: %s", described(error))

@@ -49,6 +49,13 @@ class ProbeInfo:
             base_rate=card.metrics.get("test", {}).get("positive_share"),
         )
 
+    @property
+    def entropy_split(self) -> dict[str, float | None] | None:
+        """What it counts as high entropy, and how much is; None for other probes."""
+        if self.split is None:
+            return None
+        return {"nats": self.split, "base_rate": self.base_rate}
+
 
 @dataclass(frozen=True, slots=True)
 class GeneratorInfo(EngineInfo):

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from app.http.logs import places_of
+from app.http.logs import described
 from app.http.openai_errors import is_of_openai, openai_error, openai_status
 from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry
@@ -81,15 +81,23 @@ def counted_failure(error: Exception, scope: Scope, telemetry: Telemetry) -> tup
 def error_response(
     status: int, body: ErrorBody, path: str, headers: dict[str, str]
 ) -> JSONResponse:
-    """`{"error": {"code", "message", "field", "details", "request_id"}}`, or OpenAI's shape.
+    """The response of an error, in the shape of the path's API.
 
     The cause of a 503 passes by itself: without an estimate the client may retry after a second.
     """
     if status == 503:
         headers.setdefault("Retry-After", "1")
+    shaped = shaped_for(path, status, body)
     if is_of_openai(path):
-        return JSONResponse(openai_error(status, body), openai_status(status, body.code), headers)
-    return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
+        status = openai_status(status, body.code)
+    return JSONResponse(shaped, status, headers)
+
+
+def shaped_for(path: str, status: int, body: ErrorBody) -> dict[str, Any]:
+    """The error in the shape of the API that the path belongs to."""
+    if is_of_openai(path):
+        return openai_error(status, body)
+    return ErrorResponse(error=body).model_dump()
 
 
 def failure(
@@ -111,8 +119,7 @@ def failure(
             message = "the body is not valid JSON"
         body = ErrorBody(code=code, message=message, field=None, request_id=request_id)
         return error.status_code, body
-    places = " > ".join(places_of(error)) or "an unknown place"
-    logger.error("request %s failed: %s at %s", request_id, type(error).__name__, places)
+    logger.error("request %s failed: %s", request_id, described(error))
     unknown = errors.InternalError(**errors.InternalError.example)
     return unknown.status, body_of(unknown, request_id)
 

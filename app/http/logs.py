@@ -185,7 +185,13 @@ def set_up_logging(level: str, log_format: str) -> LogWriter:
     return writer
 
 
-def places_of(error: BaseException) -> list[str]:
+def described(error: BaseException) -> str:
+    """Type and places of an exception, without its text, which may quote a prompt."""
+    places = " > ".join(_places_of(error)) or "an unknown place"
+    return f"{type(error).__name__} at {places}"
+
+
+def _places_of(error: BaseException) -> list[str]:
     """`path:line` of our frames that an exception passed; last comes the innermost of all."""
     frames = list(walk_tb(error.__traceback__))
     places = []
@@ -227,6 +233,6 @@ def _entry(record: logging.LogRecord) -> dict[str, Any]:
 def _exceptions(error: BaseException | None) -> list[dict[str, Any]]:
     causes = []
     while error is not None:
-        causes.append({"type": type(error).__name__, "at": places_of(error)})
+        causes.append({"type": type(error).__name__, "at": _places_of(error)})
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return causes

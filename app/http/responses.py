@@ -14,8 +14,6 @@ from models.units.unit import Unit
 from workers import protocol
 from workers.protocol import GeneratorInfo, SimilarityInfo
 
-HELD_BACK = "the answer is held back: it does not pass at this target error"
-PART_HELD_BACK = "the answer is held back: a part of it does not pass"
 # Fields that would reveal an answer that is held back.
 _REVEALING = ["text", "reasoning", "explanation", "groups", "units", "samples", "tokens"]
 _REVEALING += ["tool_calls"]
@@ -39,7 +37,7 @@ def to_response(result: Result, request_id: str) -> dict[str, Any]:
         id=request_id,
         text=result.text,
         finish_reason=answer.finish_reason,
-        usage=usage_of(result),
+        usage=result.usage,
         uncertainty=result.uncertainty,
         **optional,
     )
@@ -65,7 +63,7 @@ def scored(result: Result, **fields: Any) -> dict[str, Any]:
     if result.is_held_back:
         for name in _REVEALING:
             if name in fields:
-                fields[name], reasons[name] = None, why_held_back(result)
+                fields[name], reasons[name] = None, result.why_held_back
     fields |= {"estimator": result.plan.primary, "confidence": judgement.confidence}
     if (share := result.support) is not None:
         fields["support"] = share
@@ -77,16 +75,6 @@ def scored(result: Result, **fields: Any) -> dict[str, Any]:
         "cached": result.source == "cache",
         "provenance": provenance_of(result),
     }
-
-
-def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
-    body["id"], body["timing_ms"] = request_id, result.timing_ms
-
-
-def why_held_back(result: Result) -> str:
-    if result.has_parts_held_back:
-        return PART_HELD_BACK
-    return HELD_BACK
 
 
 def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
@@ -102,21 +90,6 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
 def token_info(token: Token) -> dict[str, Any]:
     """A `Token` of the schemas."""
     return {"text": token.text, "logprob": token.logprob, "entropy": token.entropy}
-
-
-def usage_of(result: Result) -> dict[str, int]:
-    """A `Usage`: tokens read and written."""
-    subject, prompt_tokens, reasoning_tokens = result.evidence.subject, 0, 0
-    if subject.answer.reasoning is not None:
-        reasoning_tokens = subject.answer.reasoning.num_tokens
-    if result.generation is not None:
-        prompt_tokens = result.generation.prompt_tokens
-    return {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": subject.answer.num_written,
-        "reasoning_tokens": reasoning_tokens,
-        "sample_tokens": sum(drawn.num_written for drawn in (*subject.samples, *subject.withheld)),
-    }
 
 
 def _samples(result: Result) -> list[dict[str, Any]]:
@@ -143,7 +116,7 @@ def provenance_of(result: Result) -> dict[str, Any]:
     }
     known |= _models(result) | _of_samples(result)
     if result.probe is not None:
-        known |= {"probe": _probe(*result.probe), "entropy_split": split_of(result.entropy_probe)}
+        known |= {"probe": _probe(*result.probe), "entropy_split": result.entropy_split}
     if result.sentence_probe is not None:
         known["sentence_probe"] = _probe(*result.sentence_probe)
     if plan.strategy == "given":
@@ -154,13 +127,6 @@ def provenance_of(result: Result) -> dict[str, Any]:
 def weights_of(info: Generation | GeneratorInfo | SimilarityInfo) -> dict[str, str | None]:
     """A `ModelInfo`."""
     return {"id": info.model_id, "revision": info.revision}
-
-
-def split_of(probe: protocol.ProbeInfo | None) -> dict[str, float | None] | None:
-    """An `EntropySplit`, above which the probe counts entropy as high; None for other probes."""
-    if probe is None or probe.split is None:
-        return None
-    return {"nats": probe.split, "base_rate": probe.base_rate}
 
 
 def _models(result: Result) -> dict[str, Any]:

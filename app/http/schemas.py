@@ -309,6 +309,8 @@ class Scored(Described):
     """milliseconds of each stage"""
     cached: bool
     """whether the statistics came from the cache"""
+    provenance: Provenance
+    """what stands behind the scores"""
 
 
 class Answered(Described):
@@ -342,8 +344,6 @@ class GenerateResponse(Scored, Answered):
     """of the answer, with `return_tokens`; null where it is held back"""
     tool_calls: list[ToolCallInfo] | None = ABSENT
     """with `tools`: those that the answer makes, in their order; null where it is held back"""
-    provenance: Provenance
-    """what stands behind the scores"""
 
 
 class Fault(Described):

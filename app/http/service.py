@@ -100,8 +100,12 @@ class Service:
 
     async def run(self, ask: Ask, answer_id: str, on_token: OnToken | None = None) -> Result:
         """The result of `Scorer.run`; its answer can be labelled under this id."""
-        ask = replace(ask, timeout_s=ask.timeout_s or self.settings.limits.timeout_s)
+        ask = replace(ask, timeout_s=self.deadline_s(ask.timeout_s))
         return await self._run(ask, answer_id, partial(self.ready_scorer().run, ask, on_token))
+
+    def deadline_s(self, wanted_s: float | None) -> float:
+        """Seconds within which a result is of use: those that are wanted, or by the settings."""
+        return wanted_s or self.settings.limits.timeout_s
 
     async def again(self, earlier: Result, entry: bytes, answer_id: str) -> Result | None:
         """The result of `Scorer.again`; None where the cache no longer has the same entry."""

@@ -10,10 +10,9 @@ import orjson
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
-from app.http.errors import counted_failure
+from app.http.errors import counted_failure, shaped_for
 from app.http.json_calls import json_of, unless_gone
 from app.http.responses import to_response, token_info
-from app.http.schemas import ErrorBody, ErrorResponse
 from app.http.telemetry import Telemetry
 from app.scoring.result import Result
 from models.errors import NotReady
@@ -42,8 +41,8 @@ class EventFormat(Protocol):
     def result(self, result: Result) -> bytes:
         """The last event of a stream that succeeds."""
 
-    def error(self, error: ErrorBody, status: int) -> bytes:
-        """The last event of a stream that fails after its first byte."""
+    def error(self, error: dict[str, Any]) -> bytes:
+        """The last event of a stream that fails after its first byte; of a whole body's shape."""
 
 
 class NamedEvents:
@@ -61,8 +60,8 @@ class NamedEvents:
     def result(self, result: Result) -> bytes:
         return _event(b"result", json_of(to_response(result, self._request_id)))
 
-    def error(self, error: ErrorBody, status: int) -> bytes:
-        return _event(b"error", json_of(ErrorResponse(error=error)))
+    def error(self, error: dict[str, Any]) -> bytes:
+        return _event(b"error", json_of(error))
 
 
 class EventStream(Response):
@@ -145,7 +144,7 @@ class EventStream(Response):
         """The event of an error, which is counted and logged as that of a whole response is."""
         status, body = counted_failure(error, scope, self._telemetry)
         scope["state"]["status"] = status
-        return self._format.error(body, status)
+        return self._format.error(shaped_for(scope["path"], status, body))
 
     async def _say_farewell(self, scope: Scope, send: Send) -> None:
         """The event of a server that gives up waiting for its responses."""

@@ -22,7 +22,7 @@ from prometheus_client import (
 )
 
 from app.cache.protocol import State
-from app.http.logs import places_of
+from app.http.logs import described
 from app.http.metrics import (
     COUNTERS,
     GAUGES,
@@ -144,8 +144,7 @@ class Telemetry(Observer):
 
     def observe_failure(self, estimator: str, error: Exception) -> None:
         """Log that an estimator raised, without the error's text, which may quote a prompt."""
-        places = " > ".join(places_of(error)) or "an unknown place"
-        logger.error("estimator %s failed: %s at %s", estimator, type(error).__name__, places)
+        logger.error("estimator %s failed: %s", estimator, described(error))
 
     def observe_shift(self, group: str, estimator: str, shift: float) -> None:
         self.gauges["calibration_shift_ratio"].labels(group, estimator).set(shift)

@@ -213,6 +213,13 @@ class Ask:
         return {name: value for name, value in options.items() if value is not None}
 
     @property
+    def documents_to_show(self) -> tuple[Mapping[str, str], ...]:
+        """Those that the model is yet to be shown: it reads the others in its prompt."""
+        if self.documents_in == "prompt":
+            return ()
+        return self.documents
+
+    @property
     def shown(self) -> tuple[int, ...]:
         """The texts that are shown: 0 for the greedy answer, i for the i-th sample."""
         first = int(self.strategy == "sample")

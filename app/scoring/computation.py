@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter, itemgetter, methodcaller
+from operator import methodcaller
 from typing import Any, TypeVar
 
 from app.scoring.ask import PARTS
@@ -179,7 +179,9 @@ class Computation:
         if self.parts is not None and plan.parts_compared_by is not None:
             compared[plan.parts_compared_by] += await self.parts.pairs(subject)
         if generation is None:
-            self._charge_given()
+            # Texts of the ask, which no generator has read.
+            num_characters = sum(map(len, plan.given_texts))
+            plan.ask.caller.charge(num_characters // _CHARACTERS_A_TOKEN)
         calls: dict[str, Awaitable[Any]] = {
             "similarity": self._similarity.table(compared["similarity"])
         }
@@ -191,14 +193,6 @@ class Computation:
         replies = dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
         evidence = await in_thread(derive, plan, subject, generation, contexts, **replies)
         return replace(evidence, similarity_s=time.monotonic() - began_at)
-
-    def _charge_given(self) -> None:
-        """Charge the caller the texts of the ask, which no generator has read."""
-        texts = list(map(itemgetter("text"), self.plan.ask.documents))
-        texts += map(attrgetter("text"), self.plan.ask.samples or ())
-        if self.plan.ask.answer is not None:
-            texts.append(self.plan.ask.answer.text)
-        self.plan.ask.caller.charge(sum(map(len, texts)) // _CHARACTERS_A_TOKEN)
 
     async def _chosen(self, subject: Subject) -> Subject:
         matrix: Array | None = None

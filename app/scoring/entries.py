@@ -85,12 +85,12 @@ def statistics_name(plan: Plan, models: Models) -> str:
         parts[name] = generator.probes[name].sha256
     if ask.has_prompt and generator.prompts:
         parts["prompts"] = generator.prompts
-    return f"{_prefix(ask.caller.namespace)}statistics:{digest(parts)}"
+    return ":".join(filter(None, (ask.caller.namespace, "statistics", digest(parts))))
 
 
 def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
     """Name of the scores of one ordered pair, whose texts have these digests."""
-    return f"{_prefix(namespace)}pair:{digest([_FORMAT, identity, a, b])}"
+    return ":".join(filter(None, (namespace, "pair", digest([_FORMAT, identity, a, b]))))
 
 
 def decode_pair(entry: bytes, num_labels: int) -> PairScore:
@@ -239,10 +239,6 @@ def _message(message: Mapping[str, Any]) -> list[Any]:
     if rest:
         parts.append(sorted(rest.items()))
     return parts
-
-
-def _prefix(namespace: str) -> str:
-    return namespace and f"{namespace}:"
 
 
 def digest(parts: Any) -> str:

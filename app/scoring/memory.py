@@ -24,7 +24,7 @@ _SEAL_BYTES = 16
 class _Shared:
     """Work under way, which belongs to all who wait for it."""
 
-    task: "asyncio.Task[tuple[Any, Source]]"
+    task: "asyncio.Task[Any]"
     num_waiters: int = 0
 
 
@@ -73,13 +73,13 @@ class Memory:
         shared.num_waiters += 1
         try:
             # Cancelling one waiter, as its deadline does, leaves the task to the others.
-            value, source = await asyncio.shield(shared.task)
+            value = await asyncio.shield(shared.task)
         finally:
             shared.num_waiters -= 1
             if not shared.num_waiters and not shared.task.done():
                 self._forget(key, shared)  # later callers must not join cancelled work
                 shared.task.cancel()
-        return value, "joined" if is_joining else source
+        return value, "joined" if is_joining else "computed"
 
     async def get_many(
         self, names: Sequence[str], read: Callable[[bytes], Value | None]
@@ -106,10 +106,10 @@ class Memory:
             self._observer.observe_one("cache_lookups", "hit")
         return has_it
 
-    def _begin(self, key: Hashable, work: Coroutine[Any, Any, tuple[Any, Source]]) -> _Shared:
+    def _begin(self, key: Hashable, work: Coroutine[Any, Any, Any]) -> _Shared:
         shared = self._under_way[key] = _Shared(asyncio.create_task(work))
 
-        def ended(task: "asyncio.Task[tuple[Any, Source]]") -> None:
+        def ended(task: "asyncio.Task[Any]") -> None:
             self._forget(key, shared)
             if not task.cancelled():
                 task.exception()  # marks it as seen: all who waited may have left
@@ -123,11 +123,11 @@ class Memory:
 
     async def _compute(
         self, name: str, compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]]
-    ) -> tuple[Value, Source]:
+    ) -> Value:
         value, payload = await compute()
         if payload is not None:
             self.put({name: payload})
-        return value, "computed"
+        return value
 
 
 def seal(name: str, payload: bytes) -> bytes:

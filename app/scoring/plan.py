@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import Any, Literal
 
 from app.scoring.ask import PARTS, Ask
@@ -118,6 +119,15 @@ class Plan:
     def request(self) -> GenerationRequest:
         """The request to the generator, where one is sent."""
         return generation_request(self.ask, self.generated)
+
+    @property
+    def given_texts(self) -> list[str]:
+        """Texts that came with the ask to be scored or compared, the answer last."""
+        texts = list(map(itemgetter("text"), self.ask.documents))
+        texts += map(attrgetter("text"), self.ask.samples or ())
+        if self.ask.answer is not None:
+            texts.append(self.ask.answer.text)
+        return texts
 
     @property
     def num_rows(self) -> int:
@@ -302,7 +312,7 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         statistics=statistics,
         grammar=ask.grammar,
         answer=ask.answer,
-        documents=ask.documents * (ask.documents_in == "template"),
+        documents=ask.documents_to_show,
         num_tops=ask.num_tops,
         tops_of=ask.shown,
     )

@@ -165,9 +165,9 @@ def question_about(text: str, ask: Ask) -> GenerationRequest:
     request = replace(request, chat_template_kwargs=ask.chat_template_kwargs)
     if ask.messages is None:
         return request
-    shown = ask.documents * (ask.documents_in == "template")
     message = {"role": "user", "content": question}
-    return replace(request, prompt=None, messages=(message,), documents=shown)
+    documents = ask.documents_to_show
+    return replace(request, prompt=None, messages=(message,), documents=documents)
 
 
 def log_share(first: float, second: float) -> float | None:

@@ -110,6 +110,27 @@ class Result:
         return decision is not None and not decision.accept
 
     @property
+    def why_held_back(self) -> str:
+        """Where it is held back."""
+        if self.has_parts_held_back:
+            return "the answer is held back: a part of it does not pass"
+        return "the answer is held back: it does not pass at this target error"
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """Tokens read and written, by what they were."""
+        subject = self.evidence.subject
+        drawn = (*subject.samples, *subject.withheld)
+        usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "reasoning_tokens"), 0)
+        usage["completion_tokens"] = subject.answer.num_written
+        usage["sample_tokens"] = sum(map(attrgetter("num_written"), drawn))
+        if subject.answer.reasoning is not None:
+            usage["reasoning_tokens"] = subject.answer.reasoning.num_tokens
+        if self.generation is not None:
+            usage["prompt_tokens"] = self.generation.prompt_tokens
+        return usage
+
+    @property
     def uncertainty(self) -> float | None:
         return self.scores[self.plan.primary]
 
@@ -186,9 +207,10 @@ class Result:
         return {} if self.generation is None else self.generation.probe_readings
 
     @property
-    def entropy_probe(self) -> ProbeInfo | None:
+    def entropy_split(self) -> dict[str, float | None] | None:
+        """As of the probe that was asked for high entropy; None where none was."""
         for name in self.plan.statistics & needs(["high_semantic_entropy_light"]):
-            return self.probes[name]
+            return self.probes[name].entropy_split
         return None
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter, itemgetter
 from typing import Any
 
 from app.scoring.ask import Ask
@@ -187,11 +186,7 @@ class Scorer:
     async def _check(self, plan: Plan, deployment: Deployment, *, is_streamed: bool) -> None:
         """Refuse what is not possible here; texts that came with the ask are read on a thread."""
         checking = partial(check, plan, deployment, is_streamed=is_streamed)
-        given = list(map(itemgetter("text"), plan.ask.documents))
-        given += map(attrgetter("text"), plan.ask.samples or ())
-        if plan.ask.answer is not None:
-            given.append(plan.ask.answer.text)
-        if not given:
+        if not (given := plan.given_texts):
             checking()
             return
         thread = self.threads[thread_for(given)]

@@ -8,9 +8,10 @@ import numpy as np
 
 from models.records import Array
 
-# "sample": the first one, whatever it is. "given": the client sent the answer, so nothing was
-# selected.
-Strategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr", "given"]
+# "sample": the first one, whatever it is.
+AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
+# "given": the client sent the answer, so nothing was selected.
+Strategy = Literal[AnswerStrategy, "given"]
 
 
 def most_probable(sample_token_logprobs: Sequence[Array]) -> int:

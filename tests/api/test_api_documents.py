@@ -168,7 +168,12 @@ GIVEN = {"answer": ANSWER}
     [
         ("/score", {**GIVEN, "documents": MANY}, "documents", "at most 64"),
         ("/score", {**GIVEN, "documents": "So."}, "documents", "list"),
-        ("/score", {**GIVEN, "documents": [3]}, "documents.0", "object"),
+        (
+            "/score",
+            {**GIVEN, "documents": [3]},
+            "documents.0",
+            "must be a text or an object, such as",
+        ),
         ("/score", {**GIVEN, "documents": [{"id": "7"}]}, "documents.0.text", NO_TEXT),
         (
             "/score",

@@ -17,8 +17,6 @@ from app.http.openai.responses import (
     text_logprobs,
     uncertainty_of,
 )
-from app.http.openai_errors import openai_error
-from app.http.schemas import ErrorBody
 from app.scoring.result import Result
 from models.records import Token
 
@@ -56,7 +54,7 @@ class Chunks:
         if answer.refusal is not None:
             end["refusal"] = answer.refusal
         if self._is_chat:
-            end |= {"uncertainty": uncertainty, **dict(*answer.extra[:1])}
+            end |= {"uncertainty": uncertainty, **answer.message_extra}
             for index, extra in enumerate(answer.extra[1:]):
                 told = {"index": index, "function": {"arguments": ""}, **extra}
                 end.setdefault("tool_calls", []).append(told)
@@ -66,9 +64,9 @@ class Chunks:
             chunks += self._chunk([], fingerprint, openai_usage(result, self._wanted.n))
         return chunks + _DONE
 
-    def error(self, error: ErrorBody, status: int) -> bytes:
+    def error(self, error: dict[str, Any]) -> bytes:
         # Without a name, as clients know it.
-        return b"data: " + json_of(openai_error(status, error)) + b"\n\n"
+        return b"data: " + json_of(error) + b"\n\n"
 
     def _piece(self, piece: Piece) -> bytes:
         """Chunks of a piece; none where they would be empty, or a text has no place for it."""

@@ -66,8 +66,8 @@ async def completions_of(
                 admitted = replace(asks[place], is_admitted=True)
                 return completion(await service.run(admitted, f"{wanted.id}-{number}"), wanted)
 
-    timeout_s = ask.timeout_s or service.settings.limits.timeout_s
-    async with in_time(timeout_s), admit(ask.caller.name, len(asks)):
+    deadline_s = service.deadline_s(ask.timeout_s)
+    async with in_time(deadline_s), admit(ask.caller.name, len(asks)):
         whole, *others = await gather(*starmap(completed, enumerate(asks)))
     usage, details = whole["usage"], "completion_tokens_details"
     for other in others:

@@ -7,38 +7,30 @@ value they are refused by name.
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import NullIsDefault, refuse_if
 from app.http.requests.documents import DocumentsWanted
-from app.http.requests.messages import ChatMessage, shown_messages
-from app.http.requests.scores import (
-    AnswerStrategy,
-    ReasoningBounds,
-    ScoresWanted,
-    check_light,
-    template_variables,
-)
-from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
+from app.http.requests.messages import ChatMessage, Templated
+from app.http.requests.scores import ReasoningBounds, ScoresWanted
+from app.http.requests.tools import ToolsWanted
 from app.http.requests.values import (
-    MAX_SAMPLES,
-    FixedVerbosity,
     NewTokens,
-    No,
     NoFunctions,
     NoSound,
     Platform,
     ReasoningEffort,
+    SampleNumber,
     Seed,
     StopStrings,
-    TemplateVariables,
     Whole,
     empty,
     encodable,
-    only,
 )
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
+from app.scoring.selection import AnswerStrategy
 from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest, UnknownModel
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS, GivenAnswer, SamplingParams
@@ -52,6 +44,24 @@ _OTHER_NAMES = {
     "timeout": "uncertainty.timeout_s",
 }
 
+
+def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
+    """A validator that takes these values alone; its error proposes the first of them."""
+
+    def check(value: Any) -> Any:
+        for allowed in values:
+            # True equals 1 in Python.
+            if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
+                return value
+        message = "{why}: leave it out, or send {neutral}"
+        about = {"why": why, "neutral": str(values[0]).lower()}
+        raise PydanticCustomError("not_supported", message, about)
+
+    return PlainValidator(check, json_schema_input_type=Literal[values])
+
+
+No = Annotated[Any, only(False)]
+FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
 _DEFAULT = f"Lowered to what fits the context. Default: {DEFAULT_NEW_TOKENS}."
 # Refusal of parameters that change the distribution of answers: scores are of the model's.
 _ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
@@ -122,7 +132,7 @@ class SharedRequest(NullIsDefault):
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     seed: Seed | None = None
     stream: bool = False
-    stream_options: StreamOptions | None = None
+    stream_options: StreamOptions = StreamOptions()
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
     user: _Ignored | None = None
@@ -146,12 +156,8 @@ class SharedRequest(NullIsDefault):
         return None
 
 
-class ChatFields(SharedRequest, DocumentsWanted):
+class ChatFields(SharedRequest, Templated, DocumentsWanted):
     """What chats and responses take, which are chats by other names."""
-
-    chat_template_kwargs: TemplateVariables | None = None
-    """Variables of the chat template, such as `enable_thinking`; one that it does not read is
-    refused."""
 
     metadata: Platform | None = None
     moderation: Annotated[Any, empty(why="nothing is moderated here")] = None
@@ -169,7 +175,7 @@ class _OpenAIRequest(SharedRequest):
     max_tokens: Annotated[NewTokens | None, Field(description=_DEFAULT)] = None
     stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
     """One or several strings that end a text; they are not part of it."""
-    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole] = 1
+    n: SampleNumber = 1
     """Choices: the scored answer first, then others of its samples. Above 1 not with a
     `temperature` below 0.05."""
 
@@ -204,15 +210,6 @@ class _OpenAIRequest(SharedRequest):
         if (self.temperature or 0.0) < MIN_SAMPLING_TEMPERATURE:
             return None
         return self.temperature
-
-    @property
-    def wants_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
-
-    @property
-    def wants_usage_so_far(self) -> bool:
-        options = self.stream_options
-        return options is not None and options.include_usage and options.continuous_usage_stats
 
 
 class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
@@ -320,8 +317,7 @@ class CompletionRequest(_OpenAIRequest):
         fields: dict[str, Any] = {"echo": self.echo}
         if self.max_tokens == 0:  # the answer is there already
             fields["answer"] = GivenAnswer("", append_eos=False)
-        names_no_samples = ScoresWanted.of_samples.isdisjoint(self.uncertainty.model_fields_set)
-        fields["of_tokens"] = self.echo and names_no_samples and strategy in ("greedy", "sample")
+        fields["of_tokens"] = self.echo and self.uncertainty.is_of_tokens(strategy)
         return fields
 
 
@@ -350,19 +346,16 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         if wanted.strategy is None:
             fields["greedy_by"] = "temperature 0 or none"
     if isinstance(body, ChatRequest):
-        fields["messages"] = shown_messages(body.messages)
-        variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
-        fields["chat_template_kwargs"] = variables
-        if body.response_format is not None:
-            fields |= format_fields(body.response_format, wanted)
-        if body.tools:
-            fields |= tool_fields(body, wanted, strategy=strategy, light=light)
+        fields |= body.chat_fields(body.messages, body.reasoning_effort)
+        if body.tools or body.response_format is not None:
+            of_tokens = not light and wanted.is_of_tokens(strategy)
+            fields |= body.held_fields(wanted, of_tokens=of_tokens)
         if body.documents:
             fields |= body.document_fields(fields)
     else:
         fields |= body.echo_fields(strategy)
     if body.ignore_eos:
-        fields["unheeded"] = (*fields.get("unheeded", ()), Warned.IGNORE_EOS_LEFT_OUT)
+        fields["unheeded"] = (Warned.IGNORE_EOS_LEFT_OUT,)
     sampling = wanted.sampling_fields(body.n, of_tokens=fields.get("of_tokens", False))
     if body.drawn_at is not None:
         sampling["temperature"] = body.drawn_at
@@ -389,7 +382,7 @@ def _check_light(body: ChatRequest | CompletionRequest) -> None:
     """Refuse what a light request must not say."""
     if body.uncertainty.mode == "full":
         raise InvalidRequest("is light by the model's name", field="mode")
-    check_light(body.uncertainty, "uncertainty.")
+    body.uncertainty.check_light("uncertainty.")
     if body.drawn_at is not None:
         message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
         raise InvalidRequest(message, field="temperature")

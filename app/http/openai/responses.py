@@ -7,7 +7,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from app.http.responses import parted, scored, usage_of, why_held_back
+from app.http.responses import parted, scored
 from app.scoring.result import Result
 from models import records
 from models.records import FinishReason, Token, bytes_spelt
@@ -118,7 +118,7 @@ class Wanted:
     tools: Sequence[str] = ()  # names of those that its answer may call
     # Fields of it that the response has, too.
     repeated: Mapping[str, Any] = field(default_factory=dict)
-    usage_so_far: bool = False  # whether every chunk of its stream has that
+    usage_so_far: bool = False  # with `usage`: whether every chunk of its stream has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,11 @@ class Choice:
         return without_blank(self.known)
 
     @property
+    def message_extra(self) -> Mapping[str, Any]:
+        """What the model's server wants back with the message itself."""
+        return next(iter(self.extra), {})
+
+    @property
     def message_text(self) -> str | None:
         return self.text and self.text.removeprefix(BLANK)
 
@@ -165,7 +170,7 @@ def choices_of(result: Result, n: int) -> list[Choice]:
     if first.text is None and refusal is None:
         told = _NOT_REFINED
         if result.is_held_back:
-            told = why_held_back(result)
+            told = result.why_held_back
     first = replace(first, reasoning=result.reasoning, refusal=refusal, message_refusal=told)
     choices = [first]
     for sample in _others(result, n):
@@ -223,7 +228,7 @@ def message_of(choice: Choice) -> dict[str, Any]:
         "role": "assistant",
         "content": choice.message_text,
         "refusal": choice.message_refusal,
-        **dict(*choice.extra[:1]),
+        **choice.message_extra,
     }
     if choice.reasoning is not None:
         message |= {"reasoning": choice.reasoning, "reasoning_content": choice.reasoning}
@@ -258,8 +263,7 @@ def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
 
 def uncertainty_of(result: Result) -> dict[str, Any]:
     """An `Uncertainty`: the fields of a choice beyond OpenAI's."""
-    sample_tokens = usage_of(result)["sample_tokens"]
-    return scored(result, value=result.uncertainty, sample_tokens=sample_tokens)
+    return scored(result, value=result.uncertainty, sample_tokens=result.usage["sample_tokens"])
 
 
 def fingerprint_of(result: Result) -> str | None:
@@ -271,7 +275,7 @@ def fingerprint_of(result: Result) -> str | None:
 
 def openai_usage(result: Result, n: int) -> dict[str, Any]:
     """An `OpenAIUsage`."""
-    usage = usage_of(result)
+    usage = result.usage
     read, written = usage["prompt_tokens"], usage["completion_tokens"]
     thought = usage["reasoning_tokens"]
     for sample in _others(result, n):

@@ -137,21 +137,9 @@ async def respond(request: Request, endpoint: Endpoint) -> Response:
     return await _computed(request, endpoint, partial(repeats.keep, seen))
 
 
-async def _computed(
-    request: Request, endpoint: Endpoint, keep: Callable[..., dict[str, Any]]
-) -> Response:
+async def _computed(request: Request, endpoint: Endpoint, keep: Callable[..., Any]) -> Response:
     body, names, shown, left_out = endpoint.read(await read_body(request, endpoint.body))
     service: Service = request.app.state.service
-    wanted = Wanted(
-        request.state.request_id,
-        body.model,
-        body.wants_logprobs,
-        body.wants_usage,
-        body.n,
-        names_of(body.tools_shown) if isinstance(body, ChatRequest) else (),
-        shown,
-        body.wants_usage_so_far,
-    )
     params = {**_PARAMS, **body.params}.items()
     request.state.names = names | {field: names.get(param, param) for field, param in params}
     scorer = service.ready_scorer()
@@ -160,6 +148,16 @@ async def _computed(
     if left_out:
         ask = replace(ask, unheeded=(*ask.unheeded, Warned.TOOLS_LEFT_OUT))
     ask = replace(ask, names=request.state.names, in_background=is_in_background(request))
+    wanted = Wanted(
+        id=request.state.request_id,
+        model=body.model,
+        logprobs=body.wants_logprobs,
+        usage=body.stream_options.include_usage,
+        usage_so_far=body.stream_options.continuous_usage_stats,
+        n=body.n,
+        tools=names_of(ask.tools),
+        repeated=shown,
+    )
     if isinstance(body, CompletionRequest):
         asks = await asks_of(scorer.workers.generator, ask, body.prompts)
         ask = next(iter(asks.values()))

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from app.http.described import ABSENT, Described
-from app.http.schemas import Provenance, Scored, ToolCallInfo
+from app.http.schemas import Scored, ToolCallInfo
 from models.records import FinishReason
 
 
@@ -18,9 +18,6 @@ class Figure(Described):
 
 class Uncertainty(Scored, Figure):
     """How sure the model is of a choice: one figure, and what the service's own responses say."""
-
-    provenance: Provenance
-    """what stands behind the scores"""
 
 
 class TopLogprob(Described):

@@ -6,27 +6,21 @@ from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import Body, NullIsDefault, having, refuse_if
+from app.http.requests.body import Body, having, refuse_if
 from app.http.requests.documents import DocumentsWanted
-from app.http.requests.messages import ChatMessage, shown_messages
-from app.http.requests.scores import (
-    AnswerStrategy,
-    ReasoningBounds,
-    ScoresWanted,
-    check_light,
-    template_variables,
-)
-from app.http.requests.tools import ToolsWanted, format_fields, tool_fields
+from app.http.requests.messages import ChatMessage, Templated
+from app.http.requests.scores import ReasoningBounds, ScoresWanted
+from app.http.requests.tools import ToolsWanted
 from app.http.requests.values import (
     NewTokens,
     ReasoningEffort,
     Seed,
     StopStrings,
-    TemplateVariables,
     TokenLogprobs,
     encodable,
 )
 from app.scoring.ask import Ask, GivenClaim, GivenSample, Units
+from app.scoring.selection import AnswerStrategy
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
 Quote = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
@@ -59,7 +53,7 @@ _LOGPROBS = "answer_token_logprobs"
 _OF_LOGPROBS = having([_LOGPROBS], ["prompt", *_OF_CHAT], **{_LOGPROBS: "array"})
 
 
-class Prompted(NullIsDefault):
+class Prompted(Templated):
     """One input: raw text, or a chat."""
 
     prompt: Annotated[str | None, Field(min_length=1)] = None
@@ -68,9 +62,6 @@ class Prompted(NullIsDefault):
         list[ChatMessage] | None, Field(min_length=1, max_length=1024, fail_fast=True)
     ] = None
     """Chat, in the model's own template, as OpenAI's clients send it."""
-    chat_template_kwargs: TemplateVariables | None = None
-    """Variables of the chat template, such as `enable_thinking`; one that it does not read is
-    refused."""
     reasoning_effort: ReasoningEffort | None = None
     """How long the model may reason: the template's variable of that name."""
 
@@ -240,23 +231,21 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     """
     fields = body.ask_fields()
     if body.messages is not None:
-        fields["messages"] = shown_messages(body.messages)
+        fields |= body.chat_fields(body.messages, body.reasoning_effort)
     if isinstance(body, GenerateRequest):
         light = body.mode == "light"
         if light:
-            check_light(body)
+            body.check_light()
         fields |= {"strategy": body.strategy, "light": light}
-        if body.response_format is not None:
-            fields |= format_fields(body.response_format, body)
-        if body.tools:
-            fields |= tool_fields(body, body, strategy=body.strategy, light=light)
+        if body.tools or body.response_format is not None:
+            of_tokens = not light and body.is_of_tokens(body.strategy)
+            fields |= body.held_fields(body, of_tokens=of_tokens)
     else:
         fields |= _given(body)
     if body.documents:
         fields |= body.document_fields(fields)
     return Ask(
         prompt=body.prompt,
-        chat_template_kwargs=template_variables(body.chat_template_kwargs, body.reasoning_effort),
         sampling=SamplingParams(
             max_new_tokens=body.max_new_tokens,
             top_p=body.top_p,

@@ -78,6 +78,8 @@ class Body(Described):
     left_out: ClassVar[frozenset[str]] = frozenset()
     # Names of these fields in other APIs.
     other_names: ClassVar[Mapping[str, str]] = {}
+    # Whether a text may stand in the place of such an object.
+    may_be_text: ClassVar[bool] = False
     # Optional fields that nearly every body has, which an example shows besides the required ones.
     usual: ClassVar[frozenset[str]] = frozenset()
 

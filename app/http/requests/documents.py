@@ -17,6 +17,8 @@ class ClientDocument(NullIsDefault):
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_TEXT, _OF_DATA]})
     other_names: ClassVar[Mapping[str, str]] = dict.fromkeys(("content", "page_content"), "text")
+    may_be_text = True
+    usual = frozenset({"text"})
 
     id: Annotated[Text, Field(min_length=1, max_length=256)] | None = None
     """By which the response names it. Default: its place among the documents, from 0."""

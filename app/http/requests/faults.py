@@ -47,6 +47,8 @@ def _no_object(place: tuple[int | str, ...], given: object, title: str) -> str:
     message = "must be an object"
     names = []
     if (body := _body_at(place, title)) is not None:
+        if body.may_be_text:
+            message = "must be a text or an object"
         for name, field in body.model_fields.items():
             if field.is_required() or name in body.usual:
                 names.append(f'"{name}": "…"')

@@ -22,8 +22,17 @@ from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import NullIsDefault, having, named_in, refuse_if
 from app.http.requests.tools import ToolName
-from app.http.requests.values import NoFunctions, NoSound, encodable, few_values
+from app.http.requests.values import (
+    NoFunctions,
+    NoSound,
+    ReasoningEffort,
+    TemplateVariables,
+    encodable,
+    few_values,
+)
+from models.errors import InvalidRequest
 from models.images import PARTS
+from models.records import EFFORT
 
 Text = Annotated[str, AfterValidator(encodable)]
 
@@ -238,18 +247,35 @@ class ChatMessage(Kept):
         return [part for part in self.content if isinstance(part, ImagePart)]
 
 
-def shown_messages(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
-    """Messages as the model's template gets them; a tool's result has the tool's name."""
-    names: dict[str | None, str] = {}
-    plain = []
-    for message in messages:
-        for call in message.tool_calls or ():
-            names[call.id] = call.function.name
-        shown = _message_of(message)
-        if message.role == "tool" and message.tool_call_id in names:
-            shown.setdefault("name", names[message.tool_call_id])
-        plain.append(shown)
-    return tuple(plain)
+class Templated(NullIsDefault):
+    """What goes to the chat template of the model, beside the messages."""
+
+    chat_template_kwargs: TemplateVariables | None = None
+    """Variables of the chat template, such as `enable_thinking`; one that it does not read is
+    refused."""
+
+    def chat_fields(
+        self, messages: Sequence[ChatMessage], effort: ReasoningEffort | None
+    ) -> dict[str, Any]:
+        """The fields of an `Ask` about a chat: messages and variables, as its template gets them.
+
+        A tool's result has the tool's name. Raises `InvalidRequest` where the effort comes twice.
+        """
+        variables = dict(self.chat_template_kwargs or {})
+        if effort is not None:
+            if EFFORT in variables:
+                raise InvalidRequest("is among chat_template_kwargs, too", field=EFFORT)
+            variables[EFFORT] = effort
+        names: dict[str | None, str] = {}
+        shown = []
+        for message in messages:
+            for call in message.tool_calls or ():
+                names[call.id] = call.function.name
+            plain = _message_of(message)
+            if message.role == "tool" and message.tool_call_id in names:
+                plain.setdefault("name", names[message.tool_call_id])
+            shown.append(plain)
+        return {"messages": tuple(shown), "chat_template_kwargs": variables}
 
 
 def _message_of(message: ChatMessage) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Fields about scores, and about the samples that they read."""
 
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import NullIsDefault, refuse_if
@@ -11,18 +11,16 @@ from app.http.requests.values import (
     EstimatorName,
     JsonSchema,
     NewTokens,
-    ReasoningEffort,
     SampleNumber,
     Whole,
 )
 from app.scoring.ask import MAX_TIMEOUT_S, OnReject, OnUnitReject, Units
 from app.scoring.defaults import DEFAULT_ESTIMATORS
+from app.scoring.selection import AnswerStrategy
 from models.errors import InvalidRequest
-from models.records import EFFORT
 from models.renamed import current_name
 from models.warnings import Warned
 
-AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
 # Values of older releases, and what to do instead.
 _GONE = {
     "auto": "send a number of samples, such as 5",
@@ -38,35 +36,6 @@ def _not_gone(value: Any) -> Any:
     return value
 
 
-def template_variables(
-    given: dict[str, JsonValue] | None, effort: ReasoningEffort | None
-) -> dict[str, JsonValue]:
-    """The variables of a chat template, with the reasoning effort among them.
-
-    Raises:
-        InvalidRequest: both name the effort.
-    """
-    variables = dict(given or {})
-    if effort is None:
-        return variables
-    if EFFORT in variables:
-        raise InvalidRequest("is among chat_template_kwargs, too", field=EFFORT)
-    return variables | {EFFORT: effort}
-
-
-# Fields about samples, which light mode would not heed.
-_OF_SAMPLES = ["num_samples", "temperature", "top_k", "top_p", "similarity"]
-_OF_SAMPLES += ["max_sample_reasoning_tokens"]
-
-
-def check_light(body: BaseModel, prefix: str = "") -> None:
-    """Refuse fields about samples in a light request."""
-    for name in _OF_SAMPLES:
-        if name in body.model_fields_set:
-            message = "must be left out in light mode, which draws no samples"
-            raise InvalidRequest(message, field=prefix + name)
-
-
 class ReasoningBounds(NullIsDefault):
     """How long a model may reason before its answer."""
 
@@ -77,15 +46,17 @@ class ReasoningBounds(NullIsDefault):
     """The same for each sample. Default: `max_reasoning_tokens`."""
 
 
+# Fields about samples, which light mode would not heed.
+_OF_SAMPLES = ["num_samples", "temperature", "top_k", "top_p", "similarity"]
+_OF_SAMPLES += ["max_sample_reasoning_tokens"]
+# Fields of which none requests samples, or scores that read them.
+_OF_ANY = {"estimators", "estimator", "units", "json_schema", "timeout_s", "cache"}
 _OF_ASK = {"similarity", "return_samples", "explain", "units", "timeout_s", "cache"}
 _OF_ASK |= {"target_error", "on_reject", "hand_over_below", "on_unit_reject", "calibration"}
 
 
 class ScoresWanted(NullIsDefault):
     """Which scores are wanted, and of which samples."""
-
-    # Fields of which any requests samples, and scores that read them.
-    of_samples: ClassVar[frozenset[str]]
 
     estimators: Annotated[
         list[EstimatorName] | None,
@@ -173,6 +144,18 @@ class ScoresWanted(NullIsDefault):
         fields["num_samples"] = least if of_tokens else max(self.num_samples, least)
         return fields | {"temperature": self.temperature, "top_k": self.top_k}
 
+    def is_of_tokens(self, strategy: AnswerStrategy) -> bool:
+        """True where neither the strategy nor a field requests samples, or scores that read any."""
+        of_samples = ScoresWanted.model_fields.keys() - _OF_ANY
+        return of_samples.isdisjoint(self.model_fields_set) and strategy in ("greedy", "sample")
+
+    def check_light(self, prefix: str = "") -> None:
+        """Refuse fields about samples in a light request."""
+        for name in _OF_SAMPLES:
+            if name in self.model_fields_set:
+                message = "must be left out in light mode, which draws no samples"
+                raise InvalidRequest(message, field=prefix + name)
+
     @model_validator(mode="after")
     def _check_heeded(self) -> Self:
         is_alone = self.json_schema is not None and self.units != "fields"
@@ -180,7 +163,3 @@ class ScoresWanted(NullIsDefault):
         is_twice = {"escalate_below", "hand_over_below"} <= self.model_fields_set
         refuse_if(is_twice, "escalate_below", "is the old name of hand_over_below, sent as well")
         return self
-
-
-_OF_ANY = {"estimators", "estimator", "units", "json_schema", "timeout_s", "cache"}
-ScoresWanted.of_samples = frozenset(ScoresWanted.model_fields) - _OF_ANY

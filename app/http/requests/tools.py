@@ -9,7 +9,6 @@ from pydantic_core import PydanticCustomError
 from app.http.requests.body import Body, NullIsDefault, named_in, refuse_if
 from app.http.requests.scores import ScoresWanted
 from app.http.requests.values import JsonSchema, encodable
-from app.scoring.selection import Strategy
 from models.errors import InvalidRequest
 from models.grammar.calls import grammar_of_calls
 from models.grammar.grammars import grammar_of
@@ -85,35 +84,6 @@ def schema_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:
     if isinstance(wanted, JsonSchemaFormat) and wanted.json_schema.schema_ is not None:
         return wanted.json_schema.schema_
     return _ANY_OBJECT
-
-
-def format_fields(response_format: ResponseFormat, wanted: ScoresWanted) -> dict[str, Any]:
-    """The fields of an `Ask` about a format: grammar, schema of comparisons, and units.
-
-    An answer with a schema has fields as its units, unless the request names others.
-
-    Raises:
-        InvalidRequest: the answer cannot be held to it, or two schemas are named.
-    """
-    schema = schema_of(response_format)
-    if schema is None:
-        return {}
-    fields: dict[str, Any] = dict.fromkeys(("grammar", "format_grammar"), _grammar(schema))
-    if schema is _ANY_OBJECT:
-        return fields
-    if wanted.json_schema is not None:
-        message = (
-            "must be left out where response_format has a schema, by which fields are compared"
-        )
-        raise InvalidRequest(message, field="json_schema")
-    return fields | {"json_schema": schema, "units": wanted.units or "fields"}
-
-
-def _grammar(schema: dict[str, Any]) -> Grammar:
-    try:
-        return grammar_of(schema)
-    except BadSchema as error:
-        raise InvalidRequest(str(error), field="grammar") from None
 
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
@@ -231,43 +201,59 @@ class ToolsWanted(NullIsDefault):
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
         names = [tool.function.name for tool in self.tools]
-        if len(set(names)) < len(names):
-            raise PydanticCustomError("one_of", "two tools have one name", {"field": "tools"})
-        if self.tool_choice not in ("none", "auto") and not self.tools_required:
-            message = "there is no such tool among tools"
-            raise PydanticCustomError("one_of", message, {"field": "tool_choice"})
+        refuse_if(len(set(names)) < len(names), "tools", "two tools have one name")
+        is_unknown = self.tool_choice not in ("none", "auto") and not self.tools_required
+        refuse_if(is_unknown, "tool_choice", "there is no such tool among tools")
         return self
 
+    def held_fields(self, wanted: ScoresWanted, *, of_tokens: bool) -> dict[str, Any]:
+        """The fields of an `Ask` about format and tools: grammars, schema of comparisons, units.
 
-def tool_fields(
-    body: ToolsWanted, wanted: ScoresWanted, *, strategy: Strategy, light: bool
-) -> dict[str, Any]:
-    """The fields of an `Ask` about tools, the grammar of calls, and units.
+        Units are fields, unless the request names others; with tools, scores may be `of_tokens`.
+        Raises `InvalidRequest` where no answer can be held to it, or two schemas are named.
+        """
+        fields: dict[str, Any] = {}
+        if self.response_format is not None:
+            fields |= self._format_fields(wanted)
+        if not self.tools:
+            return fields
+        fields["tools"] = self.tools_shown
+        if self.holds_calls:
+            fields["grammar"] = self._grammar_with_calls()
+        if self.tools_shown:
+            fields |= {"of_tokens": of_tokens, "units": wanted.units or "fields"}
+        return fields
 
-    Unless the request has a field about samples, scores of an answer that may call tools read none.
+    def _format_fields(self, wanted: ScoresWanted) -> dict[str, Any]:
+        schema = schema_of(self.response_format)
+        if schema is None:
+            return {}
+        fields: dict[str, Any] = dict.fromkeys(("grammar", "format_grammar"), _grammar(schema))
+        if schema is _ANY_OBJECT:
+            return fields
+        if wanted.json_schema is not None:
+            message = (
+                "must be left out where response_format has a schema, by which fields are compared"
+            )
+            raise InvalidRequest(message, field="json_schema")
+        return fields | {"json_schema": schema, "units": wanted.units or "fields"}
 
-    Raises:
-        InvalidRequest: answers cannot be held to the parameters of a tool.
-    """
-    fields: dict[str, Any] = {"tools": body.tools_shown}
-    if body.holds_calls:
-        fields["grammar"] = _grammar_with_calls(body)
-    if body.tools_shown:
-        names_no_samples = ScoresWanted.of_samples.isdisjoint(wanted.model_fields_set)
-        fields["of_tokens"] = names_no_samples and not light and strategy in ("greedy", "sample")
-        fields["units"] = wanted.units or "fields"
-    return fields
+    def _grammar_with_calls(self) -> Grammar:
+        """The grammar of one call where it is required; else of calls, or an answer without any."""
+        try:
+            if self.tools_required:
+                return grammar_of(schema_of_one(self.tools_required))
+            return grammar_of_calls(
+                self.tools_shown,
+                several=self.parallel_tool_calls,
+                answer=schema_of(self.response_format),
+            )
+        except BadSchema as error:
+            raise InvalidRequest(str(error), field="tools") from None
 
 
-def _grammar_with_calls(body: ToolsWanted) -> Grammar:
-    """The grammar of one call where it is required; else of calls, or an answer without any."""
+def _grammar(schema: dict[str, Any]) -> Grammar:
     try:
-        if body.tools_required:
-            return grammar_of(schema_of_one(body.tools_required))
-        return grammar_of_calls(
-            body.tools_shown,
-            several=body.parallel_tool_calls,
-            answer=schema_of(body.response_format),
-        )
+        return grammar_of(schema)
     except BadSchema as error:
-        raise InvalidRequest(str(error), field="tools") from None
+        raise InvalidRequest(str(error), field="grammar") from None

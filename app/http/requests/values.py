@@ -20,7 +20,7 @@ from models.renamed import current_name
 
 Value = TypeVar("Value")
 
-MAX_SAMPLES = 64
+_MAX_SAMPLES = 64
 _MAX_KWARGS_VALUES = 10_000
 
 
@@ -79,7 +79,7 @@ StopString = Annotated[str, Field(min_length=1, max_length=64)]
 Whole = BeforeValidator(
     lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
 )
-SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole]
+SampleNumber = Annotated[int, Field(ge=1, le=_MAX_SAMPLES), Whole]
 _StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
 StopStrings = Annotated[
     _StopStrings,
@@ -104,21 +104,6 @@ Seed = Annotated[
 ]
 
 
-def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
-    """A validator that takes these values alone; its error proposes the first of them."""
-
-    def check(value: Any) -> Any:
-        for allowed in values:
-            # True equals 1 in Python.
-            if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
-                return value
-        message = "{why}: leave it out, or send {neutral}"
-        about = {"why": why, "neutral": str(values[0]).lower()}
-        raise PydanticCustomError("not_supported", message, about)
-
-    return PlainValidator(check, json_schema_input_type=Literal[values])
-
-
 def empty(
     kind: type[list[Any]] | type[dict[str, Any]] | None = None, why: str = "is not supported here"
 ) -> PlainValidator:
@@ -134,10 +119,8 @@ def empty(
     return PlainValidator(check, json_schema_input_type=Annotated[kind, Field(max_length=0)])
 
 
-No = Annotated[Any, only(False)]
 NoSound = Annotated[Any, empty(why="answers are text here")]
 NoFunctions = Annotated[Any, empty(list, "is the former name: send tools")]
-FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
 # A field that concerns OpenAI's platform alone.
 Platform = Annotated[
     dict[str, JsonValue],

@@ -21,11 +21,12 @@ from app.http.json_calls import (
 from app.http.logs import current_request_id
 from app.http.repeats import Repeats
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest, ask_of
-from app.http.responses import renew, to_response
+from app.http.responses import to_response
 from app.http.schemas import GenerateResponse, ScoreResults
 from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
 from app.scoring.ask import current_caller
+from app.scoring.result import Result
 from workers.calling import in_time
 
 logger = logging.getLogger(__name__)
@@ -61,13 +62,18 @@ async def generate_with_uncertainty(request: Request) -> Response:
     service: Service = request.app.state.service
     request_id = request.state.request_id
     ask = replace(ask_of(body), in_background=is_in_background(request))
-    request.state.names = {"grammar": body.held_by}
+    if ask.grammar is not None:
+        request.state.names = {"grammar": body.held_by}
     run = partial(service.run, ask, request_id)
     if body.stream:
         return EventStream(run, NamedEvents(request_id), service.telemetry)
     async with unless_gone(request):
         result = await run()
-    return json_response(repeats.keep(seen, result, to_response(result, request_id), renew))
+    return json_response(repeats.keep(seen, result, to_response(result, request_id), _renew))
+
+
+def _renew(body: dict[str, Any], result: Result, request_id: str) -> None:
+    body["id"], body["timing_ms"] = request_id, result.timing_ms
 
 
 @router.post(
@@ -107,8 +113,8 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
     async def scored(item: JsonValue, item_id: str) -> dict[str, Any]:
         body = checked(ScoreRequest.model_validate, item)
         # The time of each item begins with the call, and includes what it waits for its turn.
-        timeout_s = body.timeout_s or service.settings.limits.timeout_s
-        async with in_time(timeout_s, began_at), own_turns:
+        deadline_s = service.deadline_s(body.timeout_s)
+        async with in_time(deadline_s, began_at), own_turns:
             return await _score(service, body, item_id, in_background=True)
 
     async def outcome(item: JsonValue, number: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.http.middleware import OPS_PORT
-from app.http.responses import split_of, weights_of
+from app.http.responses import weights_of
 from app.http.routes.ops_schemas import EstimatorList, Status, Version
 from app.http.service import Service
 from app.scoring.ask import Ask
@@ -111,7 +111,9 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> dict
     if missing:
         causes = dict.fromkeys(info.absent[need] for need in missing if need in info.absent)
         reason = "; ".join((f"{', '.join(missing)} cannot be supplied here", *causes))
-    splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
+    split: dict[str, float | None] | None = None
+    for probed in filter(info.probes.__contains__, read):
+        split = split or info.probes[probed].entropy_split
     return {
         "name": name,
         "title": estimator.title,
@@ -123,5 +125,5 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> dict
         "needs": read,
         "available": not missing,
         "reason": reason,
-        "split": next(splits, None),
+        "split": split,
     }

@@ -14,8 +14,6 @@ from app.http.openai.responses import (
     openai_usage,
     uncertainty_of,
 )
-from app.http.openai_errors import openai_error
-from app.http.schemas import ErrorBody
 from app.plugins.responses.requests import ResponseRequest, name_in
 from app.plugins.responses.schemas import Cut
 from app.scoring.result import Result
@@ -76,13 +74,12 @@ class ResponseEvents:
         body = _body(self._wanted, self._items, result, choice.finish_reason)
         return events + self._event(body["status"], response=body)
 
-    def error(self, error: ErrorBody, status: int) -> bytes:
+    def error(self, error: dict[str, Any]) -> bytes:
         # OpenAI's clients raise the first, whose fields are those of OpenAI's event; Codex reads
         # the second alone.
-        body = openai_error(status, error)
-        told = {"code": body["error"]["code"], "message": body["error"]["message"]}
+        told = {name: error["error"][name] for name in ("code", "message")}
         failed = _body(self._wanted, self._items) | {"status": "failed", "error": told}
-        events = self._opening() + self._event("error", **body["error"], **body)
+        events = self._opening() + self._event("error", **error["error"], **error)
         return events + self._event("failed", response=failed)
 
     def _opening(self) -> bytes:

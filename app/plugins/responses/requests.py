@@ -6,20 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.openai.requests import ChatFields
+from app.http.openai.requests import ChatFields, FixedVerbosity, No, only
 from app.http.requests.body import NullIsDefault, named_in, refuse_if
 from app.http.requests.messages import SHOWN, ImageDetail, Kept, Text, kind_of
 from app.http.requests.tools import FormatOf, Function, NamedSchema, ToolName
-from app.http.requests.values import (
-    FixedVerbosity,
-    NewTokens,
-    No,
-    Platform,
-    ReasoningEffort,
-    Whole,
-    empty,
-    only,
-)
+from app.http.requests.values import NewTokens, Platform, ReasoningEffort, Whole, empty
 from models.records import EFFORT, MAX_TOPS
 
 _NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
@@ -327,7 +318,7 @@ class ResponseRequest(ChatFields):
     def _check_shown(self) -> Self:
         why = "ends in a reasoning: send what came behind it, too"
         refuse_if(isinstance(self.input[-1], ReasoningItem), "input", why)
-        is_so_far = self.stream_options is not None and self.stream_options.continuous_usage_stats
+        is_so_far = self.stream_options.continuous_usage_stats
         why = "the last event of a stream has the usage: leave it out"
         refuse_if(is_so_far, "stream_options.continuous_usage_stats", why)
         return self

@@ -472,12 +472,12 @@ class GenerateResponse(BaseModel):
     """milliseconds of each stage"""
     cached: bool
     """whether the statistics came from the cache"""
+    provenance: Provenance
+    """what stands behind the scores"""
     tokens: list[Token] | None = None
     """of the answer, with `return_tokens`; null where it is held back"""
     tool_calls: list[ToolCallInfo] | None = None
     """with `tools`: those that the answer makes, in their order; null where it is held back"""
-    provenance: Provenance
-    """what stands behind the scores"""
 
 
 class ScoreOutcome(BaseModel):

@@ -235,10 +235,10 @@ class GenerateOptions(TypedDict, total=False):
     """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default."""
     documents_in: Literal["template", "prompt"] | None
     """`template`: the chat template shows them, or else they go before the last message of the user, with a warning; `prompt`: prompt or messages hold each, word for word."""
-    messages: list[ChatMessage] | None
-    """Chat, in the model's own template, as OpenAI's clients send it."""
     chat_template_kwargs: dict[str, JsonValue] | None
     """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
+    messages: list[ChatMessage] | None
+    """Chat, in the model's own template, as OpenAI's clients send it."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
@@ -305,12 +305,12 @@ class ScoreOptions(TypedDict, total=False):
     """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default."""
     documents_in: Literal["template", "prompt"] | None
     """`template`: the chat template shows them, or else they go before the last message of the user, with a warning; `prompt`: prompt or messages hold each, word for word."""
+    chat_template_kwargs: dict[str, JsonValue] | None
+    """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
     prompt: str | None
     """Raw text that the model continues."""
     messages: list[ChatMessage] | None
     """Chat, in the model's own template, as OpenAI's clients send it."""
-    chat_template_kwargs: dict[str, JsonValue] | None
-    """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None

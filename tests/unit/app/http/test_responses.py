@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from app.http.json_calls import json_of
-from app.http.responses import HELD_BACK, to_response
+from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask
 from app.scoring.judging import DecisionInfo, Judgement
@@ -37,7 +37,8 @@ def test_an_answer_that_is_held_back_says_why_of_all_that_would_tell_it():
 
     telling = {"text", "reasoning", "explanation", "groups", "samples", "tokens"}
     assert {told[name] for name in telling} == {None}
-    assert {told["reasons"].pop(name) for name in telling} == {HELD_BACK}
+    why = "the answer is held back: it does not pass at this target error"
+    assert {told["reasons"].pop(name) for name in telling} == {why}
     assert told["reasons"] == {"confidence": "none is loaded"}
     assert told["decision"]["accept"] is False
 

@@ -23,7 +23,7 @@ class Server:
         self.takes.set()
         state = {"request_id": "id", "started_at": time.perf_counter()}
         route = Route("/path", lambda request: None)
-        self.scope = {"type": "http", "state": state, "route": route}
+        self.scope = {"type": "http", "path": "/path", "state": state, "route": route}
 
     async def receive(self):
         await asyncio.Event().wait()
