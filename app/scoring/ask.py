@@ -88,9 +88,10 @@ class Ask:
     # Existing ones; None lets the model draw them where any are read.
     samples: tuple[GivenSample, ...] | None = None
     # Each {"doc_id", "title", "text"}, in which the answer is looked up. The model is shown them by
-    # its chat template, or because the prompt holds them.
-    documents: tuple[Mapping[str, str], ...] = ()
-    documents_in: Literal["template", "prompt"] = "template"
+    # its chat template, or because the prompt holds them. None where it is looked up in none.
+    documents: tuple[Mapping[str, str], ...] | None = None
+    # "tools": they are what tools have given in the messages, which may be nothing yet.
+    documents_in: Literal["template", "prompt", "tools"] = "template"
     by_rules: bool = False  # a given answer is held to its documents alone: no model is asked
     # The law of the samples, and bounds of the texts.
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -147,7 +148,7 @@ class Ask:
         kwargs, prompt = self.chat_template_kwargs, self.prompt and ""
         kwargs = {name: kwargs[name] for name in kwargs.keys() & {EFFORT}}
         kept = replace(self, prompt=prompt, messages=messages, chat_template_kwargs=kwargs)
-        return replace(kept, prompt_ids=(), documents=())
+        return replace(kept, prompt_ids=(), documents=None)
 
     def with_system_merged(self) -> "Ask | None":
         """The ask with system messages put before the first user message; None without them.
@@ -176,7 +177,7 @@ class Ask:
             sampling = replace(sampling, num_samples=num_samples)
         if units == "fields" and self.json_schema is True:
             units = None
-            if self.documents:
+            if self.documents is not None:
                 units = "sentences"
         plain = replace(self, tools=(), of_tokens=False, sampling=sampling, units=units)
         unheeded = (*self.unheeded, Warned.TOOLS_LEFT_OUT)
@@ -215,9 +216,9 @@ class Ask:
     @property
     def documents_to_show(self) -> tuple[Mapping[str, str], ...]:
         """Those that the model is yet to be shown: it reads the others in its prompt."""
-        if self.documents_in == "prompt":
-            return ()
-        return self.documents
+        if self.documents_in == "template":
+            return self.documents or ()
+        return ()
 
     @property
     def shown(self) -> tuple[int, ...]:

@@ -131,7 +131,7 @@ def _of_units(plan: Plan) -> Faults:
             check_schema(ask.json_schema)
         except BadSchema as error:
             yield "json_schema", str(error)
-    if not ask.documents and available.isdisjoint({"sample_texts", "answer_token_texts"}):
+    if ask.documents is None and available.isdisjoint({"sample_texts", "answer_token_texts"}):
         yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
 
 
@@ -140,12 +140,14 @@ def _of_documents(ask: Ask) -> Faults:
     messages = ask.messages or ()
     if ask.documents_in == "prompt":
         shown = "\0".join([ask.prompt or "", *map(str, map(itemgetter("content"), messages))])
-        for number, document in enumerate(ask.documents):
+        for number, document in enumerate(ask.documents or ()):
             if document["text"] not in shown:
                 yield f"documents.{number}", "does not stand in the prompt, word for word"
-    elif ask.documents and ask.has_prompt and ask.prompt is not None:
+    elif not ask.documents or not ask.has_prompt or ask.documents_in == "tools":
+        return
+    elif ask.prompt is not None:
         yield "documents_in", "must be prompt beside a raw prompt, which is continued as it stands"
-    elif ask.documents and ask.has_prompt and "user" not in map(itemgetter("role"), messages):
+    elif "user" not in map(itemgetter("role"), messages):
         yield "documents", "go before a message of the user, and there is none"
 
 
@@ -296,7 +298,7 @@ def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
 def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
     """A target error for which no threshold was calibrated."""
     if isinstance(calibrated, str):
-        if ask.tools or ask.documents:
+        if ask.tools or ask.documents is not None:
             units = ask.names.get("units", "units")
             calibrated += f"; {units} says what is judged: fields, the values of calls, or answer"
         yield NotCalibrated(calibrated, field="target_error")

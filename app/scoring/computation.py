@@ -90,7 +90,7 @@ class Computation:
         thread = self.threads[LONG_TEXTS]
         if self._nli is not None and plan.parts_compared_by == "nli":
             self.parts = PartsOfAnswer(plan, self._nli, workers.nli, thread, limits)
-        elif plan.ask.units in PARTS or plan.ask.documents:
+        elif plan.ask.units in PARTS or plan.ask.documents is not None:
             self.parts = PartsOfAnswer(plan, self._similarity, None, thread, limits)
         self._identities: set[str] = set()  # of the generator's weights, by its replies
 

@@ -92,15 +92,19 @@ class PartsOfAnswer:
 
     def beside_documents(self, answer: TokenSequence, parts: Parts) -> Parts:
         """The parts with what documents say of each, and of the answer; see `grounded`."""
-        ask, stated = self.plan.ask, parts
+        ask, stated, most = self.plan.ask, parts, len(parts.units)
         if (code := answer.no_answer) is not None:
             return replace(parts, grounded=f"{code}: {NO_ANSWER[code]}")
+        if not ask.documents:
+            return replace(parts, grounded="no tool has given anything in the messages")
         if not parts.units:
             stated = split(answer, "sentences", tools=ask.tools)
+            if ask.units == "fields" and ask.tools and ask.target_error is None:
+                most = self.limits.max_units  # of an answer that calls no tool
         if parts.value is not None or not stated.units:
             return replace(parts, grounded="the answer has no sentences")
         units, share = grounded(stated.units, ask.documents, question_of(ask), self.looking_up)
-        return replace(parts, units=units[: len(parts.units)], grounded=share)
+        return replace(parts, units=units[:most], grounded=share)
 
     async def _make(self, subject: Subject) -> Callable[[PairTable], Parts] | Parts:
         """A function from scores of pairs to the parts, or these where nothing is compared."""

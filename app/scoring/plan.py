@@ -123,7 +123,7 @@ class Plan:
     @property
     def given_texts(self) -> list[str]:
         """Texts that came with the ask to be scored or compared, the answer last."""
-        texts = list(map(itemgetter("text"), self.ask.documents))
+        texts = list(map(itemgetter("text"), self.ask.documents or ()))
         texts += map(attrgetter("text"), self.ask.samples or ())
         if self.ask.answer is not None:
             texts.append(self.ask.answer.text)

@@ -146,7 +146,7 @@ def questions_of(ask: Ask) -> list[str]:
 def question_of(ask: Ask) -> str:
     """The last question without the documents that stand in it; "" for none."""
     asked = questions_of(ask)[-1]
-    for document in ask.documents:
+    for document in ask.documents or ():
         if ask.documents_in == "prompt" and document["text"]:
             asked = asked.replace(document["text"], "\n")
     return asked

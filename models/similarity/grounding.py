@@ -39,6 +39,9 @@ _PIECE = re.compile(
 )
 _RUN = re.compile(f"[{NO_BLANKS}]")
 _GROUP = re.compile(r"[.,](?=\d{3}(?!\d))")
+_JSON = re.compile(r'\s*[\[{"]')
+_ESCAPE = re.compile(r"\\[^u]")
+_CODE = re.compile(r"\\u([\da-fA-F]{4})")
 _LINE = re.compile(rf"\S.{{0,{_LONGEST - 1}}}(?!\S)|\S.{{0,{_LONGEST - 1}}}")
 
 
@@ -77,9 +80,13 @@ class _Documents:
         self._sentences: list[list[tuple[Span, set[str]]]] = []
         for document in documents:
             title, sentences = self.keys_in(document["title"]), list[tuple[Span, set[str]]]()
-            for start, end in _spans(document["text"]):
+            text = document["text"]
+            if _JSON.match(text):  # as tools give it; what is escaped is as long as before
+                text = _ESCAPE.sub("  ", text.replace("\\n", " \n"))
+            for start, end in _spans(text):
                 steps.take()
-                keys = title | self.keys_in(document["text"][start:end])
+                said = _CODE.sub(lambda found: chr(int(found[1], 16)), text[start:end])
+                keys = title | self.keys_in(said)
                 sentences.append(((start, end), keys))
                 self._standing |= keys
             self._sentences.append(sentences)

@@ -9,6 +9,7 @@ from app.plugins.labels.protocol import FeedbackConfig
 from app.scoring.ask import Ask
 from tests.api.keyed import metric, with_keys
 from tests.api.scored import scored
+from tests.api.test_api_openai_tools import TOOLS
 from tests.api.test_api_servers import serving_over
 from tests.conftest import GENERATE, serving
 from tests.events import events_of
@@ -158,6 +159,95 @@ async def test_cohere_s_documents_are_read_and_empty_lists_are_none(service):
     assert "units" not in none
 
 
+CALLS = [("c1", "atlas", "{}"), ("c2", "count", '{"city": "Paris"}')]
+RESULTS = [("c1", "Paris is the capital of France."), ("c2", '{"people": 2000000}')]
+TOLD = [
+    *CHAT,
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": call, "type": "function", "function": {"name": name, "arguments": given}}
+            for call, name, given in CALLS
+        ],
+    },
+    *({"role": "tool", "tool_call_id": call, "content": text} for call, text in RESULTS),
+]
+OF_TOOLS = [
+    {"grounded": 1.0, "id": "c1", "span": [0, 31], "missing": []},
+    {"grounded": 1.0, "id": "c2", "span": [0, 19], "missing": []},
+    {"grounded": 0.0, "missing": ["Quito"]},
+]
+
+
+async def test_what_tools_gave_are_documents_by_the_ids_of_their_calls(service):
+    answer = "The capital is Paris. It has 2,000,000 people. They like Quito."
+    calls = service.engine.num_calls
+    body = await held(service, answer=answer, messages=TOLD, documents="tools")
+    assert said(body) == OF_TOOLS
+    assert service.engine.num_calls == calls
+
+    # The name of a tool is the title of what it gave.
+    body = await held(service, answer="The atlas says Paris.", messages=TOLD, documents="tools")
+    assert said(body)[0]["id"] == "c1"
+    assert said(body)[0]["grounded"] == 1.0
+
+
+async def test_every_endpoint_takes_what_tools_gave_and_shows_it_once(service):
+    told = {"messages": TOLD, "tools": TOOLS, "seed": 1}
+    native = (await service.generate(**told, documents="tools")).json()
+    plain = (await service.generate(**told)).json()
+    assert native["text"] == plain["text"]
+    assert native["usage"]["prompt_tokens"] == plain["usage"]["prompt_tokens"]
+    assert "documents_in_message" not in native["warnings"]
+    assert native["grounded"] is not None
+
+    body = {"model": "cocoa", "documents": "tools", "seed": 1}
+    asked = body | told | {"max_tokens": 64}
+    chat = await service.client.post("/v1/chat/completions", json=asked)
+    uncertainty = chat.json()["choices"][0]["uncertainty"]
+    assert (uncertainty["grounded"], said(uncertainty)) == (native["grounded"], said(native))
+
+    items = [CHAT[0]]
+    for call, name, given in CALLS:
+        items.append({"type": "function_call", "call_id": call, "name": name, "arguments": given})
+    for call, text in RESULTS:
+        items.append({"type": "function_call_output", "call_id": call, "output": text})
+    functions = [{"type": "function", **tool["function"]} for tool in TOOLS]
+    asked = body | {"input": items, "tools": functions, "max_output_tokens": 64}
+    response = (await service.client.post("/v1/responses", json=asked)).json()
+    assert response["output"][0]["uncertainty"]["grounded"] == native["grounded"]
+
+
+async def test_before_a_tool_gave_anything_nothing_is_known_and_nothing_refused(service):
+    for answer in ({}, {"answer": ANSWER}):
+        path = "/score" if answer else GENERATE
+        body = {"messages": CHAT, "documents": "tools", **answer}
+        response = await service.client.post(path, json=body)
+        assert response.status_code == 200, response.text
+        told = response.json()
+        assert told["grounded"] is None
+        assert told["reasons"]["grounded"] == "no tool has given anything in the messages"
+        assert not any("documents" in unit for unit in told["units"])
+
+
+async def test_with_tools_offered_calls_have_fields_and_prose_has_sentences(service):
+    asked = {"messages": TOLD, "tools": TOOLS, "documents": "tools"}
+    told = (await service.generate(**asked, seed=2)).json()
+    first = said(told)[0]
+    assert first.keys() >= {"grounded", "missing"}
+    assert told["units"][1]["kind"] == "sentence"
+    assert told["units"][1]["uncertainty"] is not None
+    named = (await service.generate(**asked, seed=2, units="answer")).json()
+    assert [unit["kind"] for unit in named["units"]] == ["answer"]
+    assert named["grounded"] == told["grounded"]
+
+    called = {"messages": CHAT, "tools": TOOLS, "documents": DOCUMENTS, "seed": 1}
+    told = (await service.generate(**called)).json()
+    assert {unit["kind"] for unit in told["units"][1:]} == {"field"}
+    assert told["reasons"]["grounded"] == "the answer has no sentences"
+
+
 MANY = ["So."] * 65
 NO_TEXT = "exactly one of text and data must be given"
 GIVEN = {"answer": ANSWER}
@@ -167,13 +257,11 @@ GIVEN = {"answer": ANSWER}
     ("path", "body", "field", "words"),
     [
         ("/score", {**GIVEN, "documents": MANY}, "documents", "at most 64"),
-        ("/score", {**GIVEN, "documents": "So."}, "documents", "list"),
-        (
-            "/score",
-            {**GIVEN, "documents": [3]},
-            "documents.0",
-            "must be a text or an object, such as",
-        ),
+        ("/score", {**GIVEN, "documents": "So."}, "documents", "a list of documents, or tools"),
+        ("/score", {**GIVEN, "documents": "tools"}, "documents", "needs messages"),
+        (GENERATE, {"prompt": "Why?", "documents": "tools"}, "documents", "needs messages"),
+        (GENERATE, {"messages": TOLD * 33, "documents": "tools"}, "documents", "has 66"),
+        ("/score", {**GIVEN, "documents": [3]}, "documents.0", "must be a text or an object"),
         ("/score", {**GIVEN, "documents": [{"id": "7"}]}, "documents.0.text", NO_TEXT),
         (
             "/score",

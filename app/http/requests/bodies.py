@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import Body, having, refuse_if
@@ -43,14 +44,18 @@ _OF_RULES = {"answer", "append_eos", "documents", "documents_in", "units", "clai
 _OF_RULES |= {"prompt", "messages", "chat_template_kwargs", "reasoning_effort", "cache"}
 # `_check_input` as JSON schemas: one input, and what its template reads with messages only.
 _OF_CHAT = ["messages", "chat_template_kwargs", "reasoning_effort"]
-_OF_PROMPT = having(["prompt"], _OF_CHAT, prompt="string")
+_NO_RESULTS: JsonDict = {"type": ["array", "null"]}  # nor documents that tools have given
+_OF_PROMPT = having(["prompt"], _OF_CHAT, prompt="string", documents=_NO_RESULTS)
 # Raw text shows a model no tools.
-_OF_PROMPT_ALONE = having(["prompt"], _OF_CHAT, prompt="string", tools={"maxItems": 0})
+_OF_PROMPT_ALONE = having(
+    ["prompt"], _OF_CHAT, prompt="string", documents=_NO_RESULTS, tools={"maxItems": 0}
+)
 _OF_MESSAGES = having(["messages"], ["prompt"], messages="array")
-_OF_SAMPLES = having(["samples"], ["prompt", *_OF_CHAT], samples="array")
+_OF_SAMPLES = having(["samples"], ["prompt", *_OF_CHAT], samples="array", documents=_NO_RESULTS)
 _OF_DOCUMENTS = having(["documents"], ["prompt", *_OF_CHAT], documents="array")
 _LOGPROBS = "answer_token_logprobs"
-_OF_LOGPROBS = having([_LOGPROBS], ["prompt", *_OF_CHAT], **{_LOGPROBS: "array"})
+_GIVEN_LOGPROBS: dict[str, Any] = {_LOGPROBS: "array", "documents": _NO_RESULTS}
+_OF_LOGPROBS = having([_LOGPROBS], ["prompt", *_OF_CHAT], **_GIVEN_LOGPROBS)
 
 
 class Prompted(Templated):
@@ -101,6 +106,8 @@ class ScoringRequest(ScoresWanted, Prompted, DocumentsWanted):
         for name in ("chat_template_kwargs", "reasoning_effort"):
             is_alone = getattr(self, name) is not None and self.messages is None
             refuse_if(is_alone, name, "{field} needs messages")
+        is_alone = self.documents == "tools" and self.messages is None
+        refuse_if(is_alone, "documents", "tools needs messages: their results are there")
         return self
 
 

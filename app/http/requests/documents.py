@@ -1,12 +1,15 @@
 """Documents that an answer is to stand on, as clients of others send them, too."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from app.http.requests.body import NullIsDefault, having, refuse_if
 from app.http.requests.messages import Text
+from models.errors import InvalidRequest
+
+_MOST = 64
 
 _OF_TEXT = having(["text"], ["data"], text="string")
 _OF_DATA = having(["data"], ["text"], data="object")
@@ -42,18 +45,43 @@ _Document = Annotated[
 ]
 
 
+def _form(given: object) -> str | None:
+    if isinstance(given, list):
+        return "#documents"
+    if given == "tools":
+        return "#tools"
+    return None
+
+
 class DocumentsWanted(NullIsDefault):
     """What was retrieved for the answer."""
 
-    documents: Annotated[list[_Document], Field(max_length=64, fail_fast=True)] = []  # noqa: RUF012
+    documents: Annotated[
+        Annotated[Literal["tools"], Tag("#tools")]
+        | Annotated[list[_Document], Field(max_length=_MOST, fail_fast=True), Tag("#documents")],
+        Discriminator(
+            _form,
+            custom_error_type="documents",
+            custom_error_message="Input should be a list of documents, or tools",
+        ),
+    ] = []  # noqa: RUF012
     """That were retrieved: the model is shown them, and each sentence of the answer is looked up in
-    them. `units` is then `sentences` by default."""
+    them. `units` is then `sentences` by default. `tools`: what tools have given in the
+    conversation, if anything; at most 64 results."""
     documents_in: Literal["template", "prompt"] = "template"
     """`template`: the chat template shows them, or else they go before the last message of the
-    user, with a warning; `prompt`: prompt or messages hold each, word for word."""
+    user, with a warning; `prompt`: prompt or messages hold each, word for word, as they do
+    with `documents` tools."""
 
     def document_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of an `Ask` about documents, beside those that are there already."""
+        """The fields of an `Ask` about documents, beside those that are there already.
+
+        Raises:
+            InvalidRequest: the conversation has too many results of tools.
+        """
+        about: dict[str, Any] = {"units": fields.get("units") or "sentences"}
+        if self.documents == "tools":
+            return about | {"documents": _results(fields["messages"]), "documents_in": "tools"}
         documents = []
         for number, given in enumerate(self.documents):
             if isinstance(given, str):
@@ -62,5 +90,18 @@ class DocumentsWanted(NullIsDefault):
             title = given.title or data.pop("title", "")
             text = data.get("text", "\n".join(data.values()))
             documents.append({"doc_id": given.id or str(number), "title": title, "text": text})
-        about = {"documents": tuple(documents), "documents_in": self.documents_in}
-        return {**about, "units": fields.get("units") or "sentences"}
+        return about | {"documents": tuple(documents), "documents_in": self.documents_in}
+
+
+def _results(messages: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], ...]:
+    """What tools have given in a conversation, by the ids of their calls."""
+    results = list[dict[str, str]]()
+    for message in messages:
+        if message["role"] == "tool":
+            called = message.get("tool_call_id") or str(len(results))
+            title, text = message.get("name", ""), message["content"]
+            results.append({"doc_id": called, "title": title, "text": text})
+    if len(results) > _MOST:
+        why = f"tools has at most {_MOST} results, and this conversation has {len(results)}"
+        raise InvalidRequest(why, field="documents")
+    return tuple(results)

@@ -231,10 +231,10 @@ class GenerateOptions(TypedDict, total=False):
     """Tokens of a reasoning; then its end tag is written for the model, and the answer follows. Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
     max_sample_reasoning_tokens: int | None
     """The same for each sample. Default: `max_reasoning_tokens`."""
-    documents: list[Any] | None
-    """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default."""
+    documents: Any
+    """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default. `tools`: what tools have given in the conversation, if anything; at most 64 results."""
     documents_in: Literal["template", "prompt"] | None
-    """`template`: the chat template shows them, or else they go before the last message of the user, with a warning; `prompt`: prompt or messages hold each, word for word."""
+    """`template`: the chat template shows them, or else they go before the last message of the user, with a warning; `prompt`: prompt or messages hold each, word for word, as they do with `documents` tools."""
     chat_template_kwargs: dict[str, JsonValue] | None
     """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
     messages: list[ChatMessage] | None
@@ -301,10 +301,10 @@ class ScoreOptions(TypedDict, total=False):
     `documents` must be given. Nor is one asked where documents come without a word of scores.
     """
 
-    documents: list[Any] | None
-    """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default."""
+    documents: Any
+    """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default. `tools`: what tools have given in the conversation, if anything; at most 64 results."""
     documents_in: Literal["template", "prompt"] | None
-    """`template`: the chat template shows them, or else they go before the last message of the user, with a warning; `prompt`: prompt or messages hold each, word for word."""
+    """`template`: the chat template shows them, or else they go before the last message of the user, with a warning; `prompt`: prompt or messages hold each, word for word, as they do with `documents` tools."""
     chat_template_kwargs: dict[str, JsonValue] | None
     """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
     prompt: str | None

@@ -1,5 +1,6 @@
 """What documents say of the sentences of an answer, by words alone."""
 
+import json
 import random
 
 import numpy as np
@@ -284,3 +285,15 @@ def split_of(text):
     from models.records import Sequence
 
     return split(Sequence(text, text, 0, "given"), "sentences").units
+
+
+def test_json_that_a_tool_gave_is_read_as_the_text_that_it_holds():
+    given = json.dumps({"city": "Bogot\u00e1", "text": 'It grew.\nLima "shrank" in 1990.'})
+    assert "\\u00e1" in given
+    told = beside("Bogot\u00e1 grew.", given)
+    assert (told.grounded, told.missing) == (1.0, ())
+    told = beside("Lima shrank in 1990.", given)
+    assert (told.grounded, told.missing) == (1.0, ())
+    start, end = told.document_span
+    assert given[start:end] == 'Lima \\"shrank\\" in 1990."}'
+    assert beside("Nice is big.", "C:\\nice").grounded == 0.0  # no JSON, and nothing is escaped
