@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from models.similarity.vocabulary import (
     ARTICLES,
@@ -114,8 +114,7 @@ class Asked:
 NOTHING_ASKED = Asked()
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """A word, a number with its unit, a sign, or code."""
 
     text: str
@@ -129,10 +128,10 @@ class Item:
 _START = Item("", "sign", "", ends=".")
 
 
-def asked_of(question: str) -> Asked:
-    """What a question says of the numbers of its answers; the unit, where it names one alone."""
+def asked_of(items: Sequence[Item], question: str) -> Asked:
+    """What a question, with its items, says of its answers' numbers; the unit it names alone."""
     units = set()
-    for item in read(question):
+    for item in items:
         if item.kind != "number" and len(item.text) > 1 and (unit := unit_of(item.text)):
             units.add(unit)
     are_names = bool(NAMES.search(question.casefold()))
@@ -147,12 +146,17 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
     >>> [item.key for item in read("It's 15mg of C++, twenty-one times: 'a'")]
     ['it', '3/200 g', 'of', 'C++', '21', 'time', "'a'"]
     """
-    text = _RAISED.sub(lambda raised: f"^{raised[0]}", _VULGAR.sub(" ", text))
-    text = _JSON_MARK.sub(" ", unicodedata.normalize("NFKC", text).translate(_PLAIN))
+    if not text.isascii():
+        text = _RAISED.sub(lambda raised: f"^{raised[0]}", _VULGAR.sub(" ", text))
+        text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+    text = _JSON_MARK.sub(" ", text)
     text = _THOUSANDS.sub(lambda number: number[0].replace(" ", ""), _BOLD.sub("", text))
     text = _TENS.sub(r"e\1", _INITIALS.sub(r"\1.", text))
     items: list[Item] = []
     for chunk in _CHUNK.findall(text):
+        if chunk.isascii() and chunk.isalpha() and chunk != "cannot":  # most of them
+            items.append(Item(chunk, "word", key_of(chunk)))
+            continue
         for run in _RUN.findall(chunk):
             items += _items(run)
     return tuple(_joined(items, asked))
@@ -160,9 +164,6 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
 
 def _items(chunk: str) -> Iterator[Item]:
     """The items of what stands between blanks: mostly one."""
-    if chunk.isascii() and chunk.isalpha() and chunk != "cannot":  # most of them
-        yield Item(chunk, "word", key_of(chunk))
-        return
     core = _bare(chunk.replace(" ", ""))
     ends = chunk[len(chunk.rstrip(_MARKS)) :][:1] if core != chunk else ""
     if re.match(f"[{NO_BLANKS}]", core):
@@ -266,7 +267,7 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
             signed, after = _number_at(items, end)
             if signed.number:
                 unit = item.text + signed.number.unit
-                item, end = replace(signed, number=replace(signed.number, unit=unit)), after
+                item, end = signed._replace(number=replace(signed.number, unit=unit)), after
         behind = items[end] if end < len(items) else _START
         if item.number:
             item = _as_asked(item, before, asked)
@@ -276,7 +277,7 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
             is_passive = item.key == "by" and earlier.key in PASSIVE  # "by" tells who did it
             says_nothing = not is_passive and _says_nothing(item, before, behind)
             if says_nothing:
-                item = replace(item, says_nothing=True)
+                item = item._replace(says_nothing=True)
         yield item
         i, before, earlier = end, item, before
 
@@ -308,11 +309,11 @@ def _as_asked(item: Item, before: Item, asked: Asked) -> Item:
         and "." in item.text
     )
     if not number.unit and (asked.are_names or is_name or NAMES.search(before.key)):
-        return replace(item, kind="code", key=item.text, number=None)
+        return item._replace(kind="code", key=item.text, number=None)
     if asked.unit and not number.unit:
         values = tuple(value * asked.factor for value in number.values)
         number = replace(number, values=values, unit=asked.unit, written=number.values[0])
-    return replace(item, key=f"{number.values[0]} {number.unit}".strip(), number=number)
+    return item._replace(key=f"{number.values[0]} {number.unit}".strip(), number=number)
 
 
 def _number_at(items: Sequence[Item], start: int) -> tuple[Item, int]:

@@ -65,12 +65,12 @@ _NO_QUESTION = Question()
 def question_of(prompt: str) -> Question:
     """What the end of a prompt says of its answers."""
     end = prompt[-_MAX_QUESTION:]
-    known = []
-    for item in read(end):
+    items, known = read(end), []
+    for item in items:
         if item.number:
             known.append(item.number)
     in_order = bool(_IN_ORDER.search(end.casefold()))
-    return Question(asked_of(end), tuple(known[-_MOST_KNOWN:]), in_order)
+    return Question(asked_of(items, end), tuple(known[-_MOST_KNOWN:]), in_order)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.replies import Choice, read_choices, repetition
 from workers.openai.requests import Prompt
+from workers.protocol import GeneratorInfo
 from workers.remote.client import Unreachable
 from workers.remote.refusals import Rejected
 
@@ -68,8 +69,8 @@ class OpenAIRequest:
         self._greedy_choice: list[Choice] = []
         self.draws: list[Choice] = []  # its samples as they came
 
-    async def run(self) -> Generation:
-        """Answer and samples.
+    async def run(self, info: GeneratorInfo) -> Generation:
+        """Answer and samples of the server that `info` is of.
 
         Raises:
             InvalidRequest: the request does not fit.
@@ -106,7 +107,6 @@ class OpenAIRequest:
         if is_drawn:
             self._warn(Warned.ANSWER_IS_DRAWN)
         self._explain(answer, samples)
-        info = server.info
         return Generation(
             answer=answer,
             samples=tuple(samples),
@@ -293,12 +293,12 @@ class OpenAIRequest:
             usage = event.get("usage") or usage
         most = min(self._server.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
-        return replies.counted(usage, choices, self._most, stop)
+        replies.count_in(usage, choices, self._most, stop)
+        return choices
 
     async def _sequence(self, choice: Choice, index: int) -> records.Sequence:
         """The record of a choice, which is the answer, 0, or a sample."""
-        wanted, request = self._wanted(index), self._request
-        opened = self._prompt.opened
+        wanted, request, opened = self._wanted(index), self._request, self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
             raise Unreachable(sequences.TOO_MANY)
         is_short = choice.token_ids is not None and len(choice.token_ids) < self._most
@@ -318,6 +318,8 @@ class OpenAIRequest:
         is_reasoned = sequences.first_of_answer([choice.text], opened=opened) is not None
         if texts is None and (is_reasoned or "token_texts" in wanted):
             texts = await texts_of(self._calls, self._prompt, choice)
+        if "token_texts" in wanted:
+            sequence = replace(sequence, token_texts=texts)
         sequence = sequences.behind_reasoning(sequence, choice, texts, opened=opened)
         if reasoning := sequence.reasoning:
             most = request.sampling.most_thoughts(index)
@@ -329,7 +331,7 @@ class OpenAIRequest:
         if unsound := unsound or self._uncovered(choice, sequence):
             self._unread.setdefault(index > 0, unsound)
             sequence = replace(sequence, token_logprobs=None, token_entropies=None, token_tops=None)
-        if "token_texts" not in wanted:
+        if sequence.reasoning is not None and "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
         check_followed(request, sequence, is_call=self._holds_calls)
         return sequence

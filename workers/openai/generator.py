@@ -89,7 +89,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         listener = Listener(on_token)
 
         async def exchange(calls: ModelCalls) -> Generation:
-            return await OpenAIRequest(calls, request, listener).run()
+            return await OpenAIRequest(calls, request, listener).run(self.info)
 
         return await self._send(request, exchange, listener.has_heard_nothing)
 

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, product, starmap
 from operator import itemgetter
 from typing import Annotated, Any
@@ -97,7 +97,7 @@ _EVENT, _LOGPROBS = TypeAdapter(_Event), TypeAdapter(_Logprobs)
 _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Choice:
     """One generated sequence of a reply."""
 
@@ -174,10 +174,8 @@ def repetition(draws: Sequence[Choice], temperature: float) -> float | None:
     return math.nan
 
 
-def counted(
-    usage: Any, choices: Sequence[Choice], most: int, stop: tuple[str, ...]
-) -> list[Choice]:
-    """Each choice of a call, of at most `most` tokens, with its share of what `usage` counts.
+def count_in(usage: Any, choices: Sequence[Choice], most: int, stop: tuple[str, ...]) -> None:
+    """Give each choice of a call, of at most `most` tokens, its share of what `usage` counts.
 
     Where that is more than is listed, log-probs are none: some servers list one entry for all
     tokens of a character, with the log-prob of the last.
@@ -191,14 +189,12 @@ def counted(
         lists_all = lists_all and choice.num_tokens is not None
     if num_missing > all_hidden / 2:  # a reasoning is listed as a whole or not at all
         num_missing -= all_hidden
-    shares = []
     for place, choice in enumerate(choices):
-        num = min(most, total // size + (place < total % size))
-        share = replace(choice, num_written=num, num_hidden=-(-all_hidden // size))
+        choice.num_written = min(most, total // size + (place < total % size))
+        choice.num_hidden = -(-all_hidden // size)
         if lists_all and num_missing > num_unlisted:
-            share = replace(share, tokens=None, logprobs=None, tops=None, unsound=UNCOVERED)
-        shares.append(share)
-    return shares
+            choice.tokens = choice.logprobs = choice.tops = None
+            choice.unsound = UNCOVERED
 
 
 def count(usage: Any, *path: str) -> int:

@@ -109,19 +109,19 @@ def behind_reasoning(
         opened: the prompt ended in the tag that begins a reasoning.
     """
     found, said = _parted([choice.text], opened=opened)
+    thoughts, answer = choice.reasoning, choice.text
+    if thoughts is None and found is None and not choice.num_hidden:
+        return sequence
     num_tokens, first = choice.num_tokens, choice.num_tokens
     is_finished = bool(without_tags(choice.text)) or choice.finish_reason == "stop"
-    thoughts, answer = choice.reasoning, choice.text
     if thoughts is not None:
         texts, opened, answer = choice.tokens, True, without_tags(answer)
     elif found is not None:
         thoughts, answer, is_finished = found.text, said, found.is_finished
-    elif choice.num_hidden:  # log-probs are the answer's own where their tokens are its text
+    else:  # log-probs are the answer's own where their tokens are its text
         first = None
         if texts:
             first = 0
-    else:
-        return replace(sequence, token_texts=texts)
     if is_finished and thoughts is not None:
         first = first_of_answer(texts or (), opened=opened)
     if first is not None and num_tokens is not None:

@@ -354,7 +354,7 @@ async def _draws_repeat(calls: ModelCalls) -> bool:
             asked = replace(asked, prompt=None, messages=({"role": "user", "content": text},))
         request = OpenAIRequest(calls, asked, Listener(None))
         try:
-            await request.run()
+            await request.run(calls.server.info)
         except refusals:
             return False
         nats = repetition(request.draws, temperature)
