@@ -50,6 +50,14 @@ async def test_an_answer_is_asked_and_reported_under_a_key(url, mode):
         assert answered["uncertainty"] is not None
         checked = await tools.call_tool("check", PROMPT | {"answer": answered["text"]})
         assert checked.structured_content["text"] == answered["text"]
+        held = {"answer": answered["text"], "documents": [answered["text"]], "target_error": 0.1}
+        told = await tools.call_tool("check", {"question": "Where is Pirot?"} | held)
+        assert "target_error" in told.content[0].text  # as without documents: nothing is calibrated
+        del held["target_error"]
+        told = await tools.call_tool("check", {"question": "Where is Pirot?"} | held)
+        assert told.structured_content["uncertainty"] is not None
+        assert told.structured_content["sentences"][0]["document"] == 0
+        assert told.structured_content["grounded"] == 1.0
         label = {"id": answered["id"], "correct": True}
         assert not (await tools.call_tool("report", label)).is_error
     async with client(url, "light", mode) as tools:

@@ -1,6 +1,6 @@
 """The tools, and what each returns. They send bodies of the HTTP API, wherever that is."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
@@ -19,9 +19,10 @@ Post = Callable[[str, Mapping[str, Any]], Awaitable[tuple[int, Mapping[str, Any]
 GENERATE, SCORE, FEEDBACK = "/generate-with-uncertainty", "/score", "/feedback"
 _INSTRUCTIONS = """\
 A language model that says how sure it is. `answer` asks it; `check` and `check_fields` say how sure
-it is of an answer that exists already. Uncertainties have no scale of their own: go by
-`confidence`, the probability that the answer is right, or give `target_error` and go by `accept`.
-Where they are null, `reasons` says why. `report` tells the service whether an answer was right."""
+it is of an answer that exists already; `check` says whether documents say it, too. Uncertainties
+have no scale of their own: go by `confidence`, the probability that the answer is right, or give
+`target_error` and go by `accept`. Where they are null, `reasons` says why. `report` tells the
+service whether an answer was right."""
 
 Question = Annotated[str, Field(min_length=1, description="What is asked, by a user in a chat.")]
 AsPrompt = Annotated[
@@ -30,6 +31,11 @@ AsPrompt = Annotated[
 TargetError = Annotated[
     float | None,
     Field(description="Largest wanted share of wrong answers among those that are accepted."),
+]
+
+Documents = Annotated[
+    list[str] | None,
+    Field(description="Texts that the answer was to stand on, which the model is shown, too."),
 ]
 
 
@@ -50,6 +56,23 @@ class Verdict(BaseModel):
     uncertainty: float | None = Field(description="Higher is less sure.")
     reasons: dict[str, str] = Field(description="Why a value is null, by its name.")
     warnings: list[str] = Field(description="What to know before trusting the scores.")
+
+
+class SentenceVerdict(BaseModel):
+    """How far documents say one sentence of an answer."""
+
+    text: str = Field(description="The sentence.")
+    grounded: float = Field(description="0 where no document says it, 1 where one says all of it.")
+    document: int | None = Field(description="Which says most of it, from 0; null for none.")
+    quote: str | None = Field(description="The words there.")
+    missing: list[str] = Field(description="Its numbers and names that stand in no document.")
+
+
+class CheckVerdict(Verdict):
+    """How sure the model is of an answer, and how far documents say each of its sentences."""
+
+    grounded: float | None = Field(description="Mean over the sentences; null without documents.")
+    sentences: list[SentenceVerdict] = Field(description="With documents: all of the answer.")
 
 
 class FieldVerdict(BaseModel):
@@ -139,12 +162,22 @@ def make_server(post: Post) -> MCPServer:
         question: Question,
         answer: Annotated[str, Field(description="The answer to be judged.")],
         *,
+        documents: Documents = None,
         as_prompt: AsPrompt = False,
         target_error: TargetError = None,
-    ) -> Verdict:
-        """Learn how sure the language model is of an answer that exists already."""
-        body = _body_of(question, as_prompt) | {"answer": answer, "target_error": target_error}
-        return Verdict.model_validate(_verdict(await _posted(post, SCORE, body)))
+    ) -> CheckVerdict:
+        """Learn how sure the model is of an answer, and whether documents say each sentence."""
+        body = _body_of(question, as_prompt) | {"answer": answer}
+        sure, held = dict[str, Any](target_error=target_error), dict[str, Any]()
+        if documents:
+            body["documents"] = documents
+            if as_prompt:  # which holds them
+                body["documents_in"] = "prompt"
+            held = dict(await _posted(post, SCORE, body))  # by rules, which ask no model
+            sure |= {"units": "answer", "explain": False}  # the latter has the model asked
+        verdict = _verdict(await _posted(post, SCORE, body | sure))
+        about = {"grounded": held.get("grounded"), "sentences": _sentences(held, documents or [])}
+        return CheckVerdict.model_validate(verdict | about)
 
     @server.tool(annotations=_READS)
     async def check_fields(
@@ -204,6 +237,18 @@ def _verdict(response: Mapping[str, Any]) -> dict[str, Any]:
     decision = response.get("decision") or {}
     named = {name: response[name] for name in Verdict.model_fields if name in response}
     return named | {name: decision.get(name) for name in _DECIDED}
+
+
+def _sentences(response: Mapping[str, Any], documents: Sequence[str]) -> list[dict[str, Any]]:
+    """`SentenceVerdict` each, in their order."""
+    sentences = []
+    for unit in response.get("units", ())[1:]:
+        said = {"text": unit["text"], "document": None, "quote": None} | unit["documents"]
+        if "id" in said:
+            said["document"] = int(said["id"])
+            said["quote"] = documents[said["document"]][slice(*said["span"])]
+        sentences.append(said)
+    return sentences
 
 
 def _fields(response: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -32,8 +32,12 @@ def api():
         asked = None
         response = (200, SCORED)
 
+        def __init__(self):
+            self.all_asked = []
+
         async def post(self, path, body):
             self.asked = path, body
+            self.all_asked.append(self.asked)
             return self.response
 
     return Api()
@@ -72,7 +76,54 @@ async def test_an_answer_is_asked_in_a_chat_and_its_verdict_typed(api):
 async def test_without_a_target_error_nothing_is_decided(api):
     result = await call(api, "check", question="Q", answer="A", as_prompt=True)
     assert api.asked == ("/score", {"prompt": "Q", "answer": "A"})
-    assert result.structured_content["accept"] is None
+    told = result.structured_content
+    assert (told["accept"], told["grounded"], told["sentences"]) == (None, None, [])
+
+
+HELD = {
+    "grounded": 0.5,
+    "units": [
+        {"kind": "answer", "text": "It is. In Rome."},
+        {
+            "kind": "sentence",
+            "text": "It is.",
+            "documents": {"grounded": 1.0, "id": "1", "span": [3, 8], "missing": []},
+        },
+        {
+            "kind": "sentence",
+            "text": "In Rome.",
+            "documents": {"grounded": 0.0, "missing": ["Rome"]},
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("as_prompt", [False, True])
+async def test_documents_are_shown_and_each_sentence_is_held_to_them(api, as_prompt):
+    api.response = 200, SCORED | HELD
+    documents = ["No.", "So it is there."]
+    asked = {"question": "Where is Pirot?", "answer": "A", "as_prompt": as_prompt}
+    result = await call(api, "check", **asked, documents=documents)
+
+    body = {"messages": CHAT, "answer": "A", "documents": documents}
+    if as_prompt:
+        body = {"prompt": CHAT[0]["content"], "answer": "A", "documents": documents}
+        body["documents_in"] = "prompt"
+    # First by rules alone; then the model is asked, and the whole is judged.
+    shown = body | {"units": "answer", "explain": False}
+    assert api.all_asked == [("/score", body), ("/score", shown)]
+    told = result.structured_content
+    assert (told["uncertainty"], told["grounded"]) == (0.25, 0.5)
+    assert told["sentences"] == [
+        {"text": "It is.", "grounded": 1.0, "document": 1, "quote": "it is", "missing": []},
+        {
+            "text": "In Rome.",
+            "grounded": 0.0,
+            "document": None,
+            "quote": None,
+            "missing": ["Rome"],
+        },
+    ]
 
 
 async def test_fields_come_with_the_least_sure_first(api):
