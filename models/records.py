@@ -37,6 +37,9 @@ FINISH_REASONS = frozenset({"stop", "length", "content_filter", "given"})
 NoAnswer = Literal["answer_refused", "answer_filtered", "reasoning_unfinished"]
 # The tokenised form of a given answer: as it stands, or after a blank.
 AnswerForm = Literal["literal", "blank_led"]
+# A text or the ids of its tokens, and both of these.
+RawPrompt = str | tuple[int, ...]
+Tokenized = tuple[str, tuple[int, ...]]
 Pair = tuple[str, str]
 # First character and the one behind the last.
 Span = tuple[Count, Count]

@@ -15,15 +15,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from models.engines.protocol import (
-    Engine,
-    EngineInfo,
-    Job,
-    RawPrompt,
-    StepReport,
-    Tokenized,
-    refuse_unheeded,
-)
+from models.engines.protocol import Engine, EngineInfo, Job, StepReport
 from models.errors import EngineError, InvalidRequest, ModelLost, NotReady
 from models.images import images_of
 from models.probes.domain import PromptDomain
@@ -34,8 +26,10 @@ from models.records import (
     GenerationRequest,
     Grammar,
     OnToken,
+    RawPrompt,
     SamplingParams,
     Token,
+    Tokenized,
 )
 from models.threads import ModelThread
 from models.warnings import Warned
@@ -46,7 +40,13 @@ from workers.probe_reading import (
     with_prompt_compared,
     with_readings,
 )
-from workers.protocol import NO_TOKENS, FirstTokenReply, GeneratorInfo, ProbeInfo
+from workers.protocol import (
+    NO_TOKENS,
+    FirstTokenReply,
+    GeneratorInfo,
+    ProbeInfo,
+    refuse_unheeded,
+)
 from workers.trials import Trials
 
 Result = TypeVar("Result")

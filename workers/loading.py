@@ -30,7 +30,6 @@ from models.similarity import (
     OVER_NLI,
     PAIR_MODELS,
     not_known,
-    reads_added,
 )
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, NliPairModel
@@ -88,9 +87,8 @@ def load_similarity_scorers(
     similarity = config.similarity
     similarity_scorers: dict[str, SimilarityScorer] = dict(given or {})
     nli_model = _load_nli(config.nli, language_model)
-    rules = PairRules(similarity.strip, similarity.exact_match)
     given_to_all: dict[str, Any] = {
-        "rules": rules,
+        "rules": PairRules.of(OVER_NLI, similarity),
         "thread": _thread("similarity", similarity.threads or _num_threads(config)),
         "max_batch_pairs": similarity.max_batch_pairs,
         "on_batch": hooks.on_batch,
@@ -115,9 +113,7 @@ def load_similarity_scorers(
         is_foreign = False
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
-        cuts = reads_added(name, similarity.compare)
-        own_rules = replace(rules, cuts=cuts, by_words=name == "added")
-        options = {**given_to_all, "rules": own_rules}
+        options = {**given_to_all, "rules": PairRules.of(name, similarity)}
         similarity_scorers[name] = SimilarityWorker(
             pair_model, is_out_of_domain=is_foreign, **options
         )

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from models.engines.protocol import EngineInfo, RawPrompt, Tokenized
-from models.errors import SimilarityUnavailable
+from models.engines.protocol import EngineInfo
+from models.errors import InvalidRequest, SimilarityUnavailable
 from models.probes.card import Card
 from models.ranges import Exact, Logprob
-from models.records import Generation, GenerationRequest, OnToken, Pair
+from models.records import Generation, GenerationRequest, OnToken, Pair, RawPrompt, Tokenized
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText
 
@@ -76,6 +76,12 @@ class GeneratorInfo(EngineInfo):
     no_given: str = ""
     parts_calls: bool = False  # from text, so that their tokens may not be known
     no_grammar_logprobs: str = ""
+
+
+def refuse_unheeded(field: str, reason: str) -> None:
+    """Raise `InvalidRequest` for a field that is not heeded for this reason; "" where it is."""
+    if reason:
+        raise InvalidRequest(f"is not heeded here: {reason}", field=field)
 
 
 @dataclass(frozen=True, slots=True)

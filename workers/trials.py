@@ -20,7 +20,6 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from models.errors import EngineError, NotReady
-from models.grammar.rules import TOO_LONG, refusal
 from workers.admission import Turns
 
 logger = logging.getLogger(__name__)
@@ -97,7 +96,7 @@ class _Process:
         except TimeoutError:
             self._lose()
             raise _Lost from None
-        if reply["rule"] is None:
+        if reply["refusal"] is None:
             raise _Lost
         return reply
 
@@ -182,9 +181,8 @@ class Trials:
         for lane in self._lanes:
             async with lane.turns.turn(self._caller(), 1), lane.lock:
                 reply = await _to_its_end(self._reply_to(source, lane.seconds))
-            rule = reply["rule"]
-            verdict = Verdict(refusal(rule) if rule else "", is_quick=lane is self._lanes[0])
-            if rule != TOO_LONG:
+            verdict = Verdict(reply["refusal"], is_quick=lane is self._lanes[0])
+            if not reply["is_cut_short"]:
                 break
         self._known[key] = verdict
         if len(self._known) > _MAX_KNOWN:

@@ -12,7 +12,6 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject, log_share, read_by_token
 from models.records import Generation, NoAnswer
 from models.similarity.pairs import PairTable
-from models.similarity.relevance import token_relevance
 from models.statistics import SENTENCES_READ, STATISTICS, reads_samples, supplied_by
 from models.warnings import Warned
 
@@ -187,7 +186,7 @@ def of_similarity(
         statistics["similarity_matrix"] = table.similarity_matrix(subject.texts)
     relevances = []
     for context, sequence in zip(contexts, read_by_token(plan, subject), strict=True):
-        relevances.append(token_relevance(context, sequence.token_texts or (), table))
+        relevances.append(table.token_relevance(context, sequence.token_texts or ()))
     if "token_relevance" in wanted:
         statistics["token_relevance"] = relevances.pop(0)
     if "sample_token_relevance" in wanted:

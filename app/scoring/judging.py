@@ -14,7 +14,7 @@ from app.scoring.derive import NO_ANSWER
 from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
 from app.scoring.units import Scored, ScoredUnits
 from models.calibration import Binding, Calibration
-from models.engines.tags import HARMONY, KNOWN_TAGS
+from models.engines.tags import STARTS
 from models.estimators import needs
 from models.ranges import Described
 from models.records import FINISH_REASONS, ProbeReading
@@ -34,8 +34,6 @@ _WARNED = {
     Warned.PROMPT_OUT_OF_DOMAIN: "no prompts like this one were calibrated",
     Warned.SAMPLES_LEFT_OUT: "no answers with fewer samples than were wanted were calibrated",
 }
-# A text of which nothing was written but the tag that begins a reasoning.
-_STARTS = frozenset(tags.start for tags in (*KNOWN_TAGS, HARMONY))
 _UNLIKE_TRAINING = "out_of_domain: the probe was not trained on answers like this one"
 
 
@@ -208,7 +206,7 @@ def _judged(
 def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]) -> str | None:
     """The code and reason, in words, of an answer unlike all that were calibrated."""
     text, no_answer = answer.compared_text, answer.no_answer
-    if no_answer is None and text in _STARTS:
+    if no_answer is None and text in STARTS:  # and nothing of the reasoning that it begins
         no_answer = "reasoning_unfinished"
     if no_answer is not None:
         return f"{no_answer}: {NO_ANSWER[no_answer]}"

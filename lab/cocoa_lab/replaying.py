@@ -10,9 +10,8 @@ from app.scoring.check import check
 from app.scoring.derive import TrueFalse
 from app.scoring.plan import Plan, make_plan
 from app.scoring.scorer import Scorer
-from models.engines.protocol import RawPrompt, Tokenized
 from models.errors import InvalidRequest, NotReady, PromptTooLong
-from models.records import Generation, GenerationRequest, OnToken
+from models.records import Generation, GenerationRequest, OnToken, RawPrompt, Tokenized
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo
 
 

@@ -26,12 +26,11 @@ from models.engines.sampling import StepPlan, next_tokens, plan_step
 from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer
 from models.errors import CocoaError, EngineError, InvalidLogits, InvalidRequest, ModelLost
-from models.grammar.rules import refusal
+from models.grammar.following import Following
 from models.records import AnswerForm
 
 AnswerForms = Mapping[AnswerForm, tuple[int, ...]]
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
-_TOO_COMPLEX = refusal()
 
 
 class InflightBatch:
@@ -251,7 +250,7 @@ class InflightBatch:
         has_grammars = self._plan.has_grammars
         if has_grammars:
             for job in mask(self._cache.logits, self._rows, self._slots):
-                self._fail(job, InvalidRequest(_TOO_COMPLEX, field="grammar"), report)
+                self._fail(job, InvalidRequest(Following.TOO_COMPLEX, field="grammar"), report)
         columns = next_tokens(self._cache.logits, self._slots, self._plan)
         for i, row in enumerate(self._rows):
             if row.forced:
@@ -275,7 +274,7 @@ class InflightBatch:
                 self._finish(row, report)
         if has_grammars:
             for job in follow(self._rows):
-                self._fail(job, InvalidRequest(_TOO_COMPLEX, field="grammar"), report)
+                self._fail(job, InvalidRequest(Following.TOO_COMPLEX, field="grammar"), report)
         self._branch(columns[0])
 
     def _branch(self, tokens: list[int]) -> None:

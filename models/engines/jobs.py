@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
-from models.grammar.following import Following, Stage
+from models.grammar.following import Following
 from models.records import AnswerForm, Array, FinishReason
 from models.warnings import Warned
+
+# A row may yet begin with a reasoning, is in one, or writes its answer.
+Stage = Literal["undecided", "thoughts", "answer"]
 
 
 @dataclass(eq=False, slots=True)
@@ -37,7 +40,6 @@ class Row:
     tops: list[list[tuple[int, float]]] = field(default_factory=list)
     finish_reason: FinishReason | None = None  # None while it has further tokens to decode
     text: str = ""
-    # Whether it may yet begin with a reasoning, is in one, or writes its answer.
     stage: Stage = "answer"
     # Index of the answer's first token, 0 without a reasoning; in the middle of one that behind
     # the last token.

@@ -12,13 +12,18 @@ from annotated_types import Ge
 from pydantic import StringConstraints
 
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
-from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Grammar, Token
+from models.records import (
+    DEFAULT_NEW_TOKENS,
+    Generation,
+    GenerationRequest,
+    Grammar,
+    RawPrompt,
+    Token,
+    Tokenized,
+)
 
 NO_REASONING = "the model is not known to reason"
 NO_GRAMMAR = "no text can be held to a schema by this engine"
-# A text or the ids of its tokens, and both of these.
-RawPrompt = str | tuple[int, ...]
-Tokenized = tuple[str, tuple[int, ...]]
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
@@ -204,16 +209,6 @@ def fitted(
                 )
         num_new = min(num_new, room)
     return replace(request, sampling=replace(request.sampling, max_new_tokens=num_new))
-
-
-def refuse_unheeded(field: str, reason: str) -> None:
-    """Refuse a field that is not heeded here, for this reason; "" where it is.
-
-    Raises:
-        InvalidRequest: names the field and the reason.
-    """
-    if reason:
-        raise InvalidRequest(f"is not heeded here: {reason}", field=field)
 
 
 def check_hidden_layers(request: GenerationRequest, num_layers: int) -> None:

@@ -22,9 +22,7 @@ from models.engines.protocol import (
     Engine,
     EngineConfig,
     EngineInfo,
-    RawPrompt,
     StepReport,
-    Tokenized,
     check_hidden_layers,
     fitted,
 )
@@ -48,7 +46,17 @@ from models.engines.tokenization import (
 from models.errors import InvalidLogits, InvalidRequest
 from models.grammar.following import Grammars
 from models.pretrained import PreTrainedModel, PreTrainedTokenizerBase
-from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span, Token
+from models.records import (
+    MAX_TOPS,
+    Array,
+    Generation,
+    GenerationRequest,
+    Grammar,
+    RawPrompt,
+    Span,
+    Token,
+    Tokenized,
+)
 from models.statistics import fields_of, supplied_by
 from models.units.parts import split
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ from models.grammar.rules import refusal
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import Grammar
 
-# The stage of a row: it may yet begin with a reasoning, is in one, or writes its answer.
-Stage = Literal["undecided", "thoughts", "answer"]
+# Of the rows: they may yet begin with a reasoning, are in one, or write their answer.
+_Stage = Literal["undecided", "thoughts", "answer"]
 
 _MAX_COMPILED = 32  # that are kept
 
@@ -90,7 +90,7 @@ class Grammars:
 
         in_thoughts: whether its prompt has opened a reasoning.
         """
-        stage: Stage = "answer"
+        stage: _Stage = "answer"
         if in_thoughts:
             stage = "thoughts"
         elif self.start_ids:
@@ -131,27 +131,30 @@ class Grammars:
 class Following:
     """The progress of rows with the same tokens in a grammar."""
 
-    def __init__(self, grammars: Grammars, matcher: Any, stage: Stage, num_read: int = 0) -> None:
+    # Why rows end for which to find what may come next takes too long.
+    TOO_COMPLEX: ClassVar = refusal()
+
+    def __init__(self, grammars: Grammars, matcher: Any, stage: _Stage, num_read: int = 0) -> None:
         self._grammars = grammars
         self._matcher = matcher
-        self.stage = stage
+        self._stage = stage
         self._num_read = num_read  # tokens of the start tag
 
     def copy(self) -> "Following":
         """The same for rows that go on otherwise."""
-        return Following(self._grammars, self._matcher.deep_copy(), self.stage, self._num_read)
+        return Following(self._grammars, self._matcher.deep_copy(), self._stage, self._num_read)
 
     def allowed(self) -> NDArray[np.int32] | None:
         """Mask (W,) of what may come next; None where that takes too long, or nothing may.
 
         Within a reasoning that is anything but the end of the whole text.
         """
-        if self.stage == "thoughts":
+        if self._stage == "thoughts":
             return self._grammars.all_but_end
         start_ids, words = self._grammars.start_ids, np.zeros_like(self._grammars.all_but_end)
         if self._num_read == 0:
             self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
-        if self.stage == "undecided":
+        if self._stage == "undecided":
             word, bit = divmod(start_ids[self._num_read], 32)
             words.view(np.uint32)[word] |= np.uint32(1 << bit)
         return words if words.any() and not self._matcher.is_error() else None
@@ -164,17 +167,17 @@ class Following:
             lead: the text of the answer behind the tag, where a reasoning ended with it.
         """
         start_ids = self._grammars.start_ids
-        if self.stage == "answer":
+        if self._stage == "answer":
             return self._read([token])
-        if self.stage == "undecided":
+        if self._stage == "undecided":
             if token != start_ids[self._num_read]:
-                self.stage = "answer"
+                self._stage = "answer"
                 return self._read([token])
             self._num_read += 1
             if self._num_read == len(start_ids):
-                self.stage, self._num_read = "thoughts", 0
+                self._stage, self._num_read = "thoughts", 0
         if lead is not None:
-            self.stage, self._num_read = "answer", 0
+            self._stage, self._num_read = "answer", 0
             return not lead.strip() or self._read(self._grammars.ids(lead))
         return True
 

@@ -20,7 +20,7 @@ from typing import NoReturn
 from llguidance import LLTokenizer
 
 from models.grammar.matchers import MAX_LEXER_STATES, NotFollowed, Vocabulary, matcher_of, walk
-from models.grammar.rules import BROKEN, TOO_LARGE, TOO_LONG
+from models.grammar.rules import BROKEN, TOO_LARGE, TOO_LONG, refusal
 
 # The rule that a trial ended by a signal shows; None where somebody else ended it, or it had no
 # processor.
@@ -90,7 +90,9 @@ class Trials:
                 self._tell(number, rule)
 
     def _tell(self, number: int, rule: str | None) -> None:
-        self._connection.sendall(json.dumps({"number": number, "rule": rule}).encode() + b"\n")
+        """Of a trial, the refusal, "" for none and None where it is not known, and its time."""
+        verdict = {"refusal": rule and refusal(rule), "is_cut_short": rule == TOO_LONG}
+        self._connection.sendall(json.dumps({"number": number, **verdict}).encode() + b"\n")
 
 
 def _limit(seconds: float) -> None:

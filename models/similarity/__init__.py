@@ -30,15 +30,3 @@ LEARNED = ("cross_encoder", "embedding")
 def not_known(name: str, known: Iterable[str]) -> str:
     """What to say of a name that is none of those that are known."""
     return in_lab(name) or GONE.get(name, f"must be one of {', '.join(known)}")
-
-
-def reads_added(name: str, compare: str) -> bool:
-    """True where texts are cut to what they add to their question before they are compared.
-
-    `compare` is that of `SimilarityConfig`, which is heeded by models with weights.
-    """
-    if name == "added":
-        return True
-    if name not in LEARNED or compare == "whole":
-        return False
-    return compare == "added" or name == "embedding"

@@ -15,14 +15,14 @@ from models.errors import ModelLost, ModelNotLoaded
 from models.records import Array, Pair
 from models.similarity.contexts import fit_contexts, token_offsets
 from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
-from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
+from models.similarity.vectors import Cosines
 
 # Texts of one forward pass.
 _FORWARD_TEXTS = 64
 
 
 class EmbeddingModel:
-    """`vector_similarity` of the embeddings of two texts, by a floor of the encoder's own.
+    """`Cosines` of the embeddings of two texts, by a floor of the encoder's own.
 
     Each distinct text of a call is read once, however many pairs it is in.
 
@@ -41,12 +41,13 @@ class EmbeddingModel:
         self._budget = longest - self._tokenizer.num_special_tokens_to_add(pair=False)
         self.max_length: int | None = 2 * longest  # of two texts that are read apart
         try:
-            self._floor = floor_of(self._vectors(UNLIKE))
+            self._cosines = Cosines.of(self._vectors(Cosines.UNLIKE))
         except ValueError as error:
             raise ModelNotLoaded(str(error)) from None
         modules = [type(module).__name__ for module in encoder]
         tokens = tokenizer_fingerprint(self._tokenizer)
-        self.flags: tuple[str, ...] = (str(encoder.dtype), *modules, str(self._floor), tokens)
+        floor = str(self._cosines.floor)
+        self.flags: tuple[str, ...] = (str(encoder.dtype), *modules, floor, tokens)
 
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
@@ -71,7 +72,7 @@ class EmbeddingModel:
         vectors = self._vectors(texts)
         sizes = np.array([len(tokens) for tokens in token_offsets(self._tokenizer, texts)])
         first, second = np.array([(rows[a], rows[b]) for a, b in pairs]).T
-        values = vector_similarity(vectors[first], vectors[second], self._floor)
+        values = self._cosines.between(vectors[first], vectors[second])
         is_cut = sizes > self._budget
         return PairScores(values[:, None], is_cut[first] | is_cut[second])
 

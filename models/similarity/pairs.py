@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 
 from models.records import Array, Pair
+from models.similarity import LEARNED
 from models.similarity.added import (
     QuestionWords,
     Words,
@@ -21,6 +22,7 @@ from models.similarity.added import (
     share_contained,
     words_of,
 )
+from models.similarity.protocol import SimilarityConfig
 from models.similarity.reading import Item, read
 from models.similarity.rules import (
     VERSION,
@@ -57,6 +59,14 @@ class PairRules:
     cuts: bool = False  # whether only what texts add to their question is compared
     # Whether the words of what they add decide where no rule does, in place of a model.
     by_words: bool = False
+
+    @classmethod
+    def of(cls, name: str, config: SimilarityConfig) -> Self:
+        """Those of the similarity function of this name; models with weights heed `compare`."""
+        cuts = name == "added"
+        if name in LEARNED and config.compare != "whole":
+            cuts = config.compare == "added" or name == "embedding"
+        return cls(config.strip, config.exact_match, cuts, by_words=name == "added")
 
     @property
     def identity(self) -> tuple[bool | int | str, ...]:
@@ -275,6 +285,25 @@ class PairTable:
         np.fill_diagonal(matrix, 1.0)
         return matrix
 
+    def token_relevance(self, context: str, token_texts: Sequence[str]) -> Array:
+        """R (T,): clip(1 - s(x + " " + y, x + " " + y without t), 0, 1). Duan et al. 2024.
+
+        Both directions averaged; 0 for tokens without text of their own, as EOS and special tokens
+        are, and for blanks around the text.
+
+        Args:
+            context: x, the prompt, cut from the left so that the pair fits the model.
+            token_texts: (T,) the text that each token adds.
+        """
+        table = replace(self, rules=self.rules.of_texts_alone())
+        whole = _joined(context, token_texts)
+        similarity = np.ones(len(token_texts))
+        for t in range(len(token_texts)):
+            without = _joined(context, [*token_texts[:t], *token_texts[t + 1 :]])
+            if without != whole:
+                similarity[t] = table.both_directions(whole, without, "similarity")
+        return np.clip(1.0 - similarity, 0.0, 1.0)
+
     def directed_matrix(self, texts: Sequence[str], label: str) -> Array:
         """Values (M, M) of text i against text j, not symmetrised."""
         normalise = self.rules.rules.normalise
@@ -282,3 +311,7 @@ class PairTable:
         index = [distinct.index(normalise(text)) for text in texts]
         values: Array = np.array([self.value(a, b, label) for a, b in product(distinct, distinct)])
         return values.reshape(len(distinct), len(distinct))[np.ix_(index, index)]
+
+
+def _joined(context: str, token_texts: Sequence[str]) -> str:
+    return f"{context} {''.join(token_texts).strip()}".strip()

@@ -10,10 +10,9 @@ from functools import partial
 from typing import TypeVar
 
 from models import errors
-from models.engines.protocol import RawPrompt, Tokenized
 from models.images import images_of
 from models.probes.protocol import ProbeConfig
-from models.records import EFFORT, Generation, GenerationRequest, OnToken
+from models.records import EFFORT, Generation, GenerationRequest, OnToken, RawPrompt, Tokenized
 from workers.calling import Listener, in_time
 from workers.config import GeneratorConfig
 from workers.hooks import Hooks

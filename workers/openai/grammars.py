@@ -4,7 +4,6 @@ import json
 from asyncio import Lock
 from typing import Any
 
-from models.engines.protocol import refuse_unheeded
 from models.errors import EngineError
 from models.grammar.calls import MARKS, with_tokens
 from models.grammar.grammars import grammar_of
@@ -16,6 +15,7 @@ from workers.openai.profiles import NO_FORMAT, UNMASKED
 from workers.openai.prompts import HOUSE, ModelCalls, closed, question, tokenize
 from workers.openai.replies import Choice
 from workers.openai.requests import COMPLETIONS, Prompt
+from workers.protocol import refuse_unheeded
 
 _HINTS = "x-guidance"  # of llguidance
 _NO_LARK = (

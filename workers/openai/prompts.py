@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
-from models.engines.protocol import refuse_unheeded
 from models.engines.shown_messages import StandIns
 from models.engines.tags import KNOWN_TAGS
 from models.errors import ChatTemplateError, InvalidRequest
@@ -23,6 +22,7 @@ from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
 from workers.openai.replies import Choice, all_taken, read_choices
 from workers.openai.requests import Prompt, completion
+from workers.protocol import refuse_unheeded
 from workers.remote.calls import Calls, Read, shaped
 from workers.remote.client import Client
 from workers.remote.refusals import ALL_TAKEN, Denied, Rejected

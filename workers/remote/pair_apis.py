@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from models.digests import digest_of
 from models.records import Array, Pair
-from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
+from models.similarity.vectors import Cosines
 from workers.calling import gather
 from workers.remote.calls import Calls, listed_model, shaped
 from workers.remote.client import Client, Refused, Unreachable
@@ -196,9 +196,9 @@ class EmbeddingsApi(PairApi):
         return PairServer(entry["id"], "", None, _VLLM_CALL, flags=(str(entry.get("root")),))
 
     async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
-        vectors = await self._vectors(calls, server, UNLIKE)
+        vectors = await self._vectors(calls, server, Cosines.UNLIKE)
         try:
-            return replace(server, floor=floor_of(vectors))
+            return replace(server, floor=Cosines.of(vectors).floor)
         except ValueError as error:
             raise Refused(f"its model {error}") from None
 
@@ -207,7 +207,7 @@ class EmbeddingsApi(PairApi):
         rows = {text: row for row, text in enumerate(texts)}
         vectors = await self._vectors(calls, server, texts)
         first, second = np.array([(rows[a], rows[b]) for a, b in pairs]).T
-        similarities = vector_similarity(vectors[first], vectors[second], server.floor)
+        similarities = Cosines(server.floor).between(vectors[first], vectors[second])
         return list(map(float, similarities))
 
     async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:

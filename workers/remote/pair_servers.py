@@ -7,7 +7,6 @@ from models.digests import digest_of
 from models.errors import Overloaded, SimilarityUnavailable
 from models.locations import public_name
 from models.records import Pair
-from models.similarity import reads_added
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
@@ -33,8 +32,7 @@ class PairServerScorer(RemoteWorker[PairServer]):
         is_default = config.model == SimilarityConfig().model
         self._api: PairApi = APIS[config.api]("" if is_default else config.model)
         super().__init__(Upstream("similarity", config, self._api, hooks, whose="others"))
-        cuts = reads_added(name_of(config), config.compare)
-        self._rules = PairRules(config.strip, config.exact_match, cuts)
+        self._rules = PairRules.of(name_of(config), config)
         self._language_model = language_model
         # Each score with the identity of what gave it.
         self._pairs: MicroBatcher[Pair, tuple[PairScore, str]] = MicroBatcher(

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from models.codec import to_json
-from models.engines.protocol import RawPrompt, Tokenized, refuse_unheeded
 from models.errors import InvalidRequest, SimilarityUnavailable
 from models.images import images_of
-from models.records import Generation, GenerationRequest, OnToken, Pair
+from models.records import Generation, GenerationRequest, OnToken, Pair, RawPrompt, Tokenized
 from models.similarity import OVER_NLI
 from models.similarity.protocol import ContextAndText
 from workers.calling import Listener, in_time
@@ -32,6 +31,7 @@ from workers.protocol import (
     PairScore,
     SimilarityInfo,
     SimilarityScorer,
+    refuse_unheeded,
 )
 from workers.remote import wire
 from workers.remote.client import NO_ANSWER, Client, Refused, Unreachable, body_of

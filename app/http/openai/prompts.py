@@ -10,9 +10,9 @@ from typing import Any
 from app.http.openai.responses import Wanted, completion
 from app.http.service import Service
 from app.scoring.ask import Ask
-from models.engines.protocol import RawPrompt, fitted
+from models.engines.protocol import fitted
 from models.errors import CocoaError, InvalidRequest
-from models.records import GenerationRequest
+from models.records import GenerationRequest, RawPrompt
 from workers.calling import gather, in_time
 from workers.protocol import NO_TOKENS, Generator
 

@@ -7,17 +7,13 @@ from app.http.schemas import Scored, ToolCallInfo
 from models.records import FinishReason
 
 
-class Figure(Described):
-    """How sure the model is, in one figure, and what it cost beside the answer."""
+class Uncertainty(Scored):
+    """How sure the model is of a choice: one figure, and what the service's own responses say."""
 
     value: float | None
     """score of `estimator`, a real number; higher is less sure; null with its reason"""
     sample_tokens: int
     """≥ 0, of all samples together; no part of `usage`"""
-
-
-class Uncertainty(Scored, Figure):
-    """How sure the model is of a choice: one figure, and what the service's own responses say."""
 
 
 class TopLogprob(Described):

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.scoring.scorer import Scorer
-from models.engines.protocol import RawPrompt, Tokenized
-from models.records import Generation, GenerationRequest, OnToken
+from models.records import Generation, GenerationRequest, OnToken, RawPrompt, Tokenized
 from workers.protocol import FirstTokenReply, Generator
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from app.http.requests.messages import ChatMessage, shown_messages
+from app.http.requests.messages import ChatMessage, Templated
 from models.engines.chats import encode_chat, left_out, refusal_of
 from models.errors import ChatTemplateError
 from models.records import GenerationRequest
@@ -127,7 +127,8 @@ def sent(history):
     for message in history:
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
-    messages = shown_messages([ChatMessage.model_validate(message) for message in history])
+    chat = [ChatMessage.model_validate(message) for message in history]
+    messages = Templated().chat_fields(chat, None)["messages"]
     return GenerationRequest(messages=messages)
 
 

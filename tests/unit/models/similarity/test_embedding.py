@@ -15,7 +15,7 @@ from models.loadable import check_checkpoint, is_embedding_model
 from models.similarity.embedding import EmbeddingModel
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import SimilarityConfig
-from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
+from models.similarity.vectors import Cosines
 from models.threads import ModelThread
 from tests.tiny_models import tiny_encoder
 from workers.similarity import SimilarityWorker
@@ -58,7 +58,7 @@ def test_a_score_is_the_stretched_cosine_of_the_library_own_vectors(encoder):
 
 def test_the_floor_is_the_mean_cosine_of_unlike_texts(encoder):
     model = model_of(encoder)
-    vectors = encoder.encode(list(UNLIKE), normalize_embeddings=True)
+    vectors = encoder.encode(list(Cosines.UNLIKE), normalize_embeddings=True)
     cosines = [a @ b for i, a in enumerate(vectors) for b in vectors[:i]]
     assert float(model.flags[-2]) == pytest.approx(np.mean(cosines), abs=1e-3)
 
@@ -172,13 +172,13 @@ vectors = st.lists(
 @given(vectors, st.floats(0, 0.99))
 def test_similarities_are_probabilities_and_the_same_in_both_orders(found, floor):
     found[:, 0] += 1e4 * (np.linalg.norm(found, axis=1) == 0)
-    forwards = vector_similarity(found[:-1], found[1:], floor)
+    forwards = Cosines(floor).between(found[:-1], found[1:])
     assert ((forwards >= 0) & (forwards <= 1)).all()
-    np.testing.assert_allclose(forwards, vector_similarity(found[1:], found[:-1], floor))
+    np.testing.assert_allclose(forwards, Cosines(floor).between(found[1:], found[:-1]))
 
 
 @given(vectors)
 def test_the_floor_lies_below_one_and_lengths_do_not_move_it(found):
     found += 1e4 * np.eye(3)[np.arange(len(found)) % 3]
-    assert 0 <= floor_of(found) < 1
-    assert floor_of(found) == pytest.approx(floor_of(3 * found), abs=1.1e-3)
+    assert 0 <= Cosines.of(found).floor < 1
+    assert Cosines.of(found).floor == pytest.approx(Cosines.of(3 * found).floor, abs=1.1e-3)

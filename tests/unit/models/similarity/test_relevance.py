@@ -1,23 +1,24 @@
 """Token relevance: what each token adds to the meaning."""
 
-from functools import partial
-
 import numpy as np
 
 from models.similarity.pairs import PairTable, TextRules
-from models.similarity.relevance import token_relevance
 from tests.fakes.pair_models import FakePairModel, pairs_read
 
 
 def pairs_of(context, tokens):
-    return pairs_read(partial(token_relevance, context, tokens), ("similarity",), TextRules())
+    def read(table):
+        return table.token_relevance(context, tokens)
+
+    return pairs_read(read, ("similarity",), TextRules())
 
 
 def relevance_of(context, tokens):
     pairs = pairs_of(context, tokens)
     values = FakePairModel().score(pairs).values
     scores = {pair: tuple(value) for pair, value in zip(pairs, values.tolist(), strict=True)}
-    return token_relevance(context, tokens, PairTable(("similarity",), scores, TextRules()))
+    table = PairTable(("similarity",), scores, TextRules())
+    return table.token_relevance(context, tokens)
 
 
 def test_each_token_that_changes_the_text_costs_two_pairs():

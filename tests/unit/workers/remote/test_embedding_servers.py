@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from models.errors import ModelNotLoaded, SimilarityUnavailable
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
-from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
+from models.similarity.vectors import Cosines
 from tests import score_servers
 from tests.score_servers import reason_logged, score_server, vector
 from tests.worker_servers import ANYWHERE, running
@@ -35,9 +35,9 @@ async def over(server, **settings):
 
 
 def expected(pairs, traits):
-    floor = floor_of(np.array([vector(text, traits) for text in UNLIKE]))
+    cosines = Cosines.of(np.array([vector(text, traits) for text in Cosines.UNLIKE]))
     first, second = ([vector(text, traits) for text in texts] for texts in zip(*pairs, strict=True))
-    return vector_similarity(np.array(first), np.array(second), floor)
+    return cosines.between(np.array(first), np.array(second))
 
 
 async def test_scores_are_stretched_cosines_of_texts_that_are_each_sent_once():
