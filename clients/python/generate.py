@@ -175,6 +175,8 @@ def _bare(schema: Any) -> Any:
         return [_bare(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
+    if "oneOf" in schema:  # whose values an option takes as those of any other union
+        schema = {**schema, "anyOf": schema["oneOf"]}
     bare = {name: _bare(value) for name, value in schema.items() if name in _KEPT}
     return {"$ref": _ref("EstimatorName")} if bare == _ESTIMATOR else bare
 
@@ -221,6 +223,8 @@ def _code(about: str, schemas: dict[str, Schema], kind: str) -> str:
         "--use-annotated",
         "--use-total-false-for-typed-dict",
     ]
+    if kind == "typing.TypedDict":  # of a `list[str]` a caller may make one of texts and objects
+        command.append("--use-generic-container-types")
     with tempfile.TemporaryDirectory() as folder:
         given, written = Path(folder, "openapi.json"), Path(folder, "generated.py")
         given.write_text(json.dumps(document))

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from cocoa_client import errors, to_df
+from cocoa_client import errors, statements_of, to_df
 
 from app.plugins.labels.protocol import FeedbackConfig
 from tests.clients.cocoa_clients import KINDS, OPTIONS, PROMPT, asking
@@ -58,6 +58,25 @@ async def test_many_answers_are_scored_in_several_calls_which_tell_how_far_they_
     assert list(table["text"][:3]) == ["Paris"] * 3
     assert list(table["scores.sp"][:3]) == [one.result.scores["sp"] for one in results[:3]]
     assert list(table["error.code"][3:]) == ["invalid_request"]
+
+
+async def test_answers_are_looked_up_in_documents_and_a_table_tells_how_far(client):
+    documents = ["Rome is in Italy.", {"id": "7", "text": "Paris is the capital of France."}]
+    held = {"documents": documents}
+    scored = await client.score("Paris is the capital. It has Lyon in Italy.", **held)
+    said = [unit.documents for unit in statements_of(scored)]
+    assert [one.grounded for one in said] == [1.0, 0.25]
+    assert (said[0].id, said[0].span, said[1].missing) == ("7", [0, 20], ["Lyon"])
+
+    results = await client.score_all([{"answer": "Paris", **held}, {"answer": "Nice.", **held}])
+    assert list(results.to_df()["grounded"]) == [1.0, 0.0]
+    asked = {"messages": [{"role": "user", "content": PROMPT}], **OPTIONS}
+    answers = []
+    for given in (documents, "tools"):
+        answers.append(await client.generate_with_uncertainty(**asked, documents=given))
+    table = to_df(answers)
+    assert list(table["grounded"].isna()) == [False, True]
+    assert "no tool" in table["reasons.grounded"][1]
 
 
 async def test_without_answers_nothing_is_asked_and_a_call_has_64_at_most(client):
