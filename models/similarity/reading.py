@@ -199,7 +199,7 @@ def _bare(chunk: str) -> str:
             chunk = chunk[:-1]
         if match := _MARKED.fullmatch(chunk):
             chunk = match[match.lastindex or 0]
-        for mark in {chunk[0], chunk[-1]} & _PARTNER.keys():
+        for mark in sorted({chunk[0], chunk[-1]} & _PARTNER.keys()):
             others, is_odd = chunk.count(_PARTNER[mark]), mark == _PARTNER[mark]
             if len(chunk) > 1 and (others % 2 if is_odd else chunk.count(mark) > others):
                 chunk = chunk.removeprefix(mark) if chunk[0] == mark else chunk.removesuffix(mark)

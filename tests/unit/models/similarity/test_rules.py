@@ -1,5 +1,9 @@
 """What rules say of two short texts: where they are sure, and nothing where they are not."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -616,3 +620,12 @@ def test_what_one_reads_is_no_longer_than_the_text(text):
 def test_words_keep_their_signs_and_numbers_their_units():
     keys = [item.key for item in read("C++ or C# in 3km, twenty-one km²")]
     assert keys == ["C++", "or", "C#", "in", "3000 m", "21", "km^2"]
+
+
+def test_what_is_read_of_a_text_is_the_same_in_each_process():
+    program = "from models.similarity.reading import read; print(read('});'))"
+    told = set()
+    for seed in "1234":  # in which sets of strings have other orders
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        told.add(subprocess.check_output([sys.executable, "-c", program], env=environment))
+    assert len(told) == 1
