@@ -105,11 +105,12 @@ docs: $(VENV)/dev.stamp  ## Build the documentation as a site, into build/site
 	$(VENV)/bin/python docs/site/gather.py build
 	$(VENV)/bin/zensical build --strict --clean --config-file build/zensical.toml
 
-benchmark: $(VENV)/dev.stamp  ## Measure latency, memory, cached answers and a gateway
+benchmark: $(VENV)/dev.stamp  ## Measure latency, memory, cached answers, a gateway, and real weights in COCOA_TEST_REAL_MODELS
+	: $${COCOA_TEST_REAL_MODELS:?names no folder: CONTRIBUTING.md says what it holds}
 	$(VENV)/bin/python benchmarks/latency.py
 	$(VENV)/bin/python benchmarks/memory.py
 	$(VENV)/bin/python benchmarks/cache.py
-	$(VENV)/bin/python benchmarks/gateway.py
+	$(VENV)/bin/python benchmarks/gateway.py; gateway=$$?; $(VENV)/bin/python benchmarks/real.py && exit $$gateway
 
 clean:  ## Remove what was installed
 	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(RAY_VENV) $(CLIENT_VENVS)

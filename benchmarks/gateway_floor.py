@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-_SAMPLING = {"n": 11, "temperature": 1.0, "logprobs": True, "top_logprobs": 1, "max_tokens": 256}
+SAMPLING = {"n": 11, "temperature": 1.0, "logprobs": True, "top_logprobs": 1, "max_tokens": 256}
 
 
 def floor(server: str) -> Starlette:
@@ -30,7 +30,7 @@ def floor(server: str) -> Starlette:
 
     async def answer(request: Request) -> Response:
         prompt = orjson.loads(await request.body())["prompt"]
-        asked = {"model": "fixed", "messages": [{"role": "user", "content": prompt}], **_SAMPLING}
+        asked = {"model": "fixed", "messages": [{"role": "user", "content": prompt}], **SAMPLING}
         session: aiohttp.ClientSession = request.app.state.session
         url = f"{server}/v1/chat/completions"
         async with session.post(url, data=orjson.dumps(asked)) as response:

@@ -10,6 +10,7 @@ import platform
 import signal
 import subprocess
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 _RESULTS = Path(__file__).parent / "results"
+_BOUNDS = Path(__file__).with_name("bounds.toml")
 _ROOT = Path(__file__).parents[1]
 # Long enough for every other process's threads to stop spinning, and for what the last side left.
 REST_S = 1.0
@@ -98,6 +100,13 @@ def ratio(
     return figure(name or f"{above} / {below}", ratios, "x", limit, at_least=at_least)
 
 
+def bounded(program: str, rounds: Sequence[Values], above: str, below: str) -> Figure:
+    """The ratio of two sides, with its bound in `bounds.toml`."""
+    bounds = tomllib.loads(_BOUNDS.read_text(encoding="utf-8"))[program]
+    [(kind, limit)] = bounds[f"{above} / {below}"].items()
+    return ratio(rounds, above, below, limit, at_least=kind == "at_least")
+
+
 def in_turn(
     sides: Mapping[str, Callable[[], Found]], number: int, rest_s: float = REST_S
 ) -> dict[str, Found]:
@@ -119,6 +128,7 @@ class Report:
         self._report: dict[str, Any] = json.loads(said) | {"parts": {}}
         if self.path.exists():
             self._report = json.loads(self.path.read_text("utf-8"))
+        self.exit_code = 0  # 1 once a figure has missed its limit
 
     def measure(
         self,
@@ -151,6 +161,8 @@ class Report:
         finally:  # those of the rounds so far, if it is stopped
             for one in figures(rounds) if rounds else ():
                 _say(f"  {one}")
+                if one.met is False:
+                    self.exit_code = 1
         return rounds
 
     def _write(self) -> None:

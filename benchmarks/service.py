@@ -134,12 +134,7 @@ async def _count(port: int, requests: list[bytes], seconds: float) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         count = 0
         while time.monotonic() < ends_at:
-            writer.write(requests[(first + count) % len(requests)])
-            head = await reader.readuntil(b"\r\n\r\n")
-            if not head.startswith(b"HTTP/1.1 200"):
-                raise RuntimeError(f"the service answered {head[:12]!r}")
-            length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-            await reader.readexactly(int(length))
+            await _answered(reader, writer, requests[(first + count) % len(requests)])
             count += 1
         writer.close()
         return count
@@ -147,10 +142,45 @@ async def _count(port: int, requests: list[bytes], seconds: float) -> int:
     return sum(await asyncio.gather(*map(client, range(NUM_CLIENTS))))
 
 
-def request_bytes(body: dict[str, Any]) -> bytes:
+def waits(url: str, requests: list[bytes], per_second: float, seconds: float) -> list[float]:
+    """Milliseconds of each answer to requests that come at even intervals, from when it was due."""
+    return asyncio.run(_waits(int(url.rpartition(":")[2]), requests, per_second, seconds))
+
+
+async def _waits(
+    port: int, requests: list[bytes], per_second: float, seconds: float
+) -> list[float]:
+    began_at, found = time.monotonic(), list[float]()
+    todo = iter(range(int(per_second * seconds)))
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for number in todo:
+            due_at = began_at + number / per_second
+            await asyncio.sleep(due_at - time.monotonic())
+            await _answered(reader, writer, requests[number % len(requests)])
+            found.append(1000 * (time.monotonic() - due_at))
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(NUM_CLIENTS)))
+    return found
+
+
+async def _answered(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
+) -> None:
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise RuntimeError(f"the service answered {head[:12]!r}")
+    length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
+    await reader.readexactly(int(length))
+
+
+def request_bytes(body: dict[str, Any], path: str = PATH) -> bytes:
     """A request as it goes over the connection."""
     content = json.dumps(body).encode()
-    head = f"POST {PATH} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n"
     return head.encode() + f"Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 

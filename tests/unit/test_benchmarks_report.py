@@ -69,6 +69,20 @@ def test_a_limit_that_is_missed_is_told(report):
     assert "NOT MET" not in str(report.ratio([{"a": 9.0, "b": 1.0}], "a", "b", 8.0, at_least=True))
 
 
+@pytest.mark.parametrize(("bound", "code"), [("at_least = 3.0", 0), ("at_most = 3.0", 1)])
+def test_the_exit_code_tells_whether_ratios_keep_the_bounds_of_the_file(
+    report, monkeypatch, tmp_path, capsys, bound, code
+):
+    bounds = tmp_path / "bounds.toml"
+    bounds.write_text(f'[some]\n"a / b" = {{ {bound} }}\n')
+    monkeypatch.setattr(report, "_BOUNDS", bounds)
+    stored = report.Report("some", 1, {})
+    start = partial(nullcontext, lambda number: {"a": 8.0, "b": 2.0})
+    stored.measure("part", 1, start, lambda rounds: [report.bounded("some", rounds, "a", "b")])
+    assert stored.exit_code == code
+    assert ("NOT MET" in capsys.readouterr().out) == bool(code)
+
+
 def test_sides_take_turns_in_who_goes_first(report):
     order = []
     sides = {name: partial(order.append, name) for name in "ab"}
