@@ -15,8 +15,9 @@ from models.ranges import COUNTS, ENTROPIES, LOGPROBS, PROBABILITIES, Range
 # answer, samples: the generator, token by token. reasoning: what the generator wrote before the
 # answer, which comes unrequested. probe: the generator's probes. question: the generator, in a
 # question about its own answer. texts: nobody, equal texts show it. similarity, nli: those models.
+# parts: what documents say of each, which is looked up anew each time, and never stored.
 Source = Literal[
-    "answer", "samples", "reasoning", "probe", "question", "texts", "similarity", "nli"
+    "answer", "samples", "reasoning", "probe", "question", "texts", "similarity", "nli", "parts"
 ]
 
 
@@ -80,6 +81,11 @@ STATISTICS: Mapping[str, Statistic] = MappingProxyType(
         # The mean over sentences, of which each has its own `predicted_dissimilarity`.
         SENTENCES_READ: Statistic("probe", (), cost="a probe"),
         "p_true_logprob": Statistic("question", (), cost="one more prefill", within=LOGPROBS),
+        # The answer's, read behind its prompt without the documents.
+        "closed_book_token_logprobs": Statistic(
+            "question", ("T",), cost="one more prefill", within=LOGPROBS
+        ),
+        "grounded": Statistic("parts", ()),
         "exact_match": Statistic("texts", ("M",), frozenset({"sample_texts"}), "M samples"),
         "similarity": _similarity(("M",), "sample_texts", "M samples, ≤ 2D pairs"),
         "similarity_matrix": _similarity(("M", "M"), "sample_texts", "M samples, ≤ D(D - 1) pairs"),
@@ -100,7 +106,7 @@ def supplied_by(*sources: Source) -> frozenset[str]:
     """Names of all statistics of these sources.
 
     >>> sorted(supplied_by("question", "texts"))
-    ['exact_match', 'p_true_logprob']
+    ['closed_book_token_logprobs', 'exact_match', 'p_true_logprob']
     """
     return frozenset(name for name, statistic in STATISTICS.items() if statistic.source in sources)
 

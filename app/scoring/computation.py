@@ -12,25 +12,35 @@ from typing import Any, TypeVar
 from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
-from app.scoring.derive import Evidence, TrueFalse, derive, of_nli, of_similarity
+from app.scoring.derive import (
+    BEHIND_REASONING,
+    Evidence,
+    derive,
+    of_nli,
+    of_similarity,
+    p_true_logprob,
+)
 from app.scoring.entries import encode, statistics_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
 from app.scoring.parts import PartsOfAnswer
-from app.scoring.plan import Comparing, Plan
+from app.scoring.plan import NO_DOCUMENTS, Comparing, Plan
 from app.scoring.questions import (
     FALSE,
     TRUE,
     Subject,
     choose,
+    closed_book,
+    closed_book_logprobs,
     question_about,
     questions_of,
     read_by_token,
     subject_of,
 )
-from models.errors import PromptTooLong
+from models.errors import ChatTemplateError, PromptTooLong
 from models.records import Array, Generation, GenerationRequest, OnToken, Pair, Token
+from models.records import Sequence as TokenSequence
 from models.units.steps import WorkBudget
 from workers.admission import Turn
 from workers.protocol import Workers
@@ -190,9 +200,12 @@ class Computation:
             calls["nli"] = self._nli.table(compared["nli"])
         if "p_true_logprob" in plan.statistics:
             question = question_about(subject.answer.compared_text, plan.ask)
-            calls["true_false"] = self._true_false(question)
+            calls["p_true_logprob"] = self._p_true_logprob(question)
+        if "closed_book_token_logprobs" in plan.statistics:
+            calls["closed_book_token_logprobs"] = self._closed_book(subject.answer)
         replies = dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
-        evidence = await in_thread(derive, plan, subject, generation, contexts, **replies)
+        tables = replies.pop("similarity"), replies.pop("nli", None)
+        evidence = await in_thread(derive, plan, subject, generation, contexts, *tables, replies)
         return replace(evidence, similarity_s=time.monotonic() - began_at)
 
     async def _chosen(self, subject: Subject) -> Subject:
@@ -216,12 +229,26 @@ class Computation:
             self._steps.end()
             raise
 
-    async def _true_false(self, question: GenerationRequest) -> TrueFalse:
-        """The model's opinion of its own answer."""
+    async def _closed_book(self, answer: TokenSequence) -> Array | str:
+        """Log-probs of the answer's tokens without the documents, or why they are not known."""
+        if answer.reasoning is not None or answer.no_answer:  # which has a reason of its own
+            return BEHIND_REASONING
+        if not self.plan.ask.documents:  # tools have given nothing yet
+            return NO_DOCUMENTS
+        try:
+            reply = await self.workers.generator.generate(closed_book(self.plan, answer))
+        except ChatTemplateError as error:  # of a conversation that is none without them
+            return f"without the documents {error}"
+        self.plan.ask.caller.charge(reply.prompt_tokens + reply.answer.num_tokens)
+        self._identities.add(reply.identity)
+        return closed_book_logprobs(answer, reply)
+
+    async def _p_true_logprob(self, question: GenerationRequest) -> float | str:
+        """The model's opinion of its own answer, or why there is none."""
         try:
             reply = await self.workers.generator.first_token_logprobs(question, (TRUE, FALSE))
         except PromptTooLong:
-            return None
+            return "the question about the answer exceeds the context"
         self._identities.add(reply.identity)
         true, false = reply.logprobs
-        return true, false
+        return p_true_logprob(true, false)

@@ -6,18 +6,15 @@ Each planned statistic has a value or a reason in the end; anything else is a de
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, log_share, read_by_token
-from models.records import Generation, NoAnswer
+from models.records import Array, Generation, NoAnswer
 from models.similarity.pairs import PairTable
 from models.statistics import SENTENCES_READ, STATISTICS, reads_samples, supplied_by
 from models.warnings import Warned
-
-# Log-probabilities that the model calls an answer true and false, each None where the tokenizer
-# does not tell the two apart by one token; None where the question exceeds the model's context.
-TrueFalse = tuple[float | None, float | None] | None
 
 # The reason why there is no answer, by its code.
 NO_ANSWER: Mapping[NoAnswer, str] = {
@@ -56,12 +53,13 @@ def derive(
     contexts: Sequence[str],
     similarity: PairTable,
     nli: PairTable | None = None,
-    true_false: TrueFalse = None,
+    asked: Mapping[str, Array | float | str] = MappingProxyType({}),
 ) -> Evidence:
     """Every statistic of the plan, or its reason.
 
-    The last three are the replies to the questions; None for one that was not asked. Contexts are
-    as in `of_similarity`.
+    The last three are the replies to the questions: None for a table that was not asked for, and
+    statistics of the generator, or reasons for lacking them, by name. Contexts are as in
+    `of_similarity`.
 
     Raises:
         RuntimeError: a planned statistic has neither.
@@ -75,12 +73,11 @@ def derive(
             for name, reading in generation.probe_readings.items():
                 statistics[name] = reading.value
             absent |= generation.absent
-        if "p_true_logprob" in plan.statistics:
-            value = _p_true_logprob(true_false)
+        for name, value in asked.items():
             if isinstance(value, str):
-                absent["p_true_logprob"] = value
+                absent[name] = value
             else:
-                statistics["p_true_logprob"] = value
+                statistics[name] = value
     for name in absent.keys() & statistics.keys():
         del absent[name]
     missing = plan.statistics - statistics.keys()
@@ -206,11 +203,12 @@ def of_nli(plan: Plan, subject: Subject, table: PairTable) -> dict[str, Any]:
     return statistics
 
 
-def _p_true_logprob(true_false: TrueFalse) -> float | str:
-    """log(p_T / (p_T + p_F)), or the reason why there is none. Kadavath et al. 2022."""
-    if true_false is None:
-        return "the question about the answer exceeds the context"
-    true, false = true_false
+def p_true_logprob(true: float | None, false: float | None) -> float | str:
+    """log(p_T / (p_T + p_F)), or the reason why there is none. Kadavath et al. 2022.
+
+    Log-probabilities in nats that the model calls an answer true and false, each None where the
+    tokenizer does not tell the two apart by one token.
+    """
     if true is None or false is None:
         return "the first token of the reply does not tell True from False"
     share = log_share(true, false)

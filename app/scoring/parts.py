@@ -12,7 +12,7 @@ from app.scoring.deployment import AskLimits
 from app.scoring.derive import NO_ANSWER
 from app.scoring.pairs import PairScores
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject, question_of
+from app.scoring.questions import Subject, questions_of, without_documents
 from app.scoring.statements import Statements
 from models.records import Pair
 from models.records import Sequence as TokenSequence
@@ -103,7 +103,8 @@ class PartsOfAnswer:
                 most = self.limits.max_units  # of an answer that calls no tool
         if parts.value is not None or not stated.units:
             return replace(parts, grounded="the answer has no sentences")
-        units, share = grounded(stated.units, ask.documents, question_of(ask), self.looking_up)
+        asked = questions_of(without_documents(ask))[-1]
+        units, share = grounded(stated.units, ask.documents, asked, self.looking_up)
         return replace(parts, units=units[:most], grounded=share)
 
     async def _make(self, subject: Subject) -> Callable[[PairTable], Parts] | Parts:

@@ -45,6 +45,7 @@ MAX_SHARE_CUT = 0.01
 NO_CALIBRATOR = (
     "no calibrator is loaded: see COCOA_CALIBRATOR; `cocoa calibrate` makes one of labelled answers"
 )
+NO_DOCUMENTS = "there are no documents"
 BY_RULES = "no model is asked where documents alone are sent: name estimators, or num_samples"
 # Statistics that groups of samples are made of.
 _EXPLAINED = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
@@ -178,7 +179,7 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
         primary=primary,
         strategy=strategy,
         similarity=similarity,
-        statistics=(read | _shown(ask)) & available,
+        statistics=((read | _shown(ask)) & available) - supplied_by("parts"),
         read=read,
         available=available,
         absent=_absent(ask, models.generator),
@@ -211,7 +212,7 @@ def _with_parts(plan: Plan, *, has_nli: bool) -> Plan:
     unit_estimators, unit_primary = _of_parts(ask, plan.estimators, of_parts, of_anything)
     return replace(
         plan,
-        statistics=plan.statistics | ((read | shown) & available),
+        statistics=plan.statistics | (((read | shown) & available) - supplied_by("parts")),
         read=read,
         available=of_anything,
         unit_estimators=unit_estimators,
@@ -266,7 +267,22 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
         sources = (sources - supplied_by("samples")) | {"sample_texts"}
         if all(sample.token_logprobs is not None for sample in ask.samples):
             sources = sources | {"sample_token_logprobs"}
+    if ask.documents is None or _no_closed_book(ask, generator):
+        sources = sources - {"closed_book_token_logprobs"}
+    if ask.documents is not None:
+        sources = sources | {"grounded"}
     return derivable(sources, has_nli=deployment.models.nli is not None)
+
+
+def _no_closed_book(ask: Ask, generator: GeneratorInfo) -> str:
+    """Why the model does not read the answer without the documents; "" where it does."""
+    if not ask.has_prompt or ask.answer_token_logprobs is not None:
+        return "the model here does not read the answer"
+    if ask.grammar is not None:
+        return "an answer that is held to a format is read without it, as by another model"
+    if ask.has_images:
+        return "a prompt with images is not read without its documents"
+    return generator.no_given
 
 
 def _lost_to_grammar(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
@@ -279,10 +295,12 @@ def _lost_to_grammar(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
 
 def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
     if ask.by_rules:
-        return dict.fromkeys(STATISTICS, BY_RULES)
+        return dict.fromkeys(STATISTICS.keys() - {"grounded"}, BY_RULES)
+    absent = {"grounded": NO_DOCUMENTS, "closed_book_token_logprobs": NO_DOCUMENTS}
+    if ask.documents is not None:
+        absent = {"closed_book_token_logprobs": _no_closed_book(ask, generator)}
     if not ask.has_prompt or ask.answer_token_logprobs is not None:
-        return {}
-    absent: dict[str, str] = {}
+        return absent
     if ask.answer is not None and generator.no_given:
         absent |= dict.fromkeys(supplied_by("answer"), generator.no_given)
     absent |= dict.fromkeys(_lost_to_grammar(ask, generator), generator.no_grammar_logprobs)

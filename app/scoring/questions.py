@@ -5,19 +5,20 @@ that: which pairs of its texts are compared follows from what is made of them (`
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import numpy as np
 
 from app.scoring.ask import Ask
-from app.scoring.plan import Plan
+from app.scoring.plan import Plan, generation_request
 from app.scoring.rows import evened
 from app.scoring.selection import Strategy, mbr, most_probable, most_probable_normalized
 from models.engines.texts import parted
 from models.errors import EngineError, InvalidRequest
-from models.records import Array, Generation, GenerationRequest, SamplingParams
+from models.records import Array, Generation, GenerationRequest, GivenAnswer, SamplingParams
 from models.records import Sequence as TokenSequence
 
 _COMPARED = attrgetter("compared_text")
@@ -143,13 +144,41 @@ def questions_of(ask: Ask) -> list[str]:
     return asked[-5:] or [""]
 
 
-def question_of(ask: Ask) -> str:
-    """The last question without the documents that stand in it; "" for none."""
-    asked = questions_of(ask)[-1]
-    for document in ask.documents or ():
-        if ask.documents_in == "prompt" and document["text"]:
-            asked = asked.replace(document["text"], "\n")
-    return asked
+def without_documents(ask: Ask) -> Ask:
+    """The ask as it would be without documents; those that its prompt holds are cut out of it."""
+    prompt, messages = ask.prompt, list(map(dict, ask.messages or ()))
+    holding = list[dict[str, Any]]()
+    for message in messages:
+        if ask.documents_in == "prompt" or (ask.documents_in, message["role"]) == ("tools", "tool"):
+            holding.append(message)
+    for text in filter(None, map(itemgetter("text"), ask.documents or ())):
+        if ask.documents_in == "prompt":
+            prompt = prompt and prompt.replace(text, "\n")
+        for message in holding:
+            message["content"] = str(message["content"]).replace(text, "\n")
+    shown: tuple[Mapping[str, Any], ...] | None = None
+    if ask.messages is not None:
+        shown = tuple(messages)
+    return replace(ask, prompt=prompt, prompt_ids=(), messages=shown, documents=None)
+
+
+def closed_book(plan: Plan, answer: TokenSequence) -> GenerationRequest:
+    """The request to read an answer behind its prompt without the documents."""
+    ask, read = without_documents(plan.ask), frozenset({"answer_token_logprobs"})
+    if ask.answer is None:
+        ends = answer.finish_reason == "stop"
+        ask = replace(ask, answer=GivenAnswer(answer.text, append_eos=ends), strategy="greedy")
+    return replace(generation_request(ask, read), num_tops=0, echo=False)
+
+
+def closed_book_logprobs(answer: TokenSequence, reply: Generation) -> Array | str:
+    """The log-probs (T,) of the answer's tokens in that reply, or why they are not known."""
+    name, read = "answer_token_logprobs", reply.answer
+    if read.token_logprobs is None:
+        return reply.absent.get(name, f"{name} is not available without the documents")
+    if (read.num_tokens, read.token_ids) != (answer.num_tokens, answer.token_ids):
+        return "the model reads the answer by other tokens than it wrote"
+    return read.token_logprobs
 
 
 def question_about(text: str, ask: Ask) -> GenerationRequest:

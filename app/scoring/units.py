@@ -75,10 +75,15 @@ def with_readings(parts: Parts, readings: Mapping[Span, ProbeReading]) -> Parts:
 def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) -> Scored:
     """The scores of the answer, and of its parts where units are wanted."""
     absent = {Unit.PREDICTED: _NO_PROBE, **plan.absent, **evidence.absent}
-    scores, reasons = score(plan.estimators, evidence.statistics, absent, on_failure)
+    statistics = dict(evidence.statistics)
+    if isinstance(parts.grounded, str):
+        absent["grounded"] = parts.grounded
+    elif parts.grounded is not None:
+        statistics["grounded"] = parts.grounded
+    scores, reasons = score(plan.estimators, statistics, absent, on_failure)
     if plan.ask.units is None:
         return Scored(scores, reasons)
-    answer, statistics = evidence.subject.answer, evidence.statistics
+    answer = evidence.subject.answer
     span, tokens = (0, len(answer.text)), np.arange(answer.num_tokens)
     supports = statistics.get("similarity")
     whole = Unit("answer", answer.text, tokens, (span,), supports=supports)

@@ -8,11 +8,14 @@ from typing import Any, Self
 
 import orjson
 
-from app.scoring.derive import TrueFalse
 from cocoa_lab.lines import complete_lines
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, as_json, check_same
 from models.codec import reader
 from models.records import Generation
+
+# Log-probabilities that the model calls an answer true and false, each None where the tokenizer
+# does not tell the two apart by one token; None where the question exceeds the model's context.
+TrueFalse = tuple[float | None, float | None] | None
 
 _FORMAT = 4
 

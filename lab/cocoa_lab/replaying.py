@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from app.scoring.ask import Ask
 from app.scoring.check import check
-from app.scoring.derive import TrueFalse
 from app.scoring.plan import Plan, make_plan
 from app.scoring.scorer import Scorer
+from cocoa_lab.recordings import TrueFalse
 from models.errors import InvalidRequest, NotReady, PromptTooLong
 from models.records import Generation, GenerationRequest, OnToken, RawPrompt, Tokenized
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.scoring.ask import Ask
-from app.scoring.derive import TrueFalse
 from app.scoring.plan import generation_request
 from app.scoring.questions import FALSE, TRUE, question_about
 from app.scoring.scorer import Scorer
 from app.scoring.selection import Strategy
 from cocoa_lab.examples import Example
-from cocoa_lab.recordings import Recording, RecordingHeader
+from cocoa_lab.recordings import Recording, RecordingHeader, TrueFalse
 from cocoa_lab.replaying import replaying, words_of
 from cocoa_lab.run import AnswerScores
 from cocoa_lab.running import seed_of

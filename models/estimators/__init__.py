@@ -15,7 +15,16 @@ from typing import Any
 
 from models import others
 from models.errors import ModelNotLoaded
-from models.estimators import cocoa, information, light, reflection, relevance, semantic, unseen
+from models.estimators import (
+    cocoa,
+    documents,
+    information,
+    light,
+    reflection,
+    relevance,
+    semantic,
+    unseen,
+)
 from models.estimators.information import Undefined
 from models.estimators.products import products
 from models.estimators.rows import ANY, FROM_1, SHARE, Estimator
@@ -48,6 +57,8 @@ _ROWS = (
     row(relevance.sar, "relevance", bounds=ANY),
     row(reflection.p_true, "reflection"),
     row(reflection.bsdetector, "reflection", bounds=SHARE),
+    row(documents.remaining, "documents", bounds=SHARE),
+    row(documents.ungrounded, "documents", bounds=SHARE),
 )
 ESTIMATORS: dict[str, Estimator] = {each.name: each for each in (*_ROWS, *products())}
 

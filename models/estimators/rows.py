@@ -22,6 +22,7 @@ Family = Literal[
     "semantic",
     "relevance",
     "reflection",
+    "documents",
 ]
 Base = Literal["sp", "root_sp", "ppl", "mte"]
 Unit = Literal["nats", "tokens", "meanings", ""]

@@ -7,8 +7,8 @@ blanks between words. Who denies what a document says has its words, too, and is
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 
@@ -31,6 +31,7 @@ from models.units.unit import Unit
 
 _MOST_SENTENCES = 3  # of one document, that may say together what one of the answer says
 _MISSING = 0.5  # a factor where numbers stand in no document, and another where names do
+_ELSEWHERE = 0.5  # the same for a document that speaks of something else
 _STEM = 5  # letters by which words of one stem are told from others
 _LONGEST = 500  # characters of a document that count as one sentence, whatever ends it
 _LETTER = rf"[^\W\d_{NO_BLANKS}]"
@@ -52,44 +53,60 @@ def grounded(
 
     1 for one that stands in a document word by word; else the share of what it adds to the question
     of a prompt that stands in the three best sentences of one document, or its title, halved where
-    a number that it adds stands in no document, and where a name does. One without words of its
-    own, as "I don't know", has 0, and counts for the mean only where all are such.
+    a number that it adds stands in no document, and where a name does. A document counts half that
+    has names, and fewer of the question's than another one: it speaks of something else. A sentence
+    without words of its own, as "I don't know", has 0, and counts for the mean only where all are
+    such.
 
     Raises:
         InvalidRequest: looking for the words takes too many steps.
     """
     read, told, shares = _Documents(documents, steps), list[Unit](), list[float]()
-    asked = read.keys_in(asked_in(prompt))
+    question = asked_in(prompt)
+    asked = read.keys_in(question)
     has_names = language_of(" ".join(map(attrgetter("text"), units))) != "de"  # with capital nouns
+    _, subjects = _said(question, (), has_names=has_names)
     for unit in units:
         words, named = _said(unit.text, asked, has_names=has_names)
-        told.append(read.beside(unit, words, named))
+        repeated = subjects.keys() & read.keys_in(unit.text)
+        told.append(read.beside(unit, words, named, repeated or subjects.keys()))
         if words:
             shares.append(told[-1].grounded or 0.0)
     return tuple(told), sum(shares) / max(1, len(shares))
 
 
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document's id and text, and the keys of its words."""
+
+    doc_id: str
+    text: str
+    sentences: list[tuple[Span, set[str]]]  # what the title has, each of them has
+    standing: set[str]  # in any of them
+    has_names: bool  # it speaks of somebody, or of something
+
+
 class _Documents:
-    """The keys of the words of documents, by sentence."""
+    """All documents, and the keys of each piece of text, read once."""
 
     def __init__(self, documents: Sequence[Mapping[str, str]], steps: WorkBudget) -> None:
-        self._documents, self._steps = documents, steps
-        self._known: dict[str, tuple[str, ...]] = {}  # keys of each piece of text, read once
-        self._standing: set[str] = set()  # in any document
-        # Of each document; what its title has, each of its sentences has.
-        self._sentences: list[list[tuple[Span, set[str]]]] = []
+        self._steps, self._documents = steps, list[_Document]()
+        self._known: dict[str, tuple[str, ...]] = {}
         for document in documents:
-            title, sentences = self.keys_in(document["title"]), list[tuple[Span, set[str]]]()
-            text = document["text"]
+            title, text = self.keys_in(document["title"]), document["text"]
+            sentences, standing = list[tuple[Span, set[str]]](), set(title)
             if _JSON.match(text):  # as tools give it; what is escaped is as long as before
                 text = _ESCAPE.sub("  ", text.replace("\\n", " \n"))
             for start, end in _spans(text):
                 steps.take()
                 said = _CODE.sub(lambda found: chr(int(found[1], 16)), text[start:end])
-                keys = title | self.keys_in(said)
-                sentences.append(((start, end), keys))
-                self._standing |= keys
-            self._sentences.append(sentences)
+                sentences.append(((start, end), title | self.keys_in(said)))
+                standing |= sentences[-1][1]
+            _, named = _said(f"the {document['title']}. {text}", (), has_names=True)
+            has_names = not all(map(str.isdecimal, map(itemgetter(0), named)))
+            about = document["doc_id"], document["text"]
+            self._documents.append(_Document(*about, sentences, standing, has_names))
+        self._standing = set[str]().union(*map(attrgetter("standing"), self._documents))
 
     def keys_in(self, text: str) -> set[str]:
         keys = set[str]()
@@ -99,20 +116,31 @@ class _Documents:
             keys.update(self._known[piece])
         return keys
 
-    def beside(self, unit: Unit, words: set[str], named: Mapping[str, str]) -> Unit:
-        """A unit with what is said of it, by keys: those that name something, as it writes them."""
+    def beside(
+        self, unit: Unit, words: set[str], named: Mapping[str, str], subjects: Set[str]
+    ) -> Unit:
+        """A unit with what is said of it, by keys: those that name something, as it writes them.
+
+        subjects: names that a document has which speaks of the same as the question.
+        """
         share, text = 0.0, unit.text.rstrip(".! ")
         lacking = named.keys() - self._standing
         missing = sorted(map(named.__getitem__, lacking), key=unit.text.find)
         is_known = bool(words) and self._standing.issuperset(words)  # "Lima" is not "Limassol"
-        for document, sentences in zip(self._documents, self._sentences, strict=True):
-            self._steps.take(len(sentences))
-            span, said = _best(sentences, words)
-            if is_known and (start := document["text"].find(text)) >= 0:
+        most = 0
+        for one in self._documents:
+            most = max(most, len(subjects & one.standing))
+        for one in self._documents:
+            self._steps.take(len(one.sentences))
+            span, said = _best(one.sentences, words)
+            if is_known and (start := one.text.find(text)) >= 0:
                 span, said = (start, start + len(text)), words
-            if span is not None and len(said) > share * len(words):
-                share = len(said) / len(words)
-                unit = replace(unit, document=document["doc_id"], document_span=span)
+            part = len(said) / max(1, len(words))
+            if one.has_names and len(subjects & one.standing) < most:
+                part *= _ELSEWHERE
+            if span is not None and part > share:
+                share = part
+                unit = replace(unit, document=one.doc_id, document_span=span)
         kinds = set(map(str.isdecimal, map(itemgetter(0), lacking)))  # numbers, and names
         share *= _MISSING ** len(kinds)
         return replace(unit, grounded=share, missing=tuple(missing))

@@ -13,7 +13,7 @@ Kind = Literal["answer", "sentence", "claim", "field"]
 # Which of the answer's tokens a unit has, ascending.
 Indices = NDArray[np.intp]
 
-_OF_TOKENS = ("answer_token_logprobs", "answer_token_entropies")
+_OF_TOKENS = ("answer_token_logprobs", "answer_token_entropies", "closed_book_token_logprobs")
 NO_TOKENS = "the unit has no tokens"
 NOT_READ = "no probe has read the unit"
 # A sample denies what it is rather sure to contradict.
@@ -26,7 +26,7 @@ class Unit:
 
     # All statistics that a unit other than the answer has: an estimator that reads more is not
     # defined for it.
-    SUPPLIED: ClassVar = frozenset({*_OF_TOKENS, "similarity"})
+    SUPPLIED: ClassVar = frozenset({*_OF_TOKENS, "similarity", "grounded"})
     # The statistic of a sentence that a probe has read, in the place of samples.
     PREDICTED: ClassVar = "predicted_dissimilarity"
 
@@ -90,6 +90,8 @@ class Unit:
                 reasons.setdefault(name, NO_TOKENS)
         if self.supports is not None:
             of_unit["similarity"] = self.supports
+        if self.grounded is not None:
+            of_unit["grounded"] = self.grounded
         if self.reading is not None:
             of_unit[self.PREDICTED] = self.reading.value
         else:

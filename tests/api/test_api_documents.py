@@ -52,7 +52,9 @@ async def test_a_given_answer_is_held_to_documents_without_a_model(service):
     assert [unit["kind"] for unit in body["units"]] == ["answer", "sentence", "sentence"]
     assert "documents" not in body["units"][0]
     assert body["uncertainty"] is None
+    assert body["scores"].pop("ungrounded") == pytest.approx(1 - body["grounded"])
     assert set(body["scores"].values()) == {None}
+    assert [unit["scores"]["ungrounded"] for unit in body["units"][1:]] == [0.0, 0.875]
     assert "no model is asked" in body["reasons"][body["estimator"]]
     assert "model" not in body["provenance"]
     assert (service.engine.num_calls, len(service.nli_model.batches)) == (calls, batches)
@@ -79,6 +81,52 @@ async def test_who_names_scores_gets_them_beside_it(service):
     body = await scored(service, answer=ANSWER, samples=samples, documents=DOCUMENTS)
     assert body["scores"]["inconsistency"] is not None
     assert said(body)[0] == SAID[0]
+
+
+async def test_ungrounded_is_the_uncertainty_where_it_is_named_and_asks_no_model(service):
+    calls = service.engine.num_calls
+    for named in ({"estimators": ["ungrounded"]}, {"estimator": "ungrounded", "messages": CHAT}):
+        body = await held(service, answer=ANSWER, documents=DOCUMENTS, **named)
+        assert body["uncertainty"] == pytest.approx(1 - body["grounded"])
+        assert body["estimator"] == "ungrounded"
+        assert [unit["uncertainty"] for unit in body["units"][1:]] == [0.0, 0.875]
+    assert service.engine.num_calls == calls
+
+
+async def test_what_remains_without_documents_takes_one_more_reading(service):
+    asked = {"messages": CHAT, "seed": 1, "documents": DOCUMENTS}
+    calls = service.engine.num_calls
+    body = (await service.generate(**asked, estimators=["remaining", "sp"])).json()
+    assert service.engine.num_calls == calls + 2
+    # The engine of the tests reads a text alike behind every prompt.
+    assert body["scores"]["remaining"] == 1.0
+    assert [unit["scores"]["remaining"] for unit in body["units"][1:]] == [1.0]
+    again = (await service.generate(**asked, estimators=["remaining", "sp"])).json()
+    assert (again["cached"], again["scores"]) == (True, body["scores"])
+    assert service.engine.num_calls == calls + 2
+    body = await scored(service, answer=ANSWER, **asked | {"seed": None}, estimators=["remaining"])
+    assert body["scores"]["remaining"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"messages": CHAT}, "there are no documents"),
+        ({"documents": DOCUMENTS, "answer_token_logprobs": [-1.0]}, "does not read the answer"),
+        ({"documents": DOCUMENTS}, "does not read the answer"),
+    ],
+)
+async def test_scores_of_documents_are_null_with_the_reason(service, fields, reason):
+    body = await scored(service, answer=ANSWER, estimators=["remaining", "sp"], **fields)
+    assert body["scores"]["remaining"] is None
+    assert reason in body["reasons"]["remaining"]
+
+
+async def test_who_names_what_cannot_be_known_is_told_why(service):
+    response = await service.generate(messages=CHAT, estimators=["ungrounded"])
+    error = response.json()["error"]
+    assert (response.status_code, error["field"]) == (422, "estimators")
+    assert "there are no documents" in error["message"]
 
 
 async def test_claims_are_held_to_documents_as_sentences_are(service):

@@ -17,6 +17,9 @@ from tests.tiny_probes import saved
 pytestmark = pytest.mark.anyio
 
 
+OVER_DOCUMENTS = {"grounded", "closed_book_token_logprobs"}
+
+
 @pytest.fixture
 async def service(anyio_backend, tmp_path):
     """With probes, so that every estimator is available."""
@@ -27,6 +30,9 @@ async def service(anyio_backend, tmp_path):
 
 
 async def generated(service, **body):
+    """A response; over documents, where an estimator reads them."""
+    if not needs(body.get("estimators", [])).isdisjoint(OVER_DOCUMENTS):
+        body |= {"prompt": "Lima. Is it?", "documents": ["Lima."], "documents_in": "prompt"}
     response = await service.generate(**{"seed": 3} | body)
     assert response.status_code == 200, response.text
     return response.json()
@@ -69,10 +75,11 @@ async def test_every_estimator_has_a_value_from_one_generation(service):
 
     assert score_reasons(result) == {}
     assert all(isinstance(value, float) for value in result["scores"].values())
-    # One generation and one question about the answer.
-    assert (calls.spent()["calls"], calls.spent()["sequences"]) == (2, 11)
+    # One generation, one question about the answer, and one reading of it without documents.
+    assert (calls.spent()["calls"], calls.spent()["sequences"]) == (3, 12)
 
 
+QUESTIONS = {"p_true_logprob", "closed_book_token_logprobs"}
 SAMPLED = {
     "mcse",
     "mcnse",
@@ -94,13 +101,15 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
     distinct = provenance.get("num_distinct_samples", 0)
 
     assert result["scores"].keys() == {name}
-    assert spent["calls"] == 1 + ("p_true_logprob" in read)
+    assert spent["calls"] == 1 + len(read & QUESTIONS)
     reads_samples = bool(
         read
-        - {"answer_token_logprobs", "answer_token_entropies", "token_relevance", "p_true_logprob"}
-        - supplied_by("probe")
+        - {"answer_token_logprobs", "answer_token_entropies", "token_relevance"}
+        - QUESTIONS
+        - supplied_by("probe", "parts")
     )
-    assert spent["sequences"] == (11 if reads_samples else 1)
+    num_read = "closed_book_token_logprobs" in read  # the answer, once more
+    assert spent["sequences"] == (11 if reads_samples else 1) + num_read
     assert (spent["pairs"] > 0) == bool(read & PAIRS)
     assert (spent["nli_pairs"] > 0) == bool(read & NLI)
     assert ("nli_model" in provenance) == bool(read & NLI)
@@ -113,8 +122,9 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
 
 @pytest.mark.parametrize("strategy", ["most_probable", "most_probable_normalized", "mbr"])
 async def test_a_sampled_answer_is_scored_against_the_other_samples(service, strategy):
-    # probes read the greedy answer
-    sampled = [name for name in OF_ANSWERS if not needs([name]) & supplied_by("probe")]
+    # Probes read the greedy answer, and a sample may have no sentence that documents could say.
+    others = supplied_by("probe", "parts")
+    sampled = [name for name in OF_ANSWERS if not needs([name]) & others]
     result = await generated(service, strategy=strategy, estimators=sampled, return_samples=True)
     chosen, samples = result["provenance"]["answer_sample"], result["samples"]
 

@@ -46,6 +46,14 @@ def full_sample(s):
     return mean([1 - row[j] for i, row in enumerate(matrix) for j in range(len(row)) if i != j])
 
 
+def remaining(s):
+    with_them, without = s["answer_token_logprobs"], s["closed_book_token_logprobs"]
+    if not with_them:
+        return None
+    least = 0.05 * len(with_them)
+    return min(1, (least - sum(with_them)) / (least - sum(without)))
+
+
 def light(s):
     return s["predicted_dissimilarity"]
 
@@ -237,6 +245,8 @@ PLAIN = {
     "p_true": lambda s: -s["p_true_logprob"],
     "bsdetector": bsdetector,
     "found_mass": found_mass,
+    "remaining": remaining,
+    "ungrounded": lambda s: 1 - s["grounded"],
 }
 for base in (sp, ppl, mte):
     PLAIN[f"cocoa_{base.__name__}"] = times(base, inconsistency)

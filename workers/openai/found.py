@@ -293,7 +293,7 @@ REPEATED = "the draws of the model's server repeat what is too unlikely to repea
 _STATISTICS = supplied_by("answer", "samples", "reasoning", "question")
 _LOGPROBS = (
     "answer_token_logprobs", "answer_token_texts", "sample_token_logprobs", "sample_token_texts",
-    "p_true_logprob",
+    "p_true_logprob", "closed_book_token_logprobs",
 )  # fmt: skip
 _ENTROPIES = ("answer_token_entropies", "sample_token_entropies")
 _NO_LOGPROBS = "the server of the model tells no log-probs"

@@ -42,6 +42,8 @@ _OF_DRAWN = ("num_samples", "temperature", "top_k", "top_p", "seed")
 # What may stand beside documents that an answer is held to without a model.
 _OF_RULES = {"answer", "append_eos", "documents", "documents_in", "units", "claims", "timeout_s"}
 _OF_RULES |= {"prompt", "messages", "chat_template_kwargs", "reasoning_effort", "cache"}
+_OF_RULES |= {"estimators", "estimator"}
+_BY_RULES = {"ungrounded", None}  # what these may name
 # `_check_input` as JSON schemas: one input, and what its template reads with messages only.
 _OF_CHAT = ["messages", "chat_template_kwargs", "reasoning_effort"]
 _NO_RESULTS: JsonDict = {"type": ["array", "null"]}  # nor documents that tools have given
@@ -268,7 +270,8 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
 def _given(body: ScoreRequest) -> dict[str, Any]:
     """The fields of an `Ask` about what exists already."""
     fields: dict[str, Any] = {"answer": GivenAnswer(body.answer, body.append_eos)}
-    if body.documents and body.model_fields_set <= _OF_RULES and body.units != "fields":
+    by_rules = body.model_fields_set <= _OF_RULES and body.units != "fields"
+    if body.documents and by_rules and {*(body.estimators or ()), body.estimator} <= _BY_RULES:
         fields |= {"by_rules": True, "of_tokens": True}
     if body.answer_token_logprobs is not None:
         fields["answer_token_logprobs"] = tuple(body.answer_token_logprobs)

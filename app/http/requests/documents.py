@@ -8,6 +8,8 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from app.http.requests.body import NullIsDefault, having, refuse_if
 from app.http.requests.messages import Text
 from models.errors import InvalidRequest
+from models.estimators import needs
+from models.statistics import reads_samples
 
 _MOST = 64
 
@@ -80,6 +82,9 @@ class DocumentsWanted(NullIsDefault):
             InvalidRequest: the conversation has too many results of tools.
         """
         about: dict[str, Any] = {"units": fields.get("units") or "sentences"}
+        names = [*(fields.get("estimators") or ()), *filter(None, [fields.get("primary")])]
+        if names and fields.get("units") is None and not reads_samples(needs(names)):
+            about["of_tokens"] = True  # none are drawn for sentences that nobody named
         if self.documents == "tools":
             return about | {"documents": _results(fields["messages"]), "documents_in": "tools"}
         documents = []

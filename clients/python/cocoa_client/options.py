@@ -59,6 +59,8 @@ EstimatorName: TypeAlias = Literal[
     "sar",
     "p_true",
     "bsdetector",
+    "remaining",
+    "ungrounded",
     "cocoa_sp",
     "cocoa_root_sp",
     "cocoa_ppl",

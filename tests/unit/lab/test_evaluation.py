@@ -29,7 +29,8 @@ from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.fakes.settings import FAKES
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
-WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & supplied_by("probe")]
+OTHERS = supplied_by("probe", "parts") | {"closed_book_token_logprobs"}  # and of documents
+WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & OTHERS]
 WITHOUT_PROBE.append("lexical_similarity")  # which the lab adds
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 SETTINGS = Settings(**FAKES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.derive import derive, of_similarity
+from app.scoring.derive import derive, of_similarity, p_true_logprob
 from app.scoring.questions import Subject
 from models.similarity.pairs import PairTable, TextRules
 from models.statistics import supplied_by
@@ -58,28 +58,29 @@ def test_a_given_answer_says_why_it_has_no_light_score():
 
 
 @pytest.mark.parametrize(
-    ("true_false", "reason"),
+    ("true", "false", "reason"),
     [
-        (None, "context"),
-        ((None, -1.0), "does not tell True from False"),
-        ((-1.0, None), "does not tell True from False"),
-        ((-12.3, -13.0), "neither True nor False"),
+        (None, -1.0, "does not tell True from False"),
+        (-1.0, None, "does not tell True from False"),
+        (-12.3, -13.0, "neither True nor False"),
     ],
-    ids=["too long", "no true", "no false", "another reply"],
+    ids=["no true", "no false", "another reply"],
 )
-def test_p_true_that_cannot_be_had_is_absent_with_its_reason(true_false, reason):
-    said = (table(), None, true_false)
-    found = derived({"p_true_logprob"}, subject(), said)
-
-    assert "p_true_logprob" not in found.statistics
-    assert reason in found.absent["p_true_logprob"]
+def test_p_true_that_cannot_be_had_has_a_reason(true, false, reason):
+    assert reason in p_true_logprob(true, false)
 
 
 def test_p_true_is_normalised_over_both():
-    said = (table(), None, (np.log(0.3), np.log(0.1)))
-    found = derived({"p_true_logprob"}, subject(), said)
+    assert p_true_logprob(np.log(0.3), np.log(0.1)) == pytest.approx(np.log(0.75))
 
-    assert found.statistics["p_true_logprob"] == pytest.approx(np.log(0.75))
+
+def test_what_the_generator_was_asked_is_there_or_absent_with_its_reason():
+    names = {"p_true_logprob", "closed_book_token_logprobs"}
+    asked = {"p_true_logprob": -0.5, "closed_book_token_logprobs": "other tokens"}
+    found = derived(names, subject(), (table(), None, asked))
+
+    assert found.statistics["p_true_logprob"] == -0.5
+    assert found.absent["closed_book_token_logprobs"] == "other tokens"
 
 
 def test_a_planned_statistic_that_nobody_supplied_is_loud():

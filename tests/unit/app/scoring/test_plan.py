@@ -7,7 +7,7 @@ from app.scoring.check import check
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.plan import available_statistics, generation_request, make_plan
 from models.errors import ProbeMissing
-from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.records import GenerationRequest, GivenAnswer, Grammar, SamplingParams
 from models.statistics import supplied_by
 from tests.results import a_deployment
 
@@ -100,13 +100,29 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
 
 # id: (ask, what is available of a generator that supplies everything)
 EVERYTHING = supplied_by("answer", "samples", "probe", "question")
+BESIDE = (EVERYTHING | supplied_by("similarity", "texts")) - {"closed_book_token_logprobs"}
+LIMA = {"documents": ({"doc_id": "0", "title": "", "text": "Lima"},)}
 TEXTUAL = {"sample_texts", "similarity", "similarity_matrix", "exact_match"}
 AVAILABLE = {
-    "a prompt": (Ask(prompt="a"), EVERYTHING | supplied_by("similarity", "texts")),
-    "messages": (Ask(messages=()), EVERYTHING | supplied_by("similarity", "texts")),
+    "a prompt": (Ask(prompt="a"), BESIDE),
+    "messages": (Ask(messages=()), BESIDE),
+    "documents": (Ask(messages=(), **LIMA), BESIDE | {"closed_book_token_logprobs", "grounded"}),
+    "documents alone": (
+        Ask(prompt="a", answer=GivenAnswer("b"), by_rules=True, **LIMA),
+        {"grounded"},
+    ),
+    "documents beside a format": (
+        Ask(messages=(), grammar=Grammar("json_schema", "{}"), **LIMA),
+        BESIDE | {"grounded"},
+    ),
+    "documents beside log-probs of another model": (
+        Ask(prompt="a", answer=GivenAnswer("b"), answer_token_logprobs=(-1.0,), **LIMA),
+        (BESIDE | {"grounded"}) - supplied_by("probe") - supplied_by("answer") - {"token_relevance"}
+        | {LOGPROBS},
+    ),
     "a given answer has no light score": (
         Ask(prompt="a", answer=GivenAnswer("b")),
-        (EVERYTHING | supplied_by("similarity", "texts")) - supplied_by("probe"),
+        BESIDE - supplied_by("probe"),
     ),
     "texts alone": (Ask(answer=GivenAnswer("b"), samples=(GivenSample("c"),)), TEXTUAL),
     "texts with log-probs": (

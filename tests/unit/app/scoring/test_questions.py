@@ -5,8 +5,18 @@ from dataclasses import replace
 import numpy as np
 
 from app.scoring.ask import Ask
-from app.scoring.questions import Subject, choose, question_about
+from app.scoring.plan import make_plan
+from app.scoring.questions import (
+    Subject,
+    choose,
+    closed_book,
+    closed_book_logprobs,
+    question_about,
+    without_documents,
+)
+from models.records import GivenAnswer
 from tests.results import generation, sequence
+from tests.unit.app.scoring.test_plan import ALL, a_deployment
 
 ASK = Ask(prompt="Capital of France?")
 
@@ -30,3 +40,50 @@ def test_it_asks_for_one_token_of_a_prompt_as_a_prompt_and_of_a_chat_as_a_chat()
     [message] = chat.messages
     assert message["role"] == "user"
     assert message["content"].startswith("Question: Which city?\nWhere?\n Possible answer: Paris\n")
+
+
+DOCUMENT = {"doc_id": "0", "title": "", "text": "Lima is in Peru."}
+CHAT = ({"role": "user", "content": "Lima is in Peru. Where is it?"},)
+
+
+def test_without_documents_the_prompt_is_what_is_left_of_it():
+    shown = Ask(messages=CHAT, documents=(DOCUMENT,))
+    assert without_documents(shown) == Ask(messages=CHAT)
+    held = replace(shown, documents_in="prompt")
+    [message] = without_documents(held).messages
+    assert message == {"role": "user", "content": "\n Where is it?"}
+    raw = Ask("Lima is in Peru.\nSo", (1, 2), documents=(DOCUMENT,), documents_in="prompt")
+    left = without_documents(raw)
+    assert (left.prompt, left.prompt_ids, left.documents) == ("\n\nSo", (), None)
+    assert without_documents(replace(raw, documents=())).prompt == raw.prompt
+
+
+def test_an_answer_is_read_without_documents_as_it_ended():
+    ask = Ask(messages=CHAT, documents=(DOCUMENT,), num_tops=3, estimators=("remaining",))
+    plan = make_plan(ask, a_deployment(ALL))
+    for reason, ends in {"stop": True, "length": False}.items():
+        request = closed_book(plan, sequence("Peru", 1, finish_reason=reason))
+        assert request.answer == GivenAnswer("Peru", append_eos=ends)
+        assert (request.documents, request.messages, request.num_samples) == ((), CHAT, 0)
+        assert (request.num_tops, request.statistics) == (0, {"answer_token_logprobs"})
+    given = GivenAnswer("Peru", append_eos=False)
+    plan = make_plan(replace(ask, answer=given), a_deployment(ALL))
+    assert closed_book(plan, sequence("Peru", 1)).answer == given
+
+
+def test_log_probs_of_other_tokens_are_those_of_another_answer():
+    logprobs = np.array([-1.0, -2.0])
+    answer = sequence("Peru", 2, token_ids=(4, 5), token_logprobs=None)
+    read = replace(answer, token_logprobs=logprobs)
+    assert closed_book_logprobs(answer, generation(read)) is logprobs
+    for other in (replace(read, token_ids=(4, 6)), replace(read, num_tokens=3)):
+        assert "other tokens" in closed_book_logprobs(answer, generation(other))
+    told = generation(answer, absent={"answer_token_logprobs": "none are told"})
+    assert closed_book_logprobs(answer, told) == "none are told"
+    assert "not available" in closed_book_logprobs(answer, generation(answer))
+
+
+def test_without_the_results_of_tools_the_messages_of_others_stay():
+    result = {"role": "tool", "content": "Lima is in Peru."}
+    ask = Ask(messages=(*CHAT, result), documents=(DOCUMENT,), documents_in="tools")
+    assert without_documents(ask).messages == (*CHAT, {"role": "tool", "content": "\n"})

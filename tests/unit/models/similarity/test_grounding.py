@@ -88,6 +88,18 @@ def test_a_name_in_another_document_is_not_missing_and_halves_nothing():
     assert beside("Lima envies Quito.", "Lima grows.").grounded == 1 / 3 / 2
 
 
+def test_a_document_of_something_else_counts_half():
+    spain, italy = document("Spain is in Europe.", "es"), document("Italy has a coast.", "it")
+    asked = "On which continent is Italy?"
+    told = beside("It is in Europe.", spain, italy, prompt=asked)
+    assert (told.grounded, told.document) == (0.5, "es")
+    assert beside("It is in Europe.", spain, prompt=asked).grounded == 1.0  # nobody knows better
+    number = document('{"continents": 1}', "n")  # speaks of nothing by name
+    assert beside("It has 1 of the continents.", italy, number, prompt=asked).grounded == 1.0
+    both = "Where are Spain and Italy?"
+    assert beside("Spain is in Europe.", spain, italy, prompt=both).grounded == 1.0
+
+
 def test_a_title_stands_in_each_sentence_of_its_document_and_alone_says_nothing():
     titled = document("It was founded in 1535.", title="Lima")
     assert beside("Lima was founded in 1535.", titled).grounded == 1.0
