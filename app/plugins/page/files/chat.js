@@ -25,7 +25,8 @@ export class Chat {
   input() {
     const prompt = this.#form.prompt.value;
     const system = this.#form.system.value.trim();
-    const isChat = this.#turns.length > 0 || system !== "" || this.#form.tools.value.trim() !== "";
+    const shown = this.#form.tools.value.trim() + this.#form.documents.value.trim(); // in a chat alone
+    const isChat = this.#turns.length > 0 || system !== "" || shown !== "";
     const chosen = this.#form.input.value;
     const kind = chosen === "auto" ? this.#preferred : chosen;
     if ((kind === "prompt" || prompt === "") && !isChat) return { prompt };
@@ -42,7 +43,7 @@ export class Chat {
     const isRefused =
       code === "chat_template_error" ||
       (code === "not_calibrated" && /^not calibrated for (messages|prompt):/.test(message));
-    const isFree = this.#form.input.value === "auto" && (body.messages ?? [0]).length === 1 && !body.tools;
+    const isFree = this.#form.input.value === "auto" && (body.messages ?? [0]).length === 1 && !body.tools && !body.documents;
     if (!isRefused || !isFree || this.#isSwitched) return false;
     this.#preferred = body.messages ? "prompt" : "messages";
     this.#isSwitched = true;

@@ -93,6 +93,8 @@ function bodyOf(mode, isCompared) {
     body.tools = toolsOf(typed("tools"));
     if (form.elements.must_call.checked) body.tool_choice = "required";
   }
+  const documents = form.elements.documents.value.split(/^\s*-{3,}\s*$/m).map((one) => one.trim());
+  if (documents.some(Boolean)) body.documents = documents.filter(Boolean);
   if (mode === "given") body.answer = form.elements.answer.value;
   else body.mode = mode === "other" ? "full" : mode;
   for (const name of ["max_new_tokens", "seed", "target_error"]) {
@@ -255,7 +257,7 @@ function fillForm(question) {
   targets.show();
   offerAgainst();
   setAnswer(form.elements.answer.value);
-  byId("given").open = form.elements.answer.value !== "";
+  byId("given").open = form.elements.answer.value + form.elements.documents.value !== "";
   form.elements.prompt.focus();
 }
 
@@ -283,9 +285,10 @@ async function showExamples() {
 }
 
 function inWords({ mode, result }) {
+  const grounded = typeof result.grounded === "number" ? ` Documents say ${percent(result.grounded)} of it.` : "";
   const sure = result.confidence === null ? "" : ` Confidence ${percent(result.confidence)}.`;
   const pass = result.decision ? (result.decision.accept ? " May pass." : " Does not pass.") : "";
-  return `Answer, ${mode}: ${result.text.trim()}.${sure}${pass}`;
+  return `Answer, ${mode}: ${result.text.trim()}.${sure}${pass}${grounded}`;
 }
 
 function stop() {
@@ -324,7 +327,7 @@ function boxOf(name) {
   if (!name) return null;
   const places = {
     messages: "prompt", target_error: "target-step", response_format: "schema", json_schema: "schema",
-    tool_choice: "tools", estimators: "estimator",
+    tool_choice: "tools", estimators: "estimator", documents: "documents", documents_in: "documents",
   };
   const place = places[name.split(".")[0]] ?? name;
   const box = byId(place);

@@ -4,7 +4,7 @@ const NAME = "cocoa-questions";
 const MAX_QUESTIONS = 20;
 const MAX_CHARACTERS = 20_000;
 const FIELDS = [
-  "prompt", "system", "answer", "mode", "input", "target_error",
+  "prompt", "system", "documents", "answer", "mode", "input", "target_error",
   "num_samples", "max_new_tokens", "temperature", "seed", "units", "schema", "tools", "estimator",
   "other_num_samples", "other_temperature", "other_estimator",
 ];

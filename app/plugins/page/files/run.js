@@ -3,6 +3,7 @@
 import { code } from "./code.js";
 import { el, newId, number, part, table, time } from "./dom.js";
 import { fields } from "./fields.js";
+import { grounds } from "./grounds.js";
 import { rating } from "./rating.js";
 import { probe, samples } from "./samples.js";
 import { Statements } from "./statements.js";
@@ -146,6 +147,7 @@ export class Run {
         acts && rating(result, acts, request),
         warnings(result),
         explained(result, estimators),
+        grounds(result, request?.body.documents),
         fields(result),
         statements.root,
         result.provenance.mode === "full" ? samples(result) : probe(result),

@@ -2,7 +2,7 @@
 // struck out where the target error that is chosen at the moment would not let it pass.
 
 import { el, part, percent, roving } from "./dom.js";
-import { facts, shade, verdict } from "./units.js";
+import { facts, inText, shade, verdict } from "./units.js";
 import { nonePasses } from "./words.js";
 
 const HINT = matchMedia("(hover: none)").matches
@@ -29,7 +29,8 @@ export class Statements {
       role: "toolbar",
       "aria-label": "Each sentence of the answer; the arrow keys go from one to the next",
     });
-    this.#inText(row, text);
+    this.#shown = this.#told.map((unit, i) => this.#statement(unit, i === 0));
+    inText(row, text, this.#told, this.#shown);
     roving(row, ".statement");
     for (const name of ["focusin", "pointerover", "click"]) {
       row.addEventListener(name, (event) => this.#tell(event.target.closest(".statement")));
@@ -38,22 +39,9 @@ export class Statements {
     return part("Its sentences", hint, this.#verdict, row, this.#detail);
   }
 
-  #inText(row, text) {
-    const characters = [...text]; // spans count characters, not units of UTF-16
-    let behind = 0;
-    for (const unit of this.#told) {
-      const [start, end] = unit.span;
-      const between = characters.slice(behind, start).join("");
-      row.append(behind ? between : between.trimStart(), this.#statement(unit));
-      behind = end;
-    }
-    row.append(characters.slice(behind).join(""));
-  }
-
-  #statement(unit) {
-    const shown = el("span", { class: "statement", role: "button", tabIndex: this.#shown.length ? -1 : 0 }, unit.text);
+  #statement(unit, isFirst) {
+    const shown = el("span", { class: "statement", role: "button", tabIndex: isFirst ? 0 : -1 }, unit.text);
     shade(shown, unit);
-    this.#shown.push(shown);
     return shown;
   }
 

@@ -14,6 +14,18 @@ export function shade(element, { confidence, uncertainty }) {
   element.style.setProperty("--s", share.toFixed(3));
 }
 
+/** Put what is shown of units in their places in an answer's text, in order. */
+export function inText(row, text, units, shown) {
+  const characters = [...text]; // spans count characters, not units of UTF-16
+  let behind = 0;
+  units.forEach(({ span: [start, end] }, i) => {
+    const between = characters.slice(behind, start).join("");
+    row.append(behind ? between : between.trimStart(), shown[i]);
+    behind = end;
+  });
+  row.append(characters.slice(behind).join(""));
+}
+
 /** What is known of a unit, in words. */
 export function facts({ confidence, uncertainty, support }) {
   const known = [];
