@@ -42,9 +42,9 @@ TESTBEDS: dict[str, Callable[[Example], Example]] = {
 # Questions with a truth by rule (`cocoa_lab.atlas`), as chats that ask for few words or for a
 # sentence, and behind examples for models without chats.
 ATLAS = ("atlas", "atlas-sentence", "atlas-raw")
-# Facts of countries as JSON objects and as paragraphs, whose fields or sentences are scored by
-# themselves, too (`--units`).
-ATLAS_OF_PARTS = ("atlas-json", "atlas-paragraph")
+# Facts of countries as JSON objects, as paragraphs, and over documents, whose fields or sentences
+# are scored by themselves, too (`--units`).
+ATLAS_OF_PARTS = ("atlas-json", "atlas-paragraph", "atlas-documents")
 
 
 def load(

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
+from app.http.requests.documents import DocumentsWanted
 from cocoa_lab.judges import Judge, judge_of
 from models.calibration import ALL
 from models.grammar.grammars import grammar_of
@@ -25,6 +28,7 @@ class Example:
         context: the text that the answer is about: article, story, or the sentence to translate.
         json_schema: that the answer is held to; None for any text.
         judge: by rule, of the sentences of its answers; None where there is none.
+        documents: each {"doc_id", "title", "text"}, that answers are to stand on; None for none.
         fame: how often the testbed's fact was trained; see docs/embedded-models.md.
     """
 
@@ -39,6 +43,7 @@ class Example:
     messages: tuple[Mapping[str, str], ...] | None = None
     json_schema: Mapping[str, Any] | None = None
     judge: Judge | None = None
+    documents: tuple[Mapping[str, str], ...] | None = None
 
     @property
     def input(self) -> Literal["prompt", "messages"]:
@@ -166,6 +171,7 @@ def example_of(given: Mapping[str, Any], labelled: bool, **defaults: str) -> Exa
         context=fields.get("context"),
         json_schema=_schema(fields),
         judge=judge_of(fields),
+        documents=_documents(fields),
         **_numbers(fields),
     )
 
@@ -202,6 +208,17 @@ def _references(fields: Mapping[str, Any], labelled: bool) -> tuple[str, ...]:
             message += f"; is '{near}' meant as one?"
         raise ValueError(message)
     return references
+
+
+def _documents(fields: Mapping[str, Any]) -> tuple[Mapping[str, str], ...] | None:
+    if not fields.get("documents"):
+        return None
+    try:
+        wanted = DocumentsWanted(documents=fields["documents"]).document_fields(fields)
+    except (ValidationError, LookupError):
+        raise ValueError("field 'documents' is no list of documents") from None
+    documents: tuple[Mapping[str, str], ...] = wanted["documents"]
+    return documents
 
 
 def _schema(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -1,5 +1,6 @@
 """Who says which sentences of an answer are right, by the name that a line of a file has."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -56,6 +57,37 @@ def _facts(line: Mapping[str, Any]) -> Judge:
     return of_known(Known.of(line))
 
 
+# What says that it knows nothing.
+_ABSTAINS = re.compile(
+    r"(?:\bno\b|\bnot\b|n't\b).{0,40}\b(?:mention|provid|specif|contain|includ|stat|giv|inform|know)"
+    r"|\bun(?:known|clear)\b",
+    re.IGNORECASE,
+)
+
+
+def _documents(line: Mapping[str, Any]) -> Judge:
+    """By rule: a sentence is right that says what its documents do (`facts`), true or not.
+
+    Else it is of the model's memory, where it is true (`true_facts`), or of nowhere. What says that
+    it knows nothing is neither.
+    """
+    said, true = Known.of(line), Known.of({**line, "facts": line.get("true_facts")})
+
+    async def judge(_: str, sentences: Sequence[str]) -> list[Verdict | None]:
+        found: list[Verdict | None] = []
+        for sentence in sentences:
+            is_said, error = said.verdict(sentence), "nowhere"
+            if is_said is None or _ABSTAINS.search(sentence):
+                found.append(None)
+                continue
+            if true.verdict(sentence):
+                error = "memory"
+            found.append(Verdict(is_said, None if is_said else error))
+        return found
+
+    return judge
+
+
 def of_known(known: Known) -> Judge:
     """That of what is known of a subject."""
 
@@ -71,6 +103,7 @@ def of_known(known: Known) -> Judge:
 # From a line of a file to its judge; raises ValueError where the line lacks what the judge reads.
 JUDGES: Mapping[str, Callable[[Mapping[str, Any]], Judge]] = {
     "facts": _facts,
+    "documents": _documents,
     **{name: partial(_world, seed) for seed, name in enumerate(WORLDS)},
 }
 

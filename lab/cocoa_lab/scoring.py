@@ -33,6 +33,10 @@ def ask_of(example: Example, header: RecordingHeader) -> Ask:
     ask = Ask(prompt=example.prompt, sampling=sampling)
     if example.messages is not None:
         ask = Ask(messages=example.messages, sampling=sampling)
+    if example.documents is not None:
+        ask = replace(ask, documents=example.documents)
+        if example.messages is None:
+            ask = replace(ask, documents_in="prompt")
     if example.json_schema is None:
         return ask
     grammar = grammar_of(example.json_schema)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cocoa_lab.atlas import Question, computed, places
-from cocoa_lab.examples import Example, in_words
+from cocoa_lab.atlas import Question, computed, documents, places
+from cocoa_lab.examples import Example, example_of, in_words
 from cocoa_lab.judges import of_known
 
 KINDS: Mapping[str, Callable[[], list[Question]]] = {
@@ -99,6 +99,14 @@ def paragraphs() -> list[Example]:
     return found
 
 
+def over_documents() -> list[Example]:
+    """Questions over documents, in five settings of what these say."""
+    found = []
+    for line in documents.records():
+        found.append(example_of(line, labelled=False))
+    return found
+
+
 FORMS: Mapping[str, Callable[[str], list[Example]]] = {
     "atlas": few_words,
     "atlas-sentence": sentence,
@@ -110,11 +118,14 @@ FORMS: Mapping[str, Callable[[str], list[Example]]] = {
 OF_PARTS: Mapping[str, Callable[[], list[Example]]] = {
     "atlas-json": json_objects,
     "atlas-paragraph": paragraphs,
+    "atlas-documents": over_documents,
 }
 
 
 def records(form: str) -> list[dict[str, Any]]:
     """The examples of one of `OF_PARTS` as lines of `cocoa_lab.parts.examples`."""
+    if form == "atlas-documents":
+        return documents.records()
     known = {one.names[0]: one for one in places.known_of_countries()}
     found = []
     for one in OF_PARTS[form]():

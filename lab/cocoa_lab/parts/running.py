@@ -137,8 +137,11 @@ async def _run(
 ) -> PartsRun:
     statistics = recorded_statistics(log.header)
     over_recordings = replaying(scorer, statistics)
-    estimators = spec.estimators or _defined(over_recordings, statistics)
     examples = spec.examples
+    has_documents = all(one.example.documents is not None for one in examples)
+    estimators = spec.estimators
+    if estimators is None:
+        estimators = _defined(over_recordings, statistics, has_documents=has_documents)
     positions: dict[str, int] = {}
     for one in examples:
         if one.example.id not in log.recordings:
@@ -252,9 +255,11 @@ def _texts(parts: Sequence[ScoredUnit]) -> list[str]:
     return [part.unit.text for part in parts]
 
 
-def _defined(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
+def _defined(scorer: Scorer, statistics: frozenset[str], *, has_documents: bool) -> list[str]:
     """All estimators that are defined for parts, and that such recordings supply."""
     available = scorer.available_statistics(Ask(prompt="")) & Unit.SUPPLIED
+    if has_documents:
+        available |= {"grounded"}
     if SENTENCES_READ in statistics:
         available |= {Unit.PREDICTED}
     return [name for name in known_estimators() if needs([name]) <= available]

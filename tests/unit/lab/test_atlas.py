@@ -6,12 +6,14 @@ import io
 import math
 import re
 from contextlib import redirect_stdout
+from pathlib import Path
 
 import pytest
 
 from cocoa_lab.atlas.places import known_of_countries
 from cocoa_lab.atlas.questions import FORMS, KINDS, records
 from cocoa_lab.datasets import load
+from cocoa_lab.judges import Verdict, judge_of
 from cocoa_lab.parts.examples import read_parts
 from cocoa_lab.quality import contains, facts, fields, quality_names
 
@@ -193,3 +195,56 @@ def test_sentences_of_paragraphs_are_judged_by_the_same_facts():
         peru.judge("", ["Its capital is Lima.", "It lies in Asia.", "It is nice."])
     )
     assert [one and one.is_right for one in verdicts] == [True, False, None]
+
+
+def over_documents(setting):
+    return [one for one in records("atlas-documents") if one["task"].endswith(f"/{setting}")]
+
+
+@pytest.mark.parametrize("setting", ["true", "distractors", "exchanged", "both", "left_out"])
+def test_documents_say_exactly_what_an_answer_over_them_is_held_to(setting):
+    lines = over_documents(setting)
+    assert len(lines) == 60
+    for line in lines:
+        assert len(line["documents"]) == 5
+        of_subject = "\n".join(text for text in line["documents"] if is_about(text, line))
+        for (_, said), (_, true) in zip(line["facts"], line["true_facts"], strict=True):
+            assert bool(said) == bool(said and said[0] in of_subject)
+            if setting in ("distractors", "left_out"):
+                assert not said or set(said) == set(true)
+        differ = [said != true for (_, said), (_, true) in of_facts(line)]
+        expected = {"true": 0, "distractors": 4, "left_out": 2}.get(setting, 1)
+        assert sum(differ) == expected
+
+
+def is_about(text, line):
+    return text.startswith(f"This is about {line['names'][0]}.")
+
+
+def of_facts(line):
+    return zip(line["facts"], line["true_facts"], strict=True)
+
+
+def test_a_sentence_is_told_by_where_it_has_its_value_from():
+    facts = [[["capital"], ["Quito"]], [["currency"], []]]
+    true = [[["capital"], ["Lima"]], [["currency"], ["sol"]]]
+    line = {"judge": "documents", "names": ["Peru"], "facts": facts, "true_facts": true}
+    sentences = {
+        "The capital is Quito.": Verdict(True),
+        "The capital is Lima.": Verdict(False, "memory"),
+        "The capital is Rome.": Verdict(False, "nowhere"),
+        "Its currency is the sol.": Verdict(False, "memory"),
+        "The documents do not mention the currency.": None,
+        "It is warm there.": None,
+    }
+    found = asyncio.run(judge_of(line)("", list(sentences)))
+    assert found == list(sentences.values())
+
+
+def test_the_records_over_documents_are_read_as_a_file_is():
+    [first, *_] = read_parts(Path("atlas-documents"), "sentences")
+    assert first.example.documents == tuple(
+        {"doc_id": str(number), "title": "", "text": text}
+        for number, text in enumerate(records("atlas-documents")[0]["documents"])
+    )
+    assert load("atlas-documents", limit=None)[0].documents == first.example.documents
