@@ -59,8 +59,8 @@ def _facts(line: Mapping[str, Any]) -> Judge:
 
 # What says that it knows nothing.
 _ABSTAINS = re.compile(
-    r"(?:\bno\b|\bnot\b|n't\b).{0,40}\b(?:mention|provid|specif|contain|includ|stat|giv|inform|know)"
-    r"|\bun(?:known|clear)\b",
+    r"(?:\bno\b|\bnot\b|n't\b).{0,40}\b(?:mention|provided|specified|contain|include|state|given|know)"
+    r"|\bno information\b|\bun(?:known|clear)\b",
     re.IGNORECASE,
 )
 

@@ -141,7 +141,10 @@ OF_SENTENCES = {"prompt": "Which?", "units": [{"text": "Lima.", "label": True}]}
 BAD_SENTENCES = {
     "neither": ({"prompt": "Which?"}, "exactly one of the fields 'units' and 'judge'"),
     "both": ({**OF_SENTENCES, "judge": "world"}, "exactly one of the fields"),
-    "an unknown judge": ({"prompt": "?", "judge": "me"}, "field 'judge' is none of facts, documents, world"),
+    "an unknown judge": (
+        {"prompt": "?", "judge": "me"},
+        "field 'judge' is none of facts, documents, world",
+    ),
     "an unknown place": ({"prompt": "?", "judge": "world", "subject": "Atlantis"}, "'subject'"),
     "a path": ({**OF_SENTENCES, "units": LABELS}, "needs a 'text'"),
     "an error of another type": (
