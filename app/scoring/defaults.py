@@ -15,8 +15,9 @@ LIGHT_ESTIMATORS = (
 )  # fmt: skip
 # Without samples, which add little for tool calls, as measured.
 TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
-# Besides, where there are documents, in which an answer is looked up in any case.
-DOCUMENT_ESTIMATORS = ("ungrounded",)
+# Calibrated by labels of whether the documents say it; all others by what is right. Scored besides
+# where there are documents, in which an answer is looked up in any case.
+OF_DOCUMENTS = "ungrounded"
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
 PRIMARY = ("rb_cocoa_root_sp", "cocoa_root_sp", "rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 # Behind a reasoning, where the first of them has no meaning and the answer's own log-probs, once
@@ -43,7 +44,7 @@ def estimators_of(ask: Ask) -> tuple[str, ...]:
         names = LIGHT_ESTIMATORS
     distinct = dict.fromkeys(names)
     if ask.estimators is None and ask.documents is not None:
-        distinct |= dict.fromkeys(DOCUMENT_ESTIMATORS)
+        distinct[OF_DOCUMENTS] = None
     if ask.primary:
         distinct[ask.primary] = None
     return tuple(distinct)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from app.plugins.labels.protocol import FeedbackConfig
+from app.plugins.labels.protocol import FeedbackConfig, PartLabel
 from cocoa_lab.calibration.calibrating import calibrate, to_json
 from cocoa_lab.calibration.feedback import read_feedback, stored_labels
 from tests.conftest import serving
@@ -56,6 +56,52 @@ async def test_parts_are_labelled_by_path_and_by_span_and_kept_with_their_scores
     assert one.quality is None
 
 
+CHAT = [{"role": "user", "content": "Where is Lima?"}]
+LIMA = {"messages": CHAT, "answer": "It is in Peru. It is in 3 seas."}
+DOCUMENTS = ["Lima is in Peru."]
+
+
+async def looked_up(service, **fields):
+    body = {**LIMA, "documents": DOCUMENTS, "estimators": ["ungrounded", "sp"], **fields}
+    response = await service.client.post("/score", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def test_sentences_are_labelled_by_what_the_documents_say_beside_what_is_right(
+    collecting, config
+):
+    answer = await looked_up(collecting)
+    first, second = (unit["span"] for unit in answer["units"][1:])
+    said = [
+        {"span": second, "grounded": False},
+        {"span": first, "grounded": True, "correct": False},
+    ]
+    response = await label(collecting, answer["id"], units=said)
+
+    assert response.json()["units"] == 2
+    [one] = stored_labels(config.path, config).labels
+    assert one.parts == (PartLabel(1, None, False), PartLabel(0, False, True))
+    assert [part.scores["ungrounded"] for part in one.answer.parts] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"documents": [], "units": "sentences"}, {"estimators": ["sp"]}],
+    ids=["without documents", "without the score"],
+)
+async def test_what_was_not_looked_up_in_documents_is_not_said_by_them(collecting, config, fields):
+    answer = await looked_up(collecting, **fields)
+    span = answer["units"][1]["span"]
+    said = [{"span": span, "correct": True, "grounded": True}]
+    refused = (await label(collecting, answer["id"], units=said)).json()["error"]
+    assert refused["field"] == "units.0.grounded"
+    assert "served with documents" in refused["message"]
+    assert stored_labels(config.path, config).labels == []
+    said = [{"span": span, "correct": True}]
+    assert (await label(collecting, answer["id"], units=said)).status_code == 200
+
+
 async def test_the_whole_and_its_parts_are_labelled_together(collecting, config):
     answer = await answered(collecting)
     said = [{"path": "/total", "correct": True}]
@@ -94,6 +140,9 @@ BAD = {
     "nothing that names it": ([{"correct": True}], "units.0.path"),
     "both names": ([{**TOTAL, "span": [0, 1]}], "units.0.path"),
     "no label": ([{"path": "/total"}], "units.0.correct"),
+    "null labels": ([{"path": "/total", "correct": None, "grounded": None}], "units.0.correct"),
+    "another kind of label": ([{"path": "/total", "grounded": 1}], "units.0.grounded"),
+    "a field beside no document": ([{"path": "/total", "grounded": True}], "units.0.grounded"),
     "degrees": ([{"path": "/total", "correct": 0.5}], "units.0.correct"),
     "no parts": ([], "units"),
     "half a span": ([{"span": [1], "correct": True}], "units.0.span"),

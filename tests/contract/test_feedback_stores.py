@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.plugins.labels.collecting import make_feedback
-from app.plugins.labels.protocol import FeedbackConfig
+from app.plugins.labels.protocol import AnswerPart, FeedbackConfig, Label, PartLabel
 from cocoa_lab.calibration.feedback import stored_labels
 from tests.chaos.redis_server import running_cluster, running_redis
 from tests.made_labels import a_binding, a_label, an_answer
@@ -106,6 +106,15 @@ async def test_an_answer_is_forgotten_after_its_time(starting):
 
 async def test_a_label_is_read_back_as_it_was_put(starting):
     label = a_label("a", 0.75, "billing", text="Paris")
+    async with starting() as running:
+        await running.store.put(label)
+        assert stored_labels(running.source, running.config).labels == [label]
+
+
+async def test_labels_of_parts_are_read_back_with_all_that_was_said_of_each(starting):
+    answer = an_answer("a", parts=(AnswerPart(None, (0, 3), {"ungrounded": 0.25}),) * 3)
+    said = PartLabel(0, correct=True), PartLabel(1, grounded=False), PartLabel(2, False, True)
+    label = Label(answer, None, None, 1.0, said)
     async with starting() as running:
         await running.store.put(label)
         assert stored_labels(running.source, running.config).labels == [label]

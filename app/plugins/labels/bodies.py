@@ -27,12 +27,23 @@ _OF_TASK: JsonDict = {"not": {"const": ALL}, "pattern": f"^[^{CONTROL}]*$"}
 _OF_CORRECT = having(["correct"], ["quality"], correct="boolean")
 _OF_QUALITY = having(["quality"], ["correct"], quality="number")
 _OF_UNITS = having(["units"], ["quality", "correct"], units="array")
+_OF_CORRECT_PART = having(["correct"], [], correct="boolean")
+_OF_GROUNDED = having(["grounded"], [], grounded="boolean")
 _BY_PATH = having(["path"], ["span"], path="string")
 _BY_SPAN = having(["span"], ["path"], span="array")
+_OF_PART: JsonDict = {
+    "allOf": [
+        {"anyOf": [_BY_PATH, _BY_SPAN]},
+        {"anyOf": [_OF_CORRECT_PART, _OF_GROUNDED]},
+    ]
+}
 
 
 class UnitFeedback(Body):
-    """A label of one part: exactly one of `path` and `span` names it, as the response did."""
+    """A label of one part: exactly one of `path` and `span` names it, as the response did.
+
+    It has `correct`, `grounded`, or both.
+    """
 
     path: Annotated[str | None, Field(max_length=4096), AfterValidator(encodable)] = None
     """JSON Pointer of a field."""
@@ -40,15 +51,19 @@ class UnitFeedback(Body):
         list[Annotated[int, Field(ge=0), Whole]] | None, Field(min_length=2, max_length=2)
     ] = None
     """Its first character, and the one behind its last."""
-    correct: bool
+    correct: bool | None = None
     """Whether the part is right."""
+    grounded: bool | None = None
+    """Whether the documents say it, be they right or wrong: of an answer over documents alone."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [_BY_PATH, _BY_SPAN]})
+    model_config = ConfigDict(json_schema_extra=_OF_PART)
 
     @model_validator(mode="after")
     def _one_name(self) -> Self:
         is_named_once = (self.path is None) != (self.span is None)
         refuse_if(not is_named_once, "path", "exactly one of path and span must be given")
+        is_unlabelled = self.correct is None and self.grounded is None
+        refuse_if(is_unlabelled, "correct", "at least one of correct and grounded must be given")
         return self
 
     @property
@@ -71,7 +86,7 @@ class FeedbackRequest(Body):
     units: Annotated[
         list[UnitFeedback] | None, Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)
     ] = None
-    """Which of its parts are right; the response must have told its `units`."""
+    """Which of its parts are right, or grounded; the response must have told its `units`."""
     task: Annotated[
         str | None,
         Field(min_length=1, max_length=64, json_schema_extra=_OF_TASK),

@@ -30,8 +30,8 @@ LabelOutcome = Literal["kept", "unknown", "refused", "failed"]
 _SECOND_LOOK_S = 0.1
 
 
-# A part of an answer, by its path or span, and whether it is right.
-GivenPart = tuple[str | tuple[int, int], bool]
+# A part of an answer, by its path or span, whether it is right, and whether it is grounded.
+GivenPart = tuple[str | tuple[int, int], bool | None, bool | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -106,7 +106,8 @@ def part_labels(answer: Answer, parts: Sequence[GivenPart]) -> tuple[PartLabel, 
     """The labels of parts of an answer, by their places among the answer's.
 
     Raises:
-        InvalidRequest: the answer has no such part, or a part is named twice.
+        InvalidRequest: the answer has no such part, a part is named twice, or a grounded one was
+            looked up in no documents.
     """
     place_of: dict[str | tuple[int, int], int] = {}
     for i, part in enumerate(answer.parts):
@@ -115,7 +116,7 @@ def part_labels(answer: Answer, parts: Sequence[GivenPart]) -> tuple[PartLabel, 
         if part.span is not None:
             place_of[part.span] = i
     labels: dict[int, PartLabel] = {}
-    for number, (named, correct) in enumerate(parts):
+    for number, (named, correct, grounded) in enumerate(parts):
         field = "span"
         if isinstance(named, str):
             field, named = "path", part_name(named)
@@ -128,7 +129,14 @@ def part_labels(answer: Answer, parts: Sequence[GivenPart]) -> tuple[PartLabel, 
             raise InvalidRequest(message, field=f"units.{number}.{field}")
         if place in labels:
             raise InvalidRequest("is named twice", field=f"units.{number}.{field}")
-        labels[place] = PartLabel(place, correct)
+        is_looked_up = answer.parts[place].scores.get("ungrounded") is not None
+        if grounded is not None and not is_looked_up:
+            message = (
+                "needs an answer that was served with documents, and with ungrounded among its "
+                "estimators, as it is by default"
+            )
+            raise InvalidRequest(message, field=f"units.{number}.grounded")
+        labels[place] = PartLabel(place, correct, grounded)
     return tuple(labels.values())
 
 

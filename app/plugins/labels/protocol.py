@@ -83,10 +83,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class PartLabel:
-    """A label of a part of an answer: whether it is right."""
+    """A label of a part of an answer."""
 
     part: Annotated[int, Ge(0)]
-    correct: bool
+    correct: bool | None = None  # it is right
+    grounded: bool | None = None  # the documents say it
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,11 @@ class Label:
     def __post_init__(self) -> None:
         if self.quality is None and not self.parts:
             raise ValueError("a label of nothing")
-        if any(label.part >= len(self.answer.parts) for label in self.parts):
-            raise ValueError("a label of no part of its answer")
+        for label in self.parts:
+            if label.part >= len(self.answer.parts):
+                raise ValueError("a label of no part of its answer")
+            if label.correct is None and label.grounded is None:
+                raise ValueError("a label of nothing")
 
 
 class StoreFailed(Dropped):

@@ -50,7 +50,7 @@ def _routes(feedback: Feedback | None) -> APIRouter:
             settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
             raise FeedbackDisabled(f"no labels are collected here: set {settings}")
         namespace = current_caller.get().namespace
-        parts = [(unit.named, unit.correct) for unit in body.units or ()]
+        parts = [(unit.named, unit.correct, unit.grounded) for unit in body.units or ()]
         await feedback.label(body.id, body.as_quality, body.task, namespace, parts)
         kept = FeedbackKept(id=body.id, quality=body.as_quality, task=body.task)
         if parts:

@@ -42,7 +42,8 @@ def calibrate(sources: Mapping[str, Sequence[Labelled]], *, by_task: bool = Fals
 
     Ways of asking that are one thing to the model, as the same prompts show, share their
     calibrations: those with the most labels. An answer without a score says nothing of its
-    estimator and is left out of it.
+    estimator and is left out of it. What documents say calibrates `ungrounded` alone, and what is
+    right all others.
 
     Args:
         sources: labels for each way of asking, by what they are; a source whose ways all share the
@@ -63,6 +64,8 @@ def calibrate(sources: Mapping[str, Sequence[Labelled]], *, by_task: bool = Fals
             continue
         groups, left_out = _fit_groups(part.labels, by_task=by_task)
         way = way_of(part.bindings[0])
+        if part.labels.axis == "grounded":
+            way += ", by what documents say"
         if groups[ALL]:
             fitted.append((part.labels, groups, list(part.bindings)))
             notes |= dict.fromkeys(f"{what} ({way})" for what in left_out)
@@ -107,7 +110,9 @@ def _fit_groups(labels: Labels, *, by_task: bool) -> tuple[Groups, list[str]]:
     left_out: list[str] = []
     for group, part in by_group.items():
         groups[group] = {}
-        for name in part.scores:
+        if not any(map(labels.calibrates, part.scores)):
+            left_out.append(f"{group} is left out: it has no score that {labels.axis} labels fit")
+        for name in filter(labels.calibrates, part.scores):
             if name not in ESTIMATORS:
                 left_out.append(f"{name} is left out: a service need not have it")
                 continue

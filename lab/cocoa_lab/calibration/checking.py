@@ -9,7 +9,7 @@ from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.labels import Labelled
 from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.metrics import ece, expected_ece
-from models.calibration import Binding, Calibrator, Part, Threshold
+from models.calibration import ALL, Binding, Calibrator, Part, Threshold
 from models.records import Array
 
 _NUM_FOLDS = 5
@@ -82,7 +82,10 @@ def risk_coverage(uncertainty: Array, correct: Array) -> tuple[Array, Array]:
 def part_for(labelled: Labelled, calibrator: Calibrator) -> Part | None:
     """The part of a calibrator that speaks of such answers, whatever their length."""
     asked = [_way(binding) for binding in labelled.bindings]
-    return next((part for part in calibrator.parts if _way(part.binding) in asked), None)
+    for part in calibrator.parts:
+        if _way(part.binding) in asked and any(map(labelled.labels.calibrates, part.groups[ALL])):
+            return part
+    return None
 
 
 def held_to(threshold: Threshold, uncertainty: Array, correct: Array) -> Held:

@@ -13,7 +13,7 @@ from app.cache.connection import FAULTS, kind_of_fault, tls_options
 from app.plugins.labels.protocol import FeedbackConfig, Label, StoreFailed, label_from_json
 from app.plugins.labels.redis import labels_key
 from cocoa_lab.calibration.fitting import CannotCalibrate
-from cocoa_lab.calibration.labels import Labelled, Labels, correct_of
+from cocoa_lab.calibration.labels import AXES, Labelled, Labels, correct_of
 from cocoa_lab.lines import complete_lines
 from models.calibration import Binding
 from models.records import Array
@@ -147,11 +147,13 @@ def read_feedback(
             differing |= dict.fromkeys(_other_models(group[0][1], most))
         names = ", ".join(differing)
         notes.append(f"{num_others} labels of other models are left out, by {names}")
-    parts = [_labelled(group, correct_at) for group in kept]
+    parts: list[Labelled] = []
+    for group in kept:
+        parts += _labelled(group, correct_at)
     return parts, f"feedback, {num_labels} labels", notes
 
 
-def _labelled(group: Sequence[tuple[Label, Binding]], correct_at: float | None) -> Labelled:
+def _labelled(group: Sequence[tuple[Label, Binding]], correct_at: float | None) -> list[Labelled]:
     labels, bindings = zip(*group, strict=True)
     if bindings[0].unit != "answer":
         return _labelled_parts(labels, bindings)
@@ -159,30 +161,39 @@ def _labelled(group: Sequence[tuple[Label, Binding]], correct_at: float | None) 
     tasks = [label.task or "" for label in labels]
     rows = [label.answer.scores for label in labels]
     share_cut = float(np.mean([binding.share_cut for binding in bindings]))
-    return Labelled(
-        Labels(tasks, correct_of(quality, correct_at), _scores(rows)),
-        (replace(bindings[0], share_cut=share_cut),),
-    )
+    return [
+        Labelled(
+            Labels(tasks, correct_of(quality, correct_at), _scores(rows)),
+            (replace(bindings[0], share_cut=share_cut),),
+        )
+    ]
 
 
-def _labelled_parts(labels: Sequence[Label], bindings: Sequence[Binding]) -> Labelled:
-    """The labelled parts of answers, those of one answer together."""
-    rows: list[Mapping[str, float | None]] = []
-    correct: list[float] = []
-    answers: list[int] = []
-    for number, label in enumerate(labels):
-        for one in label.parts:
-            rows.append(label.answer.parts[one.part].scores)
-            correct.append(float(one.correct))
-            answers.append(number)
+def _labelled_parts(labels: Sequence[Label], bindings: Sequence[Binding]) -> list[Labelled]:
+    """The parts of answers by what was said of them, those of one answer together."""
     share_cut = float(np.mean([binding.share_cut for binding in bindings]))
-    found = Labels(
-        [labels[number].task or "" for number in answers],
-        np.array(correct),
-        _scores(rows),
-        answers=np.array(answers, dtype=int),
-    )
-    return Labelled(found, (replace(bindings[0], share_cut=share_cut),))
+    found = []
+    for axis in AXES:
+        rows: list[Mapping[str, float | None]] = []
+        said: list[bool] = []
+        answers: list[int] = []
+        for number, label in enumerate(labels):
+            for one in label.parts:
+                if (verdict := getattr(one, axis)) is not None:
+                    rows.append(label.answer.parts[one.part].scores)
+                    said.append(verdict)
+                    answers.append(number)
+        if not rows:
+            continue
+        of_axis = Labels(
+            [labels[number].task or "" for number in answers],
+            np.array(said, dtype=np.float64),
+            _scores(rows),
+            answers=np.array(answers, dtype=int),
+            axis=axis,
+        )
+        found.append(Labelled(of_axis, (replace(bindings[0], share_cut=share_cut),)))
+    return found
 
 
 def _of_namespace(

@@ -5,11 +5,12 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import orjson
 
+from app.scoring.defaults import OF_DOCUMENTS
 from app.scoring.selection import Strategy
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.thresholds import Counts
@@ -27,20 +28,24 @@ from models.statistics import reads_samples
 
 logger = logging.getLogger(__name__)
 
+# What a label says: that the answer is right, or that the documents say it.
+Axis = Literal["correct", "grounded"]
+AXES: tuple[Axis, ...] = get_args(Axis)
 _OF_SCORES = ("id", "task", "strategy", "similarity", "draw", "quality", "scores")
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Scored answers whose correctness is known.
+    """Scored answers of which it is known whether they are right, or whether documents say them.
 
     Attributes:
         tasks: (n,) names, "" where none is known.
-        correct: (n,) 0 or 1.
+        correct: (n,) 0 or 1; of the axis grounded, 1 where the documents say it.
         scores: estimator to its uncertainties (n,), NaN where it has none.
         ids: (n,) of the prompts, by which answers to the same ones are found; none where not known.
         answers: (n,) of parts of answers, numbers that say which are of one answer; None where each
             label is of a whole answer.
+        axis: what the labels say, which decides whose scores they calibrate.
     """
 
     tasks: Sequence[str]
@@ -48,13 +53,19 @@ class Labels:
     scores: Mapping[str, Array]
     ids: Sequence[str] = ()
     answers: Counts | None = None
+    axis: Axis = "correct"
 
     def of_task(self, task: str) -> "Labels":
         """Those of one task."""
         rows = np.array(self.tasks) == task
         scores = {name: u[rows] for name, u in self.scores.items()}
         answers = None if self.answers is None else self.answers[rows]
-        return Labels([task] * int(rows.sum()), self.correct[rows], scores, answers=answers)
+        tasks, correct = [task] * int(rows.sum()), self.correct[rows]
+        return Labels(tasks, correct, scores, answers=answers, axis=self.axis)
+
+    def calibrates(self, name: str) -> bool:
+        """Whether these labels say what a score of this name is to tell."""
+        return (name == OF_DOCUMENTS) == (self.axis == "grounded")
 
     def known(self, name: str) -> tuple[Array, Array, Counts | None]:
         """Of those that have a score of this name: the scores, what is right, and the answers."""

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from app.plugins.labels.protocol import FeedbackConfig
+from app.plugins.labels.protocol import AnswerPart, FeedbackConfig, Label, PartLabel
 from cocoa_lab.calibration.calibrating import calibrate
 from cocoa_lab.calibration.feedback import read_feedback
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from models.calibration import ALL
 from models.codec import to_json
-from tests.made_labels import a_binding, a_label
+from tests.made_labels import a_binding, a_label, an_answer
 
 
 @pytest.fixture
@@ -96,6 +96,77 @@ def test_quality_of_degrees_needs_to_know_from_where_an_answer_is_right(read):
 def test_without_labels_the_error_says_why(read):
     with pytest.raises(CannotCalibrate, match="no labels; 1 labels of samples"):
         read([a_label("a", binding=None)])
+
+
+def of_parts(answer_id, scores, *said):
+    """A label of the parts of an answer, which are alike."""
+    parts = tuple(AnswerPart(None, (i, i + 1), scores) for i in range(len(said)))
+    answer = an_answer(answer_id, parts=parts, parts_binding=a_binding(unit="sentence"))
+    labels = tuple(PartLabel(i, *one) for i, one in enumerate(said))
+    return Label(answer, None, None, 1.0, labels)
+
+
+def test_what_is_right_and_what_documents_say_are_labels_of_their_own(read):
+    scores = {"sp": 0.5, "ungrounded": 0.25}
+    first = of_parts("a", scores, (True, False), (None, True), (False, None))
+    parts, source, _ = read([first, of_parts("b", scores, (None, False))])
+    found = {part.labels.axis: part for part in parts}
+    assert found["correct"].labels.correct.tolist() == [1, 0]
+    assert found["correct"].labels.answers.tolist() == [0, 0]
+    assert found["grounded"].labels.correct.tolist() == [0, 1, 0]
+    assert found["grounded"].labels.answers.tolist() == [0, 0, 1]
+    assert found["correct"].bindings == found["grounded"].bindings
+    assert (len(parts), source) == (2, "feedback, 2 labels")
+    [alone] = read([of_parts("b", scores, (None, False))])[0]
+    assert alone.labels.axis == "grounded"
+
+
+def test_no_score_is_calibrated_by_labels_of_the_other_kind(read):
+    rng, made = np.random.default_rng(0), []
+    for i in range(200):
+        u, other = rng.random(2)
+        scores = {"sp": other, "ungrounded": u}
+        right, says = bool(rng.random() > other), bool(rng.random() > u)
+        made.append(of_parts(f"{i}", scores, (right, says), (None, says)))
+    parts, source, _ = read(made)
+    fitted = calibrate({source: parts})
+    num_labels = {}
+    for part in fitted.calibrator.parts:
+        for name, one in part.groups[ALL].items():
+            num_labels[name] = one.num_labels
+    assert num_labels == {"ungrounded": 400, "sp": 200}
+    assert fitted.notes == []
+
+
+def test_whole_answers_that_are_right_say_nothing_of_what_documents_say(read):
+    rng, made = np.random.default_rng(0), []
+    for i in range(200):
+        u = float(rng.random())
+        made.append(a_label(f"{i}", float(rng.random() > u), scores={"sp": u, "ungrounded": u}))
+    parts, source, _ = read(made)
+    [part] = calibrate({source: parts}).calibrator.parts
+    assert part.groups[ALL].keys() == {"sp"}
+
+
+@pytest.mark.parametrize(
+    ("scores", "said", "why"),
+    [
+        ({"ungrounded": 0.5}, (None, True), "documents say cannot be .* 1 right and 0 wrong"),
+        ({"ungrounded": 0.5}, (True, None), "no score that correct labels fit"),
+    ],
+)
+def test_too_few_labels_of_what_documents_say_are_told_in_words(read, scores, said, why):
+    parts, source, _ = read([of_parts("a", scores, said)])
+    with pytest.raises(CannotCalibrate, match=why):
+        calibrate({source: parts})
+
+
+def test_labels_of_parts_of_an_earlier_version_are_read(read, tmp_path):
+    older = to_json(of_parts("a", {"sp": 0.5}, (True, None)))
+    older = older.replace(b',"grounded":null', b"")
+    assert b"grounded" not in older
+    [part], *_ = read([], tail=older + b"\n")
+    assert (part.labels.axis, part.labels.correct.tolist()) == ("correct", [1.0])
 
 
 def test_labels_without_a_task_are_in_the_group_of_all_alone(read):
