@@ -149,7 +149,8 @@ def without_documents(ask: Ask) -> Ask:
     prompt, messages = ask.prompt, list(map(dict, ask.messages or ()))
     holding = list[dict[str, Any]]()
     for message in messages:
-        if ask.documents_in == "prompt" or (ask.documents_in, message["role"]) == ("tools", "tool"):
+        is_result = ask.documents_in == "tools" and message["role"] == "tool"
+        if message["content"] and (is_result or ask.documents_in == "prompt"):
             holding.append(message)
     for text in filter(None, map(itemgetter("text"), ask.documents or ())):
         if ask.documents_in == "prompt":

@@ -52,6 +52,8 @@ def test_without_documents_the_prompt_is_what_is_left_of_it():
     held = replace(shown, documents_in="prompt")
     [message] = without_documents(held).messages
     assert message == {"role": "user", "content": "\n Where is it?"}
+    call = {"role": "assistant", "content": None, "tool_calls": ()}  # says nothing
+    assert without_documents(replace(held, messages=(*CHAT, call))).messages == (message, call)
     raw = Ask("Lima is in Peru.\nSo", (1, 2), documents=(DOCUMENT,), documents_in="prompt")
     left = without_documents(raw)
     assert (left.prompt, left.prompt_ids, left.documents) == ("\n\nSo", (), None)
