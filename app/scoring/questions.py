@@ -177,7 +177,9 @@ def closed_book_logprobs(answer: TokenSequence, reply: Generation) -> Array | st
     name, read = "answer_token_logprobs", reply.answer
     if read.token_logprobs is None:
         return reply.absent.get(name, f"{name} is not available without the documents")
-    if (read.num_tokens, read.token_ids) != (answer.num_tokens, answer.token_ids):
+    are_known = read.token_ids is not None and answer.token_ids is not None
+    is_other = are_known and read.token_ids != answer.token_ids
+    if is_other or read.num_tokens != answer.num_tokens:
         return "the model reads the answer by other tokens than it wrote"
     return read.token_logprobs
 

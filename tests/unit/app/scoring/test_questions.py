@@ -80,6 +80,8 @@ def test_log_probs_of_other_tokens_are_those_of_another_answer():
     assert closed_book_logprobs(answer, generation(read)) is logprobs
     for other in (replace(read, token_ids=(4, 6)), replace(read, num_tokens=3)):
         assert "other tokens" in closed_book_logprobs(answer, generation(other))
+    unknown = replace(read, token_ids=None)  # as some servers tell none of what they write
+    assert closed_book_logprobs(answer, generation(unknown)) is logprobs
     told = generation(answer, absent={"answer_token_logprobs": "none are told"})
     assert closed_book_logprobs(answer, told) == "none are told"
     assert "not available" in closed_book_logprobs(answer, generation(answer))
