@@ -244,23 +244,33 @@ def distance(quantiles: Array, uncertainties: Array) -> float:
     return float(np.abs(served - reference).max())
 
 
-def critical_distance(num_reference: int, num_served: int, error: float) -> float:
+def critical_distance(num_reference: float, num_served: float, error: float) -> float:
     """Distance above which two samples of one distribution lie with probability `error`."""
     scale = math.sqrt(-math.log(error / 2) / 2)
     return scale * math.sqrt(1 / num_reference + 1 / num_served)
 
 
-def shift(calibration: Calibration, served: Array, windows: Sequence[int] = WINDOWS) -> float:
+def shift(
+    calibration: Calibration,
+    served: Array,
+    windows: Sequence[int] = WINDOWS,
+    share: float = 1.0,
+) -> float:
     """The largest distance of a full window from the reference, as a share of what chance explains.
 
+    Parts of one answer may be all alike: of parts as many count as answers have them, and the
+    reference's answers are taken to have as many parts as the served ones.
+
     served: (n,) uncertainties, the latest last. 0 before a window is full.
+    share: answers a number of `served`; below 1 where these are of parts.
     """
     largest = 0.0
     for size in windows:
         if len(served) < size:
             continue
         apart = distance(calibration.quantiles, served[-size:])
-        limit = critical_distance(calibration.num_labels, size, _SIGNIFICANCE / len(windows))
+        numbers = calibration.num_labels * share, size * share
+        limit = critical_distance(*numbers, _SIGNIFICANCE / len(windows))
         largest = max(largest, apart / limit)
     return largest
 
@@ -275,16 +285,18 @@ class ShiftMonitor:
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
         self._latest: deque[float] = deque(maxlen=max(WINDOWS))
-        self._num_observed = 0
+        self._num_observed = self._num_answers = 0
         self.shift = 0.0
 
     @property
     def has_shifted(self) -> bool:
         return self.shift > 1
 
-    def observe(self, uncertainty: float) -> None:
-        """Take the uncertainty of one answer that was computed."""
-        self._latest.append(shortened(uncertainty))
-        self._num_observed += 1
-        if self._num_observed % _SHIFT_EVERY == 0:
-            self.shift = shift(self._calibration, np.array(self._latest))
+    def observe(self, *uncertainties: float) -> None:
+        """Take the uncertainty of one answer that was computed, or those of its parts."""
+        self._latest.extend(map(shortened, uncertainties))
+        self._num_observed += len(uncertainties)
+        self._num_answers += 1
+        if self._num_answers % _SHIFT_EVERY == 0:
+            share = self._num_answers / self._num_observed
+            self.shift = shift(self._calibration, np.array(self._latest), share=share)

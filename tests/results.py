@@ -98,7 +98,7 @@ def a_result(written=None, *, statistics=None, answer_sample=None, truncated=Fal
         "source": "computed",
         "similarity_scorer": similarity_info(),
         "nli": None,
-        "probes": PROBES,
+        "generator": a_deployment(probes=PROBES).models.generator,
         "stage_s": {
             "queue": written.queue_s,
             "generate": written.generate_s,

@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from app.scoring.ask import Ask
 from app.scoring.defaults import PRIMARY, PRIMARY_OF_PARTS
 from app.scoring.deployment import Models
+from app.scoring.judging import Observed
 from app.scoring.observer import Observer
-from app.scoring.plan import NO_CALIBRATOR, Plan
+from app.scoring.plan import NO_CALIBRATOR
 from models.calibration import ALL, Calibration, Calibrator, Part, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 from models.estimators import known_estimators
@@ -204,26 +206,20 @@ class ServedCalibrator:
                 details.append(f"no {kind} passes at a target error of {' or '.join(in_vain)}")
         return details
 
-    def observe(self, plan: Plan, uncertainty: float | None, *, is_new: bool) -> bool:
-        """Add a new score; returns True where the latest have shifted from the reference's.
-
-        One that the cache serves again is not new.
-        """
-        calibrated = plan.calibrated
-        if isinstance(calibrated, str) or uncertainty is None:
-            return False
-        group, estimator = plan.ask.calibration or ALL, plan.primary
-        key = group, estimator, id(calibrated.calibration)
+    def observe(self, ask: Ask, observed: Observed, *, is_new: bool) -> bool:
+        """Add uncertainties, unless a cache serves them; True where the latest have shifted."""
+        estimator, calibration, uncertainties = observed
+        key = ask.calibration or ALL, estimator, id(calibration)
         if key not in self._shifts:
-            self._shifts[key] = ShiftMonitor(calibrated.calibration)
+            self._shifts[key] = ShiftMonitor(calibration)
         if is_new:
             monitor = self._shifts[key]
-            monitor.observe(uncertainty)
+            monitor.observe(*uncertainties)
             self.shifted -= {key}
             if monitor.has_shifted:
                 self.shifted |= {key}
             shifts = [one.shift for other, one in self._shifts.items() if other[:2] == key[:2]]
-            self.observer.observe_shift(group, estimator, max(shifts))  # of any part's scores
+            self.observer.observe_shift(*key[:2], max(shifts))  # of any part's scores
         return key in self.shifted
 
 

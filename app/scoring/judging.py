@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from app.scoring.ask import HAND_OVER_BELOW, PARTS, Ask
+from app.scoring.defaults import OF_DOCUMENTS
 from app.scoring.derive import NO_ANSWER
 from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
 from app.scoring.units import Scored, ScoredUnits
@@ -23,10 +24,13 @@ from models.units.steps import WorkBudget
 from models.units.unit import Unit
 from models.warnings import Warned
 
+# An estimator, its calibration, and its uncertainties of one answer or of the parts of one.
+Observed = tuple[str, Calibration, tuple[float, ...]]
 Action = Literal["accept", "verify", "hand_over"]
 
 _OF_ANSWER = "at most {percent} of the accepted answers are wrong"
-_OF_PARTS = "on average over answers at most {percent} of the parts that pass are wrong"
+_OF_PARTS = "on average over answers at most {percent} of the parts that pass "
+_ARE = "are wrong", "say what the documents do not"
 _NO_PARTS = "the answer has no parts"
 _TOO_MANY = "the answer has more parts than are scored"
 # By the warning of a generation, or of what is scored.
@@ -87,8 +91,9 @@ class Judgement:
     confidence: float | None = None  # P(correct) in [0, 1]
     percentile: float | None = None  # share of the reference answers that are surer, in [0, 100]
     decision: DecisionInfo | None = None
-    reason: str | None = None
     calibrator: str | None = None
+    observed: Observed | None = None  # None where nothing has a confidence that is watched
+    reason: str | None = None
     has_shifted: bool = False  # what is served no longer looks like what was calibrated
     parts: UnitsJudgement | None = None
 
@@ -115,6 +120,8 @@ def judge(
         return judgement
     parts = _of_parts(plan, answer, scored.units, warned)
     parts = _refined(plan.ask, answer, scored.units, steps or WorkBudget(), parts)
+    if plan.unit_primary == OF_DOCUMENTS:
+        judgement = replace(judgement, observed=_observed(plan, scored.units, parts))
     return replace(judgement, parts=parts)
 
 
@@ -142,7 +149,8 @@ def _of_answer(
     if judged.confidence is None or uncertainty is None:
         return Judgement(decision=decision, reason=why_not)
     percentile = calibrated.calibration.percentile(uncertainty)
-    return Judgement(judged.confidence, percentile, decision, calibrator=calibrated.calibrator.id)
+    observed = plan.primary, calibrated.calibration, (uncertainty,)
+    return Judgement(judged.confidence, percentile, decision, calibrated.calibrator.id, observed)
 
 
 def _of_parts(
@@ -164,16 +172,38 @@ def _of_parts(
         if part.estimator != plan.unit_primary:  # the calibrated one
             uncertainty = None
         judged.append(_judged(plan.unit_primary, uncertainty, calibrated.calibration, ask, why_not))
-    if ask.target_error is None:
-        return UnitsJudgement(tuple(judged), unlike)
-    why_not = unlike
+    decision = None
+    if ask.target_error is not None:
+        decision = _of_all_parts(plan, calibrated, judged, units, unlike)
+    return UnitsJudgement(tuple(judged), unlike, decision)
+
+
+def _of_all_parts(
+    plan: Plan,
+    calibrated: Calibrated,
+    judged: Sequence[JudgedUnit],
+    units: ScoredUnits,
+    why_not: str | None,
+) -> DecisionInfo:
+    """The decision on the parts together, of an answer that may be unlike the calibrated ones."""
     if why_not is None and not judged:
         why_not = _NO_PARTS
     if why_not is None and not units.parts.is_whole:
         why_not = _TOO_MANY
     together = JudgedUnit(_least_confidence(judged), all(unit.accept for unit in judged))
-    decision = _decided(ask, calibrated, _OF_PARTS, together, why_not)
-    return UnitsJudgement(tuple(judged), unlike, decision)
+    promise = _OF_PARTS + _ARE[plan.unit_primary == OF_DOCUMENTS]
+    return _decided(plan.ask, calibrated, promise, together, why_not)
+
+
+def _observed(plan: Plan, units: ScoredUnits, judgement: UnitsJudgement) -> Observed | None:
+    """The uncertainties of the parts that have a confidence; None where none has."""
+    found: list[float] = []
+    for part, judged in zip(units.units[1:], judgement.units, strict=True):
+        if judged.confidence is not None and part.uncertainty is not None:
+            found.append(part.uncertainty)
+    if isinstance(plan.unit_calibrated, str) or not found:
+        return None
+    return OF_DOCUMENTS, plan.unit_calibrated.calibration, tuple(found)
 
 
 def _judged(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.defaults import (
+    OF_DOCUMENTS,
     OF_SUPPORT,
     PRIMARY_OF_PARTS,
     estimators_of,
@@ -105,6 +106,8 @@ class Plan:
     @cached_property
     def unit_calibrated(self) -> Calibrated | str:
         """The calibration of the parts of the answer, or why there is none."""
+        if self.unit_primary == OF_DOCUMENTS != self.primary:
+            return f"{OF_DOCUMENTS} does not tell what is right: it judges where you name it alone"
         return _calibrated(self, self.unit_primary, PARTS[self.ask.units])
 
     @cached_property
@@ -418,6 +421,8 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     for name in binding.reasoning.keys() | how_it_reasons.keys():
         compared[name] = binding.reasoning.get(name), how_it_reasons.get(name)
     if ask.answer is not None:
+        if read == needs([OF_DOCUMENTS]) and binding.strategy == plan.strategy:
+            return {}  # no model has a part in the answer, nor in its score
         compared["append_eos"] = True, ask.answer.append_eos
     if reads_samples(read) or plan.is_sampled:
         for name in ("temperature", "top_k", "top_p"):
@@ -426,7 +431,7 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         compared["num_samples"] = binding.num_samples, sampling.num_samples
     if read & supplied_by("similarity"):
         compared["similarity"] = (binding.similarity, plan.similarity)
-    if plan.parts_compared_by == "words" and binding.unit != "answer":
+    if plan.parts_compared_by == "words" and "similarity" in read and binding.unit != "answer":
         compared["compared by"] = "nli" if binding.nli else "words", "words"
     schema_use = ask.schema_use
     used = f"{binding.schema_use} {schema_use}"

@@ -17,7 +17,7 @@ from models.records import FINISH_REASONS, Generation, ProbeReading
 from models.similarity.protocol import EMBEDDED
 from models.statistics import SENTENCES_READ
 from models.warnings import Warned
-from workers.protocol import ProbeInfo, SimilarityInfo
+from workers.protocol import GeneratorInfo, ProbeInfo, SimilarityInfo
 
 # The origin of statistics: the cache, identical work under way, or this caller's own work.
 Source = Literal["cache", "joined", "computed"]
@@ -42,7 +42,7 @@ class Result:
     source: Source
     similarity_scorer: SimilarityInfo  # that of the plan's similarity function
     nli: SimilarityInfo | None
-    probes: Mapping[str, ProbeInfo]  # of the generator, by the statistic that each predicts
+    generator: GeneratorInfo  # the model that is here, asked or not
     stage_s: Mapping[str, float]  # seconds of each of `STAGES`; 0 where the stage was not taken
     total_s: float  # seconds from the ask to here
     name: str = ""  # of its statistics in a cache; "" where none may serve
@@ -194,13 +194,13 @@ class Result:
         if not readings:
             return None
         name = min(needs([self.plan.primary]) & readings or readings)
-        return self.probes[name], self._readings[name]
+        return self.generator.probes[name], self._readings[name]
 
     @property
     def sentence_probe(self) -> tuple[ProbeInfo, ProbeReading] | None:
         if SENTENCES_READ not in self._readings:
             return None
-        return self.probes[SENTENCES_READ], self._readings[SENTENCES_READ]
+        return self.generator.probes[SENTENCES_READ], self._readings[SENTENCES_READ]
 
     @property
     def _readings(self) -> Mapping[str, ProbeReading]:
@@ -210,7 +210,7 @@ class Result:
     def entropy_split(self) -> dict[str, float | None] | None:
         """As of the probe that was asked for high entropy; None where none was."""
         for name in self.plan.statistics & needs(["high_semantic_entropy_light"]):
-            return self.probes[name].entropy_split
+            return self.generator.probes[name].entropy_split
         return None
 
     @property

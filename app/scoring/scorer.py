@@ -163,7 +163,7 @@ class Scorer:
             judgement=judgement,
             similarity_scorer=deployment.models.similarity_scorers[plan.similarity],
             nli=deployment.models.nli,
-            probes=deployment.models.generator.probes,
+            generator=deployment.models.generator,
             stage_s=_stages(evidence, parts_s, score_s),
             total_s=time.monotonic() - began_at,
             name=work.name,
@@ -243,10 +243,9 @@ class Scorer:
             judgement = judged()
         else:
             judgement = await work.parts.in_thread(judged, steps=work.parts.steps)
-        if judgement.confidence is None:
+        if (observed := judgement.observed) is None:
             return judgement
-        uncertainty, is_new = scoring.scores[plan.primary], source == "computed"
-        has_shifted = self.calibrator.observe(plan, uncertainty, is_new=is_new)
+        has_shifted = self.calibrator.observe(plan.ask, observed, is_new=source == "computed")
         return replace(judgement, has_shifted=has_shifted)
 
 

@@ -44,6 +44,8 @@ _OF_RULES = {"answer", "append_eos", "documents", "documents_in", "units", "clai
 _OF_RULES |= {"prompt", "messages", "chat_template_kwargs", "reasoning_effort", "cache"}
 _OF_RULES |= {"estimators", "estimator"}
 _BY_RULES = {"ungrounded", None}  # what these may name
+# Beside a named one: what is decided on it.
+_OF_DECISIONS = {"target_error", "on_unit_reject", "hand_over_below", "calibration"}
 # `_check_input` as JSON schemas: one input, and what its template reads with messages only.
 _OF_CHAT = ["messages", "chat_template_kwargs", "reasoning_effort"]
 _NO_RESULTS: JsonDict = {"type": ["array", "null"]}  # nor documents that tools have given
@@ -270,8 +272,11 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
 def _given(body: ScoreRequest) -> dict[str, Any]:
     """The fields of an `Ask` about what exists already."""
     fields: dict[str, Any] = {"answer": GivenAnswer(body.answer, body.append_eos)}
-    by_rules = body.model_fields_set <= _OF_RULES and body.units != "fields"
-    if body.documents and by_rules and {*(body.estimators or ()), body.estimator} <= _BY_RULES:
+    named, sent = {*(body.estimators or ()), body.estimator}, body.model_fields_set
+    if "ungrounded" in named:
+        sent = sent - _OF_DECISIONS
+    by_rules = sent <= _OF_RULES and named <= _BY_RULES
+    if body.documents and by_rules and body.units != "fields":
         fields |= {"by_rules": True, "of_tokens": True}
     if body.answer_token_logprobs is not None:
         fields["answer_token_logprobs"] = tuple(body.answer_token_logprobs)

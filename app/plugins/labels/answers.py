@@ -55,19 +55,20 @@ def _parts(result: Result, binding: Binding | None) -> dict[str, Any]:
 
 
 def _probes(result: Result, names: frozenset[str]) -> dict[str, str]:
-    read = sorted(result.probes.keys() & result.plan.statistics & names)
-    return {name: result.probes[name].sha256 for name in read}
+    read = sorted(result.generator.probes.keys() & result.plan.statistics & names)
+    return {name: result.generator.probes[name].sha256 for name in read}
 
 
 def _binding(result: Result) -> Binding | None:
     """Models and settings that the scores came from; None where some are the client's."""
-    generation, ask, plan = result.generation, result.ask, result.plan
+    ask, plan = result.ask, result.plan
+    generation = result.generation or (ask.by_rules and result.generator)
     subject = result.evidence.subject
     is_brought = ask.samples is not None or ask.answer_token_logprobs is not None
     if ask.answer is not None and not ask.answer.append_eos:
         return None  # the score of a beginning
     # Calibrators have no scores with reasoning, nor of fewer samples than were requested.
-    if generation is None or is_brought or plan.is_reasoned or subject.withheld:
+    if not generation or is_brought or plan.is_reasoned or subject.withheld:
         return None
     sampling = ask.sampling
     reasons = [row.finish_reason for row in (subject.answer, *subject.samples)]

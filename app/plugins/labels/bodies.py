@@ -27,23 +27,15 @@ _OF_TASK: JsonDict = {"not": {"const": ALL}, "pattern": f"^[^{CONTROL}]*$"}
 _OF_CORRECT = having(["correct"], ["quality"], correct="boolean")
 _OF_QUALITY = having(["quality"], ["correct"], quality="number")
 _OF_UNITS = having(["units"], ["quality", "correct"], units="array")
-_OF_CORRECT_PART = having(["correct"], [], correct="boolean")
-_OF_GROUNDED = having(["grounded"], [], grounded="boolean")
+_RIGHT = having(["correct"], [], correct="boolean")
+_GROUNDED = having(["grounded"], [], grounded="boolean")
 _BY_PATH = having(["path"], ["span"], path="string")
 _BY_SPAN = having(["span"], ["path"], span="array")
-_OF_PART: JsonDict = {
-    "allOf": [
-        {"anyOf": [_BY_PATH, _BY_SPAN]},
-        {"anyOf": [_OF_CORRECT_PART, _OF_GROUNDED]},
-    ]
-}
+_OF_PART: JsonDict = {"allOf": [{"anyOf": [_BY_PATH, _BY_SPAN]}, {"anyOf": [_RIGHT, _GROUNDED]}]}
 
 
 class UnitFeedback(Body):
-    """A label of one part: exactly one of `path` and `span` names it, as the response did.
-
-    It has `correct`, `grounded`, or both.
-    """
+    """A label of one part: exactly one of `path` and `span` names it, as the response did."""
 
     path: Annotated[str | None, Field(max_length=4096), AfterValidator(encodable)] = None
     """JSON Pointer of a field."""

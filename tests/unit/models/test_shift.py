@@ -46,6 +46,26 @@ def test_a_changed_stream_raises_the_alarm_within_a_window_and_it_goes_with_the_
     assert not monitor.has_shifted
 
 
+def test_parts_that_are_alike_in_each_answer_count_as_their_answers():
+    monitor, alone = ShiftMonitor(of(SCORES)), ShiftMonitor(of(SCORES))
+    told = 0
+    for one in np.random.default_rng(0).choice(SCORES, 600):
+        monitor.observe(*[one] * 20)
+        assert not monitor.has_shifted
+        for part in [one] * 20:
+            alone.observe(part)
+        told += alone.has_shifted
+    assert told > 60, "as if each part were drawn by itself"
+
+
+def test_changed_parts_raise_the_alarm():
+    monitor, rng = ShiftMonitor(of(SCORES)), np.random.default_rng(0)
+    for number in range(WINDOWS[0] // 4 + 10):
+        assert not (number < WINDOWS[0] // 4 and monitor.has_shifted)
+        monitor.observe(*rng.choice(SCORES * 3 + 0.5, 4))
+    assert monitor.has_shifted
+
+
 def test_a_small_change_is_seen_by_the_long_window_alone():
     served = np.random.default_rng(0).choice(SCORES[TASKS == "facts"], WINDOWS[1])
     assert shift(of(SCORES), served, WINDOWS[:1]) < 1

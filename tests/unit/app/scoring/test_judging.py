@@ -164,11 +164,14 @@ def test_the_reason_names_what_the_nearest_part_would_have_to_be_asked():
     )
 
 
-@pytest.mark.parametrize(("nli", "fits"), [("the-nli", False), (None, True)])
-def test_sentences_compared_by_words_are_not_those_that_an_nli_model_compared(nli, fits):
-    known = several(({ALL: {"sp": calibration()}}, {"unit": "sentence", "nli": nli}))
+@pytest.mark.parametrize(
+    ("name", "nli", "fits"),
+    [("cocoa_sp", "the-nli", False), ("cocoa_sp", None, True), ("sp", "the-nli", True)],
+)
+def test_sentences_compared_by_words_are_not_those_that_an_nli_model_compared(name, nli, fits):
+    known = several(({ALL: {name: calibration()}}, {"unit": "sentence", "nli": nli}))
     ask = replace(ASK, units="sentences")
-    plan = replace(PLAN, ask=ask, unit_primary="sp", parts_compared_by="words", calibrator=known)
+    plan = replace(PLAN, ask=ask, unit_primary=name, parts_compared_by="words", calibrator=known)
     said = "not calibrated for compared by words: ask with compared by nli, or calibrate for it"
     found = plan.unit_calibrated
     if fits:
