@@ -67,7 +67,7 @@ class Binding(Exact):
     # of parts "compared" where it says only how their values are compared, "called" where they
     # are of calls of tools; else "none".
     schema_use: str = "none"
-    # Version of the rules of what two answers say (`models.similarity.rules.VERSION`).
+    # Version of the rules that scores are made by (`models.similarity.rules.SCORED`).
     rules: int = UNNAMED_RULES
     # Always false; calibrators of draws that do not repeat are no more.
     distinct: Literal[False] = False

@@ -28,11 +28,11 @@ from models.ranges import (
 from models.warnings import Warned
 
 Array: TypeAlias = NDArray[np.floating[Any]]
-# "stop", "length", "content_filter" or "given"; or what else a server of others says of an end that
-# nobody here knows, which matches `FINISH_REASON`.
+# "stop", "length", "sample_limit", "content_filter" or "given"; or what else a server of others
+# says of an end that nobody here knows, which matches `FINISH_REASON`.
 FinishReason = str
 FINISH_REASON = r"^[A-Za-z0-9_.:-]{1,64}$"
-FINISH_REASONS = frozenset({"stop", "length", "content_filter", "given"})
+FINISH_REASONS = frozenset({"stop", "length", "sample_limit", "content_filter", "given"})
 # Reasons why a sequence has no answer.
 NoAnswer = Literal["answer_refused", "answer_filtered", "reasoning_unfinished"]
 # The tokenised form of a given answer: as it stands, or after a blank.
@@ -136,6 +136,9 @@ class GenerationRequest(Exact):
     # The sequences of whose tokens they are returned: 0 for the greedy answer, i for the i-th
     # sample, as far as there are so many.
     tops_of: tuple[int, ...] = (0,)
+    # The one of these whose length bounds the samples beside them, by
+    # `models.engines.texts.sample_limit`; None for whole samples.
+    bounded_by: int | None = None
     # Of the raw text, as a client tokenised it; empty for those that the model's tokenizer gives.
     prompt_ids: tuple[int, ...] = ()
     echo: bool = False  # whether the prompt's own tokens are told
@@ -355,6 +358,8 @@ class Generation(Exact):
     prompt: tuple[Token, ...] = ()
     # Of a given answer, the likelier one where both continue the prompt.
     answer_form: AnswerForm = "literal"
+    # The tokens at which samples ended that were longer; None where they were whole.
+    sample_limit: Count | None = None
     # (layers, d) of `GenerationRequest.hidden_layers`; None without any.
     answer_hidden_mean: _States | None = None
     # (layers, d) of each sentence of the answer of which states were kept, by its span.

@@ -9,7 +9,7 @@ from cocoa_lab.calibration.calibrating import to_json
 from cocoa_lab.distances import domain_to_bytes, fit_distance
 from models.calibration import ALL, Binding, Calibration, Calibrator, Part, Threshold
 from models.probes.domain import PromptDomain, beside
-from models.similarity.rules import VERSION
+from models.similarity.rules import SCORED
 
 # The fake models under the default request.
 BINDING = Binding(
@@ -29,7 +29,7 @@ BINDING = Binding(
     comparer="fake pairs",
     nli=None,
     probes={},
-    rules=VERSION,
+    rules=SCORED,
 )
 
 

@@ -152,12 +152,12 @@ def _of_samples(result: Result) -> dict[str, Any]:
     known: dict[str, Any] = {
         "samples_source": result.samples_source,
         "samples_left_out": len(subject.withheld) or None,
+        "num_samples": len(subject.samples) or None,
+        "num_distinct_samples": result.num_distinct_samples or None,
     }
-    if subject.samples:
-        known["num_samples"] = len(subject.samples)
-        known["num_distinct_samples"] = result.num_distinct_samples
     if result.generation is not None and result.samples_source == "model":
         known["seed"] = result.generation.seed
+        known["sample_limit"] = result.generation.sample_limit
     if (similarity := result.evidence.statistics.get("similarity")) is not None:
         known["inconsistency_std_error"] = inconsistency_std_error(similarity)
     return known

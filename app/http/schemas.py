@@ -71,6 +71,9 @@ class Provenance(Described):
     none"""
     num_distinct_samples: int = ABSENT
     """different texts among the samples, 1 to 64; absent where there are none"""
+    sample_limit: int = ABSENT
+    """tokens at which a longer sample ended, ≥ 32: twice the answer's, if that is more; absent
+    where samples were drawn to their own end"""
     seed: int = ABSENT
     """≥ 0, repeats the samples that a model drew"""
     similarity: str = ABSENT
@@ -224,7 +227,7 @@ class Sample(Described):
     """to the answer, 0 to 1, mean of both directions; null where none was asked for, or where it is
     the answer"""
     finish_reason: FinishReason
-    """what ended it, as of the answer"""
+    """what ended it, as of the answer; `sample_limit` where it was longer than provenance says"""
 
 
 class Token(Described):

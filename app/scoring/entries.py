@@ -22,7 +22,7 @@ from models.records import DEFAULT_NEW_TOKENS, Generation
 from models.statistics import STATISTICS, Dimension, reads_samples, supplied_by
 from workers.protocol import PairScore
 
-_FORMAT = 6
+_FORMAT = 7
 # Parameters that decide each sample.
 _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
 # Statistics that follow from texts and from replies about them; the others come with the texts.
@@ -33,10 +33,9 @@ _MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "questio
 def statistics_name(plan: Plan, models: Models) -> str:
     """Name of an ask's statistics.
 
-    The primary estimator, what is returned and the deadline are no part of it, nor which estimators
-    read the statistics, nor how samples are drawn where there are none. Without a seed every draw
-    has the same name. How many samples are drawn is part of it only where one of them becomes the
-    answer: elsewhere a longer draw serves a shorter one (`decode`).
+    The estimators, what is returned and the deadline are no part of it, nor how samples are drawn
+    where there are none. Without a seed every draw has the same name. How many are drawn is part of
+    it only where one becomes the answer: elsewhere a longer draw serves a shorter one (`decode`).
     """
     ask, generator, most = plan.ask, models.generator, plan.ask.sampling.max_new_tokens
     similarity_scorer = models.similarity_scorers[plan.similarity]
@@ -55,7 +54,7 @@ def statistics_name(plan: Plan, models: Models) -> str:
         parts["clamped"] = generator.max_context_tokens, ask.sampling.clamps_quietly
     if ask.documents:
         parts["documents"] = ask.documents_in, ask.documents
-    if ask.num_tops:
+    if ask.num_tops or ask.num_shown > 1:  # others may have ended at the limit of samples
         parts["num_tops"] = [ask.num_tops, ask.num_shown]
     if ask.has_prompt:
         parts["model"] = generator.identity

@@ -41,6 +41,8 @@ STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
     "mbr": frozenset({"similarity_matrix"}),
     "given": frozenset(),
 }
+# The text beside which samples have a limit; another strategy may choose any of them.
+_BOUNDED_BY: Mapping[Strategy, int] = {"greedy": 0, "sample": 1}
 # A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
 MAX_SHARE_CUT = 0.01
 NO_CALIBRATOR = (
@@ -336,6 +338,7 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         documents=ask.documents_to_show,
         num_tops=ask.num_tops,
         tops_of=ask.shown,
+        bounded_by=_BOUNDED_BY.get(ask.strategy),
     )
 
 

@@ -141,6 +141,7 @@ def _generator_of(header: RecordingHeader) -> RecordedGenerator:
         statistics=recorded_statistics(header),
         max_context_tokens=0,
         no_grammar="",  # what was held to a schema can be scored
+        bounds_samples=header.bounds_samples,
     )
     return RecordedGenerator(info)
 
@@ -267,6 +268,7 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         # alone costs prefills.
         statistics=tuple(sorted(generator.statistics & _RECORDED)),
         asks_p_true="p_true_logprob" in generator.statistics & wanted,
+        bounds_samples=generator.bounds_samples,
     )
 
 

@@ -2,16 +2,26 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
+from typing import Any
 
 from app.scoring.ask import Ask
 from app.scoring.check import check
 from app.scoring.plan import Plan, make_plan
 from app.scoring.scorer import Scorer
 from cocoa_lab.recordings import TrueFalse
+from models.engines.texts import sample_limit
 from models.errors import InvalidRequest, NotReady, PromptTooLong
-from models.records import Generation, GenerationRequest, OnToken, RawPrompt, Tokenized
+from models.records import (
+    Generation,
+    GenerationRequest,
+    OnToken,
+    RawPrompt,
+    Sequence,
+    Tokenized,
+)
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo
 
 
@@ -50,17 +60,20 @@ class RecordedGenerator:
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
-        """As many of the samples as the request would have drawn, read or not."""
+        """As many of the samples as the request would have drawn, read or not, each as far."""
         if self._generation is None:
             raise NotReady(f"{self.info.model_id} is not loaded")
         samples, num_samples = self._generation.samples, request.sampling.num_samples
         if num_samples > len(samples):
             message = f"{len(samples)} samples a prompt were recorded, and more are asked for"
             raise InvalidRequest(message, field="num_samples")
-        return replace(self._generation, samples=samples[:num_samples])
+        generation = replace(self._generation, samples=samples[:num_samples])
+        if not self.info.bounds_samples:
+            return generation
+        return bounded(generation, request)
 
     async def first_token_logprobs(
-        self, request: GenerationRequest, groups: Sequence[Sequence[str]]
+        self, request: GenerationRequest, groups: SequenceOf[SequenceOf[str]]
     ) -> FirstTokenReply:
         """What was said of an answer of its own."""
         words = words_of(request)
@@ -76,6 +89,31 @@ class RecordedGenerator:
 
 
 _: type[Generator] = RecordedGenerator  # mypy holds the class to its protocol
+
+
+def bounded(generation: Generation, request: GenerationRequest) -> Generation:
+    """What an engine would have written that heeds `bounded_by`, of samples that are whole."""
+    if request.bounded_by is None or not generation.samples:
+        return generation
+    texts = [generation.answer, *generation.samples]
+    limit = sample_limit(texts[request.bounded_by].num_tokens)
+    for place, text in enumerate(texts):
+        if place not in request.tops_of:
+            texts[place] = _cut(text, limit)
+    answer, *samples = texts
+    return replace(generation, answer=answer, samples=tuple(samples), sample_limit=limit)
+
+
+def _cut(sample: Sequence, limit: int) -> Sequence:
+    """The beginning of a sample; the whole one where it is no longer, or its tokens are unknown."""
+    if sample.num_tokens <= limit or sample.token_texts is None:
+        return sample
+    known: dict[str, Any] = {"num_tokens": limit, "finish_reason": "sample_limit"}
+    for name in ("token_ids", "token_logprobs", "token_entropies", "token_texts", "token_tops"):
+        if (values := getattr(sample, name)) is not None:
+            known[name] = values[:limit]
+    text = "".join(known["token_texts"])
+    return replace(sample, text=text, compared_text=text.strip(), **known)
 
 
 def words_of(question: GenerationRequest) -> str:

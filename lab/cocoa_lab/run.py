@@ -8,7 +8,7 @@ from app.scoring.selection import Strategy
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
 from models.records import Array
-from models.similarity.rules import VERSION
+from models.similarity.rules import SCORED
 
 _MAX_SAMPLES = 64
 
@@ -101,7 +101,7 @@ class Origin:
         max_new_tokens: the largest limit of a prompt.
         share_cut: of all answers and samples, those that ended at their prompt's limit.
         stop: the prompts' stop strings; None where they differ.
-        rules: version of the rules by which texts were compared.
+        rules: version of the rules by which scores were made.
         schema_use: of a JSON schema, as in `models.calibration.Binding`; None where prompts differ.
     """
 
@@ -112,7 +112,7 @@ class Origin:
     share_cut: float
     stop: tuple[str, ...] | None
     schema_use: str | None = "none"
-    rules: int = VERSION
+    rules: int = SCORED
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ async def record(
     What the model always refuses is recorded too, so that no later run asks it again.
     """
     request = generation_request(ask, frozenset(header.statistics))
+    request = replace(request, bounded_by=None)  # whole for any strategy; `replaying` cuts them
     try:
         generation = await generator.generate(request)
     except (InvalidRequest, InvalidLogits) as error:

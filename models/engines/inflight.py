@@ -3,6 +3,11 @@
 Rows with the same prompt and tokens so far share one row of the cache until they choose different
 tokens: a model that is sure of its answer decodes its samples for the price of a few rows.
 
+A step is one pass of the model, and one over single tokens where prompts differ in their last
+alone, so that a prompt is read in parts between the tokens of the running rows. The model reads a
+token at the beginning of the step after the one that chose it, so that a step reports its tokens
+without waiting for a pass that only unfinished rows need.
+
 One `InflightBatch` lives on one thread. It is handed new jobs with each step and reports what the
 step brought; meanwhile the event loop only sets `Job.cancelled`. So there are no locks.
 """
@@ -12,6 +17,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import filterfalse
 from operator import attrgetter
 
@@ -24,6 +30,7 @@ from models.engines.protocol import StepReport
 from models.engines.rows import RowCache
 from models.engines.sampling import StepPlan, next_tokens, plan_step
 from models.engines.streaming import new_tokens
+from models.engines.texts import sample_limit
 from models.engines.tokenization import Detokenizer
 from models.errors import CocoaError, EngineError, InvalidLogits, InvalidRequest, ModelLost
 from models.grammar.following import Following
@@ -42,7 +49,12 @@ class InflightBatch:
         self._cache = cache
         self._detokenizer = detokenizer
         self._max_rows = max_rows
-        self._max_cache_tokens = max_cache_tokens
+        self._admitted = partial(
+            admitted,
+            max_rows=max_rows,
+            max_cache_tokens=max_cache_tokens,
+            mergeable=cache.mergeable,
+        )
         self._waiting: deque[RowJob] = deque()
         self._rows: list[Row] = []
         # The cache row of each row: rows with the same tokens so far share one.
@@ -62,11 +74,6 @@ class InflightBatch:
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
         """Drop cancelled rows, then read some of the waiting prompts or append a token to each row.
 
-        A step is one pass of the model, and one over single tokens where prompts differ in their
-        last alone, so that a prompt is read in parts between the tokens of the running rows. The
-        model reads a token at the beginning of the step after the one that chose it, so that a
-        step reports its tokens without waiting for a pass that only unfinished rows need.
-
         Raises:
             Exception: whatever the model raises while decoding; the caller then calls `abandon` and
                 fails every job that has started.
@@ -76,16 +83,9 @@ class InflightBatch:
         self._waiting = deque(filterfalse(attrgetter("cancelled"), self._waiting))
         if any(row.job.cancelled for row in self._rows):
             self._branch([self._unread[slot] for slot in self._slots])
-        joining = admitted(
-            self._waiting,
-            self._rows,
-            max_rows=self._max_rows,
-            max_cache_tokens=self._max_cache_tokens,
-            mergeable=self._cache.mergeable,
-        )
         unread: list[RowJob] = []
         read: list[tuple[RowJob, Prefix, int]] = []
-        for job, count in joining:
+        for job, count in self._admitted(self._waiting, self._rows):
             if job.prefix is None or job.num_unread:
                 unread.append(job)
             else:
@@ -280,9 +280,7 @@ class InflightBatch:
     def _branch(self, tokens: list[int]) -> None:
         """Keep the rows that go on, and give each its slot of the cache.
 
-        Rows that came from one slot and chose one token go on sharing it.
-
-        tokens: the latest of each row.
+        Rows that came from one slot and chose one of `tokens`, their latest, go on sharing it.
         """
         rows: list[Row] = []
         slots: list[int] = []
@@ -319,6 +317,11 @@ class InflightBatch:
     def _finish(self, row: Row, report: StepReport) -> None:
         job = row.job
         row.following = None  # megabytes, and the row stays until the collector of cycles comes
+        if row.index == job.request.bounded_by:
+            limit = sample_limit(len(row.token_ids) - row.first_of_answer)
+            job.limits = dict.fromkeys({*range(job.num_rows)} - {*job.request.tops_of}, limit)
+            for before in job.finished:  # whose reasonings were shorter
+                self._detokenizer.finish(before)
         job.finished.append(row)
         if len(job.finished) < job.num_rows:
             return

@@ -109,6 +109,8 @@ class RowJob(Job):
     hidden: HiddenMean | None = None  # of the answer, where the request names layers
     prompt_state: Tensor | None = None  # (d,) tensor, where the request names its layer
     num_joined: int = 0  # rows that have joined the batch
+    # By row that is not shown, tokens at which its answer ends; empty until they are known.
+    limits: Mapping[int, int] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)  # of the streamed sequence
     finished: list[Row] = field(default_factory=list)
 

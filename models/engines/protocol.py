@@ -75,6 +75,7 @@ class EngineInfo:
     no_reasoning_limit: str = NO_REASONING
     max_tops: int = 0  # bound of the likeliest tokens that it can report at each place
     no_grammar: str = NO_GRAMMAR  # the reason why no text can follow a grammar; "" where it can
+    bounds_samples: bool = False  # whether it heeds `bounded_by`
     # Whether its chat template shows messages before the latest one, as far as that is known.
     takes_turns: bool = True
     # Special tokens and chat template of its tokenizer, by the names of `transformers`; empty where

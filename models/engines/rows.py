@@ -180,10 +180,7 @@ class RowCache:
                     tops.append(pair)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep the rows at these indices, which may repeat, and drop padding that is common now.
-
-        Their `logits` are those of the next pass.
-        """
+        """Keep these rows, maybe repeated, without common padding; `logits` need a pass."""
         if list(rows) == list(range(len(self.lengths))):
             return
         if not rows:

@@ -87,10 +87,9 @@ def next_tokens(
 ) -> tuple[list[int], list[float], list[float], list[float]]:
     """The next token of each row, its log-prob, its entropy, and the best logit.
 
-    The likeliest tokens are noted in the rows that request them.
-
-    Answers take the best token, samples draw theirs. An entropy that is not wanted is NaN, a
-    log-prob where no row's request wants any, and the best logit where any of the row's logits is.
+    Answers take the best token, samples draw theirs. The likeliest tokens are noted in rows that
+    request them. NaN are an entropy that is not wanted, a log-prob where no request wants any, and
+    the best logit where any of the row's logits is.
 
     Args:
         logits: (num_slots, V), in the model's own precision. Rows that share one share its largest

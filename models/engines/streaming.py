@@ -11,10 +11,7 @@ from models.records import Token, TokenTops
 
 
 def new_tokens(row: Row, detokenizer: Detokenizer) -> list[Token]:
-    """The row's tokens that were not reported yet, with the text that became certain.
-
-    None while the row may turn out to begin with a reasoning.
-    """
+    """The row's tokens that were not reported yet; none while it may begin with a reasoning."""
     progress, tags = row.job.progress, detokenizer.tags
     if row.stage == "undecided" and row.finish_reason is None:
         return []

@@ -11,6 +11,9 @@ from models.records import FinishReason, SamplingParams, Sequence
 
 TokenName = TypeVar("TokenName", int, str)
 
+# What rambles on costs time, and says no more (docs/adr/0033-samples-end-at-twice-the-answer.md).
+_LEAST_LIMIT, _ANSWERS = 32, 2
+
 
 def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
     r"""Text before the first stop string, or None where none occurs.
@@ -38,6 +41,11 @@ def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, 
         if text is not None:
             return kept[:end], text, "stop"
     return kept, "".join(kept), "stop" if len(kept) == len(tokens) else "length"
+
+
+def sample_limit(num_tokens: int) -> int:
+    """Tokens at which a sample ends that is not shown, beside an answer of so many."""
+    return max(_LEAST_LIMIT, _ANSWERS * num_tokens)
 
 
 def parted(sequence: Sequence, texts: SequenceOf[str] | None = None) -> Sequence:

@@ -75,11 +75,11 @@ class Detokenizer:
                 row.forced = list(self._end_ids)
 
     def finish(self, row: Row) -> None:
-        """Set `finish_reason` and `text` where the row's last token ends it.
-
-        Stop strings act on the answer alone.
-        """
-        sampling = row.job.request.sampling
+        """Set `finish_reason` and `text` where a row ends; stop strings act on answers alone."""
+        sampling, limit = row.job.request.sampling, row.job.limits.get(row.index)
+        if limit is not None:
+            for known in (row.token_ids, row.logprobs, row.entropies, row.tops):
+                del known[row.first_of_answer + limit :]
         answer = row.token_ids[row.first_of_answer :]
         if row.token_ids[-1] in self._eos_ids:
             row.finish_reason, row.text = "stop", row.lead + self.text(answer[:-1])
@@ -88,6 +88,8 @@ class Detokenizer:
             row.text = cut_at_stop(row.lead + self.text(answer), sampling.stop) or ""
         elif len(row.token_ids) == sampling.max_new_tokens:
             row.finish_reason, row.text = "length", row.lead + self.text(answer)
+        elif len(answer) == limit:
+            row.finish_reason, row.text = "sample_limit", row.lead + self.text(answer)
 
     def sequence(self, row: Row) -> Sequence:
         """The record of a finished row, with the statistics that its request wants."""
@@ -99,10 +101,9 @@ class Detokenizer:
             reasoning = Reasoning(thoughts, first, is_finished)
         token_ids = row.token_ids[first:]
         statistics: dict[str, Any] = {}
-        if "token_logprobs" in row.fields:
-            statistics["token_logprobs"] = np.array(row.logprobs[first:])
-        if "token_entropies" in row.fields:
-            statistics["token_entropies"] = np.array(row.entropies[first:])
+        for name, known in ("token_logprobs", row.logprobs), ("token_entropies", row.entropies):
+            if name in row.fields:
+                statistics[name] = np.array(known[first:])
         if "token_texts" in row.fields:
             statistics["token_texts"] = self.token_texts(token_ids, with_tags=row.index < 0)
         if row.tops or row.job.request.num_tops_of(row.index):

@@ -126,6 +126,7 @@ class TransformersEngine:
             no_reasoning_limit=self._detokenizer.no_reasoning_limit,
             max_tops=MAX_TOPS,
             no_grammar=self._grammars.unavailable,
+            bounds_samples=True,
             takes_turns=not refusal_of(tokenizer, "user", "assistant", "user"),
             tokenizer=dict(zip(_FACTS, attrgetter(*_FACTS)(tokenizer), strict=True)),
         )
@@ -274,6 +275,7 @@ class TransformersEngine:
             model_id=self.info.model_id,
             revision=self.info.revision,
             answer_form=job.answer_form,
+            sample_limit=max(job.limits.values(), default=None),
             answer_hidden_mean=hidden_mean,
             sentence_hidden_means=tuple(sentence_means.items()),
             prompt_state=prompt_state,

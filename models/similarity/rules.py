@@ -27,7 +27,9 @@ Relation = Literal["same", "different"]
 
 # Version of these rules, which the identity of every similarity scorer holds.
 VERSION = 9
-OTHER_RULES = "were made by other rules of what two answers say"
+# Version of what scores are made by: these rules, and where samples end (`engines.texts`).
+SCORED = 10
+OTHER_RULES = "were made by other rules of what two answers say, or of where samples end"
 _SCORE_AGAIN = (
     "score the same samples again by `cocoa evaluate … --rescore`, and calibrate by "
     "`cocoa calibrate`; labels of /feedback hold scores, and must be collected anew"

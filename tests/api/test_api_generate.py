@@ -41,6 +41,7 @@ async def test_what_was_not_asked_for_is_absent_and_the_rest_is_there(service):
     assert provenance["model"] == provenance["similarity_model"] == {"id": "fake", "revision": "1"}
     assert (provenance["mode"], provenance["strategy"]) == ("full", "greedy")
     assert None not in provenance.values()
+    assert provenance["sample_limit"] == 32
 
 
 async def test_what_was_asked_for_is_there(service):

@@ -1,10 +1,12 @@
 """The contract of engines: answers and samples, by seed."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from models.records import GivenAnswer
 from tests.contract.generators import asked, samples_of
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +45,22 @@ async def test_a_reply_names_the_weights_that_spoke(generator):
 
     assert generation.identity == info.identity != ""
     assert (generation.model_id, generation.revision) == (info.model_id, info.revision)
+
+
+async def test_samples_beside_a_short_answer_end_at_a_limit_that_is_told(generator):
+    if not generator.info.bounds_samples:
+        pytest.skip("draws samples to their own end")
+    request = asked(generator, {"max_new_tokens": 40}, answer=GivenAnswer("x"))
+    whole = await generator.generate(request)
+    bounded = await generator.generate(replace(request, bounded_by=0))
+
+    assert (whole.sample_limit, bounded.sample_limit) == (None, 32)
+    for sample, cut in zip(whole.samples, bounded.samples, strict=True):
+        if sample.num_tokens <= 32:
+            assert cut.finish_reason == sample.finish_reason != "sample_limit"
+        else:
+            assert (cut.num_tokens, cut.finish_reason) == (32, "sample_limit")
+        assert cut.num_tokens == min(sample.num_tokens, 32)
 
 
 @pytest.mark.parametrize(

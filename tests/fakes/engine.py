@@ -23,7 +23,7 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
-from models.engines.texts import ended
+from models.engines.texts import ended, sample_limit
 from models.errors import ChatTemplateError
 from models.records import (
     Array,
@@ -76,6 +76,7 @@ class FakeEngine:
             max_tops=20,
             num_layers=4,
             hidden_size=8,
+            bounds_samples=True,  # none of them is that long
         )
 
     @classmethod
@@ -141,9 +142,14 @@ class FakeEngine:
             sample = _sequence(answers[rng.integers(len(answers))], request, "sample")
             return replace(sample, token_tops=_tops(sample, request.num_tops_of(i + 1)))
 
+        samples = tuple(map(draw, range(request.num_samples)))
+        limit = None
+        if request.bounded_by is not None and samples:
+            limit = sample_limit((answer, *samples)[request.bounded_by].num_tokens)
         return Generation(
             answer=answer,
-            samples=tuple(map(draw, range(request.num_samples))),
+            samples=samples,
+            sample_limit=limit,
             prompt_tokens=job.num_prompt,
             seed=seed,
             model_id=self.info.model_id,

@@ -9,7 +9,7 @@ from app.scoring.ask import PARTS
 from app.scoring.result import Result
 from models.calibration import Binding
 from models.records import DEFAULT_NEW_TOKENS
-from models.similarity.rules import VERSION
+from models.similarity.rules import SCORED
 from models.statistics import SENTENCES_READ, supplied_by
 
 
@@ -91,5 +91,5 @@ def _binding(result: Result) -> Binding | None:
         probes=_probes(result, supplied_by("probe") - {SENTENCES_READ}),
         reasoning=ask.how_it_reasons,
         schema_use=ask.schema_use,
-        rules=VERSION,
+        rules=SCORED,
     )

@@ -231,6 +231,8 @@ class Provenance(BaseModel):
     """how many further samples the model's server refused or its filter cut, 1 to 64; absent where none"""
     num_distinct_samples: int | None = None
     """different texts among the samples, 1 to 64; absent where there are none"""
+    sample_limit: int | None = None
+    """tokens at which a longer sample ended, ≥ 32: twice the answer's, if that is more; absent where samples were drawn to their own end"""
     seed: int | None = None
     """≥ 0, repeats the samples that a model drew"""
     similarity: str | None = None
@@ -267,7 +269,7 @@ class Sample(BaseModel):
     similarity: float | None
     """to the answer, 0 to 1, mean of both directions; null where none was asked for, or where it is the answer"""
     finish_reason: str
-    """what ended it, as of the answer"""
+    """what ended it, as of the answer; `sample_limit` where it was longer than provenance says"""
 
 
 class SampleGroup(BaseModel):

@@ -23,7 +23,7 @@ from models.estimators import needs
 from models.locations import without_folders
 from models.records import Array
 from models.renamed import current_name
-from models.similarity.rules import VERSION, outdated
+from models.similarity.rules import SCORED, outdated
 from models.statistics import reads_samples
 
 logger = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ def prompts_of(folder: Path) -> dict[str, str]:
 
 def _check_rules(folder: Path, results: Mapping[str, Any]) -> None:
     origin = results.get("binding") or results["origin"]
-    if origin.get("rules", UNNAMED_RULES) != VERSION:
+    if origin.get("rules", UNNAMED_RULES) != SCORED:
         raise CannotCalibrate(outdated(f"the scores in {folder}"))
 
 
@@ -284,7 +284,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         nli=origin["nli"],
         probes={},
         schema_use=schema_use,
-        rules=VERSION,
+        rules=SCORED,
     )
     if variant.strategy != "greedy" or origin["stop"]:
         return (binding,)

@@ -278,6 +278,7 @@ def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:
         sampling=sampling_of(max(spec.draws), spec.temperature),
         statistics=tuple(sorted(generator.statistics & recorded)),
         asks_p_true=False,
+        bounds_samples=generator.bounds_samples,
     )
 
 

@@ -14,7 +14,7 @@ from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
 from cocoa_lab.replaying import checked_plan, replaying
 from models.errors import InvalidRequest, NotReady, StatisticUnavailable
-from models.records import SamplingParams
+from models.records import SamplingParams, Sequence
 from models.statistics import supplied_by
 from tests.fakes.settings import FAKES
 from tests.results import generation, sequence
@@ -106,6 +106,23 @@ async def test_as_many_of_the_recorded_samples_are_scored_as_are_wanted_and_more
         three = replace(one, sampling=SamplingParams(3))
         with pytest.raises(InvalidRequest, match="2 samples a prompt were recorded"):
             await replaying(scorer, RECORDED, recorded).run(three)
+
+
+async def test_samples_that_were_recorded_whole_are_scored_as_far_as_they_would_be_drawn():
+    long = Sequence(" a" * 40, "a " * 39 + "a", 40, "stop", token_texts=(" a",) * 40)
+    recorded = replace(generation(PARIS, [sequence(PARIS)]), samples=(sequence(PARIS), long))
+    ask = replace(ASK, sampling=SamplingParams(2), estimators=("inconsistency",))
+    async with scoring() as scorer:
+        told = {}
+        for strategy in ("greedy", "mbr"):
+            asked = replace(ask, strategy=strategy)
+            result = await replaying(scorer, RECORDED, recorded).run(asked)
+            told[strategy] = result.generation
+
+    cut = told["greedy"].samples[1]
+    assert told["greedy"].sample_limit == cut.num_tokens == 32
+    assert (cut.text, cut.finish_reason) == (" a" * 32, "sample_limit")
+    assert told["mbr"].samples == recorded.samples
 
 
 async def test_without_a_recording_nothing_is_said():

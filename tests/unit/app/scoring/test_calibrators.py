@@ -9,7 +9,7 @@ from cocoa_lab.calibration.calibrating import to_json
 from models.calibration import ALL, Calibrator
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 from models.estimators import ESTIMATORS
-from models.similarity.rules import VERSION
+from models.similarity.rules import SCORED
 from tests.made_calibrators import BINDING, calibration, calibrator
 from tests.results import PROBES, a_deployment, similarity_info
 
@@ -44,7 +44,7 @@ def test_another_deployments_calibrator_is_refused_with_what_differs(message, ch
 def test_a_calibrator_of_other_rules_is_refused_with_what_to_do():
     message = "other rules .* --rescore`, and calibrate by `cocoa calibrate`; labels of /feedback"
     with pytest.raises(ValueError, match=message):
-        check_deployment(calibrator(nli="fake nli", rules=VERSION - 1), deployment())
+        check_deployment(calibrator(nli="fake nli", rules=SCORED - 1), deployment())
 
 
 GONE = {

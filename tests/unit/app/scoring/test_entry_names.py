@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
+from app.scoring.ask import Ask
 from app.scoring.deployment import Deployment, Models
 from app.scoring.entries import digest, pair_name, statistics_name
 from app.scoring.plan import make_plan
+from models.records import SamplingParams
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
 from tests.results import PROBES, similarity_info
@@ -31,6 +33,9 @@ GENERATOR = GeneratorInfo(
 )
 SIMILARITY_SCORERS = {name: similarity_info(identity=name) for name in ("fake", "added")}
 NLI = similarity_info(identity="nli")
+
+
+LAW = SamplingParams(num_samples=4, max_new_tokens=8, seed=1)
 
 
 def key(body, *, generator=GENERATOR, similarity_scorers=SIMILARITY_SCORERS, nli=NLI, **clamped):
@@ -72,6 +77,15 @@ SAME = [
 @pytest.mark.parametrize("change", DIFFERENT, ids=str)
 def test_what_changes_the_numbers_changes_the_name(change):
     assert key(BASE | change) != key(BASE)
+
+
+def test_samples_that_are_shown_are_whole_and_so_of_another_name():
+    def name(num_shown):
+        ask = Ask(prompt="a", strategy="sample", num_shown=num_shown, sampling=LAW)
+        models = Models(GENERATOR, SIMILARITY_SCORERS, "fake", NLI)
+        return statistics_name(make_plan(ask, Deployment(models)), models)
+
+    assert len({name(1), name(2), name(3)}) == 3
 
 
 def test_each_bound_of_a_reasoning_has_a_name_of_its_own():

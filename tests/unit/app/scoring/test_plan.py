@@ -94,8 +94,24 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
         sampling=ask.sampling,
         statistics=wanted,
         answer=ask.answer,
+        bounded_by=0,
     )
     assert generation_request(Ask(prompt="a"), wanted).prompt == "a"
+
+
+@pytest.mark.parametrize(
+    ("ask", "bounded_by"),
+    [
+        (Ask(prompt="a"), 0),
+        (Ask(prompt="a", strategy="sample", num_shown=2), 1),
+        (Ask(prompt="a", answer=GivenAnswer("b")), 0),
+        (Ask(prompt="a", strategy="mbr"), None),
+        (Ask(prompt="a", strategy="most_probable"), None),
+    ],
+    ids=lambda value: getattr(value, "strategy", value),
+)
+def test_samples_that_may_become_the_answer_are_whole(ask, bounded_by):
+    assert generation_request(ask, frozenset({LOGPROBS})).bounded_by == bounded_by
 
 
 # id: (ask, what is available of a generator that supplies everything)

@@ -11,7 +11,7 @@ from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.labels import Labelled, Labels, read_labels
 from cocoa_lab.overwriting import GENERATIONS, RESULTS
 from models.calibration import ALL, Calibrator
-from models.similarity.rules import VERSION
+from models.similarity.rules import SCORED
 from tests.made_calibrators import BINDING
 
 CHATS, FIVE = replace(BINDING, input="messages"), replace(BINDING, num_samples=5)
@@ -117,7 +117,7 @@ def a_run(folder, stop=(), inputs=("prompt",), **sampling):
         "sampling": {"num_samples": 10, "temperature": 1.0, "top_k": 50, "top_p": 1.0} | sampling,
     }
     origin = {
-        "rules": VERSION,
+        "rules": SCORED,
         "generator": "fake",
         "comparers": {"fake": "fake pairs"},
         "nli": None,
@@ -240,7 +240,7 @@ def test_what_a_run_does_not_hold_is_named(tmp_path):
 def test_a_run_that_was_scored_by_other_rules_is_refused_with_what_to_do(tmp_path):
     path = a_run(tmp_path) / RESULTS
     results = json.loads(path.read_text())
-    results["origin"]["rules"] = VERSION - 1
+    results["origin"]["rules"] = SCORED - 1
     path.write_text(json.dumps(results))
     with pytest.raises(CannotCalibrate, match=r"other rules .* --rescore"):
         read_labels(tmp_path)
