@@ -53,11 +53,12 @@ def statistics(draw, min_samples=2, max_samples=6, one_tokenisation=True):
         "sample_token_relevance": [rng.random(len(row)) for row in rows],
         "p_true_logprob": draw(st.floats(-20, 0)),
         "reasoning_tokens": float(draw(st.integers(1, 10_000))),
-        **{name: draw(st.floats(0, 1)) for name in PREDICTED},
+        "closed_book_token_logprobs": -rng.exponential(2.0, len(texts[4])),
+        **{name: draw(st.floats(0, 1)) for name in SHARES},
     }
 
 
-PREDICTED = ["predicted_dissimilarity", "predicted_high_semantic_entropy"]
+SHARES = ["predicted_dissimilarity", "predicted_high_semantic_entropy", "grounded"]
 PER_SAMPLE = ["sample_texts", "sample_token_logprobs", "sample_token_relevance"]
 VECTORS = ["similarity", "answer_entailment", "answer_contradiction", "exact_match"]
 MATRICES = ["similarity_matrix", "entailment", "contradiction"]
@@ -79,8 +80,8 @@ def value(name, stats):
 def test_the_strategy_supplies_every_statistic():
     of_answer = {"answer_token_logprobs", "answer_token_entropies", "token_relevance"}
     of_samples = {*PER_SAMPLE, *VECTORS, *MATRICES}
-    of_question = {"p_true_logprob", "reasoning_tokens"}
-    assert needs(ESTIMATORS) == of_answer | of_samples | of_question | {*PREDICTED}
+    of_question = {"p_true_logprob", "reasoning_tokens", "closed_book_token_logprobs"}
+    assert needs(ESTIMATORS) == of_answer | of_samples | of_question | {*SHARES}
 
 
 # Likelihoods summed over samples or similarities can exceed 1, and densities are negated.
@@ -210,7 +211,8 @@ def test_two_thousand_unlikely_tokens_stay_finite(name):
         "sample_token_relevance": [np.full(2000, 1e-9)] * samples,
         "p_true_logprob": -2000.0,
         "reasoning_tokens": 1e6,
-        **dict.fromkeys(PREDICTED, 1.0),
+        "closed_book_token_logprobs": np.full(2000, -50.0),
+        **dict.fromkeys(SHARES, 1.0),
     }
 
     assert math.isfinite(value(name, stats))
@@ -233,7 +235,8 @@ def one_sample(matches):
         "sample_token_relevance": [np.array([1.0, 0.0])],
         "p_true_logprob": math.log(0.5),
         "reasoning_tokens": 60.0,
-        **dict.fromkeys(PREDICTED, 0.5),
+        "closed_book_token_logprobs": np.array([-3.0]),
+        **dict.fromkeys(SHARES, 0.5),
     }
 
 

@@ -29,8 +29,8 @@ def test_what_a_statistic_is_derived_from_is_supplied_and_not_derived_again(name
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-def test_a_statistic_is_derived_exactly_where_no_generator_supplies_it(name):
-    sources = supplied_by("answer", "samples", "reasoning", "probe", "question")
+def test_a_statistic_is_derived_exactly_where_neither_generator_nor_parts_supply_it(name):
+    sources = supplied_by("answer", "samples", "reasoning", "probe", "question", "parts")
     assert bool(STATISTICS[name].derived_from) != (name in sources)
 
 
