@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from tests.fakes.estimators import OF_ANSWERS
+from tests.fakes.estimators import WITHOUT_DOCUMENTS
 
 pytestmark = pytest.mark.anyio
 
 PER_REQUEST = ("id", "timing_ms", "cached")
-EVERYTHING = sorted(name for name in OF_ANSWERS if not name.endswith("_light"))
+EVERYTHING = sorted(name for name in WITHOUT_DOCUMENTS if not name.endswith("_light"))
 
 
 def numbers_of(response):

@@ -10,14 +10,11 @@ from models.estimators import ESTIMATORS, needs
 from models.probes.protocol import ProbeConfig
 from models.statistics import supplied_by
 from tests.conftest import serving
-from tests.fakes.estimators import OF_ANSWERS
+from tests.fakes.estimators import OF_ANSWERS, OF_DOCUMENTS
 from tests.reasons import score_reasons
 from tests.tiny_probes import saved
 
 pytestmark = pytest.mark.anyio
-
-
-OVER_DOCUMENTS = {"grounded", "closed_book_token_logprobs"}
 
 
 @pytest.fixture
@@ -31,7 +28,7 @@ async def service(anyio_backend, tmp_path):
 
 async def generated(service, **body):
     """A response; over documents, where an estimator reads them."""
-    if not needs(body.get("estimators", [])).isdisjoint(OVER_DOCUMENTS):
+    if not needs(body.get("estimators", [])).isdisjoint(OF_DOCUMENTS):
         body |= {"prompt": "Lima. Is it?", "documents": ["Lima."], "documents_in": "prompt"}
     response = await service.generate(**{"seed": 3} | body)
     assert response.status_code == 200, response.text

@@ -15,14 +15,14 @@ from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_server import running_redis
 from tests.conftest import serving, until
 from tests.corrupt_entries import KINDS
-from tests.fakes.estimators import OF_ANSWERS
+from tests.fakes.estimators import WITHOUT_DOCUMENTS
 from tests.tiny_probes import saved
 
 pytestmark = pytest.mark.anyio
 
 # All kinds of statistics: one probe is loaded, and the other estimator's is not.
 EVERYTHING = {
-    "estimators": sorted({*OF_ANSWERS} - {"high_semantic_entropy_light"}),
+    "estimators": sorted({*WITHOUT_DOCUMENTS} - {"high_semantic_entropy_light"}),
     "num_samples": 4,
     "seed": 3,
     "return_samples": True,

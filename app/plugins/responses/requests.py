@@ -101,7 +101,13 @@ class FunctionCallItem(Kept):
     name: ToolName
     arguments: Text
     """A JSON object, as a string."""
-    namespace: Text | None = None
+    namespace: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{0,64}$")] | None = None
+
+    @model_validator(mode="after")
+    def _check_name(self) -> Self:
+        why = "must have at most 64 characters with the name and __ between them"
+        refuse_if(len(name_in(self.namespace, self.name)) > 64, "namespace", why)
+        return self
 
 
 class FunctionCallOutputItem(Kept):

@@ -24,13 +24,12 @@ from models.statistics import supplied_by
 from tests.aligned import align_scores
 from tests.conftest import serving
 from tests.fakes.engine import FakeEngine
-from tests.fakes.estimators import OF_ANSWERS
+from tests.fakes.estimators import WITHOUT_DOCUMENTS
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.fakes.settings import FAKES
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
-OTHERS = supplied_by("probe", "parts") | {"closed_book_token_logprobs"}  # and of documents
-WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & OTHERS]
+WITHOUT_PROBE = [name for name in WITHOUT_DOCUMENTS if not needs([name]) & supplied_by("probe")]
 WITHOUT_PROBE.append("lexical_similarity")  # which the lab adds
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 SETTINGS = Settings(**FAKES)
