@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from app.cli import app
 from models.estimators import needs
 from models.statistics import supplied_by
-from tests.fakes.estimators import OF_ANSWERS
+from tests.fakes.estimators import WITHOUT_DOCUMENTS
 
 COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 # Estimators that need a probe are evaluated by `cocoa probe evaluate`.
-WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & supplied_by("probe")]
+WITHOUT_PROBE = [name for name in WITHOUT_DOCUMENTS if not needs([name]) & supplied_by("probe")]
 WITHOUT_PROBE.append("lexical_similarity")  # which the lab adds
 
 

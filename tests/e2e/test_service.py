@@ -71,7 +71,9 @@ async def test_chats_and_given_answers_have_the_scores_of_the_prompt_and_its_con
 
 
 async def test_every_estimator_has_a_value(client):
-    result = await ask(client, "Which country is Douala in?", estimators=list(OF_ANSWERS))
+    documents = {"documents": ["Douala is in Cameroon."], "documents_in": "prompt"}
+    asked = "Douala is in Cameroon. Which country is Douala in?"
+    result = await ask(client, asked, estimators=list(OF_ANSWERS), **documents)
 
     # P(True) is defined, because " True" and " False" begin with different tokens here.
     assert score_reasons(result) == {}
