@@ -214,7 +214,8 @@ def _documents(fields: Mapping[str, Any]) -> tuple[Mapping[str, str], ...] | Non
     if not fields.get("documents"):
         return None
     try:
-        wanted = DocumentsWanted(documents=fields["documents"]).document_fields(fields)
+        given = DocumentsWanted(documents=fields["documents"])
+        wanted = given.document_fields(fields, of_tokens=False)
     except (ValidationError, LookupError):
         raise ValueError("field 'documents' is no list of documents") from None
     documents: tuple[Mapping[str, str], ...] = wanted["documents"]

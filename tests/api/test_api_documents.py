@@ -108,6 +108,23 @@ async def test_what_remains_without_documents_takes_one_more_reading(service):
     assert body["scores"]["remaining"] == 1.0
 
 
+async def test_samples_are_drawn_over_documents_where_the_request_asks_for_any(service):
+    asked = {"messages": CHAT, "seed": 1, "documents": DOCUMENTS, "estimators": ["sp"]}
+
+    async def num_samples(**fields):
+        response = (await service.generate(**asked | fields)).json()
+        return response["provenance"].get("num_samples"), len(response.get("samples", ()))
+
+    assert await num_samples() == (None, 0)
+    assert await num_samples(target_error=None) == (None, 0)
+    assert await num_samples(return_samples=True, num_samples=5) == (5, 5)
+    assert await num_samples(num_samples=5) == (5, 0)
+    assert await num_samples(units="sentences") == (10, 0)
+    assert await num_samples(strategy="mbr") == (10, 0)
+    assert await num_samples(explain=True) == (10, 0)
+    assert await num_samples(estimators=["sp", "inconsistency"]) == (10, 0)
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

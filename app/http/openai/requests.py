@@ -351,7 +351,7 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
             of_tokens = not light and wanted.is_of_tokens(strategy)
             fields |= body.held_fields(wanted, of_tokens=of_tokens)
         if body.documents:
-            fields |= body.document_fields(fields)
+            fields |= body.document_fields(fields, of_tokens=wanted.reads_no_samples(strategy))
     else:
         fields |= body.echo_fields(strategy)
     if body.ignore_eos:

@@ -254,7 +254,8 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     else:
         fields |= _given(body)
     if body.documents:
-        fields |= body.document_fields(fields)
+        of_tokens = body.reads_no_samples(fields.get("strategy", "greedy"))
+        fields |= body.document_fields(fields, of_tokens=of_tokens)
     return Ask(
         prompt=body.prompt,
         sampling=SamplingParams(

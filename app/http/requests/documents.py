@@ -8,8 +8,6 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from app.http.requests.body import NullIsDefault, having, refuse_if
 from app.http.requests.messages import Text
 from models.errors import InvalidRequest
-from models.estimators import needs
-from models.statistics import reads_samples
 
 _MOST = 64
 
@@ -75,16 +73,16 @@ class DocumentsWanted(NullIsDefault):
     user, with a warning; `prompt`: prompt or messages hold each, word for word, as they do
     with `documents` tools."""
 
-    def document_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def document_fields(self, fields: Mapping[str, Any], *, of_tokens: bool) -> dict[str, Any]:
         """The fields of an `Ask` about documents, beside those that are there already.
+
+        `of_tokens`: no samples are drawn for sentences that the request has not named as units.
 
         Raises:
             InvalidRequest: the conversation has too many results of tools.
         """
         about: dict[str, Any] = {"units": fields.get("units") or "sentences"}
-        names = [*(fields.get("estimators") or ()), *filter(None, [fields.get("primary")])]
-        if names and fields.get("units") is None and not reads_samples(needs(names)):
-            about["of_tokens"] = True  # none are drawn for sentences that nobody named
+        about["of_tokens"] = of_tokens or fields.get("of_tokens", False)
         if self.documents == "tools":
             return about | {"documents": _results(fields["messages"]), "documents_in": "tools"}
         documents = []

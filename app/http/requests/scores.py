@@ -18,7 +18,9 @@ from app.scoring.ask import MAX_TIMEOUT_S, OnReject, OnUnitReject, Units
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.selection import AnswerStrategy
 from models.errors import InvalidRequest
+from models.estimators import needs
 from models.renamed import current_name
+from models.statistics import reads_samples
 from models.warnings import Warned
 
 # Values of older releases, and what to do instead.
@@ -148,6 +150,15 @@ class ScoresWanted(NullIsDefault):
         """True where neither the strategy nor a field requests samples, or scores that read any."""
         of_samples = ScoresWanted.model_fields.keys() - _OF_ANY
         return of_samples.isdisjoint(self.model_fields_set) and strategy in ("greedy", "sample")
+
+    def reads_no_samples(self, strategy: AnswerStrategy) -> bool:
+        """True where scores are named, and neither they, nor a field, nor the strategy read any."""
+        named = filter(None, (*(self.estimators or ()), self.estimator))
+        read = needs(map(current_name, named))
+        of_samples = {*_OF_SAMPLES, "return_samples", "explain", "units"}
+        is_named = not of_samples.isdisjoint(self.model_fields_set)
+        is_drawn = is_named or reads_samples(read) or strategy not in ("greedy", "sample")
+        return bool(read) and not is_drawn
 
     def check_light(self, prefix: str = "") -> None:
         """Refuse fields about samples in a light request."""
