@@ -12,14 +12,7 @@ from typing import Any, TypeVar
 from app.scoring.ask import PARTS
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
-from app.scoring.derive import (
-    BEHIND_REASONING,
-    Evidence,
-    derive,
-    of_nli,
-    of_similarity,
-    p_true_logprob,
-)
+from app.scoring.derive import BEHIND_REASONING, Evidence, derive, of_nli, of_similarity
 from app.scoring.entries import encode, statistics_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
@@ -33,6 +26,7 @@ from app.scoring.questions import (
     choose,
     closed_book,
     closed_book_logprobs,
+    p_true_logprob,
     question_about,
     questions_of,
     read_by_token,

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject, log_share, read_by_token
+from app.scoring.questions import Subject, read_by_token
 from models.records import Array, Generation, NoAnswer
 from models.similarity.pairs import PairTable
 from models.statistics import SENTENCES_READ, STATISTICS, reads_samples, supplied_by
@@ -201,15 +201,3 @@ def of_nli(plan: Plan, subject: Subject, table: PairTable) -> dict[str, Any]:
         else:
             statistics[name] = table.answer_relation(answer, subject.texts, label)
     return statistics
-
-
-def p_true_logprob(true: float | None, false: float | None) -> float | str:
-    """log(p_T / (p_T + p_F)), or the reason why there is none. Kadavath et al. 2022.
-
-    Log-probabilities in nats that the model calls an answer true and false, each None where the
-    tokenizer does not tell the two apart by one token.
-    """
-    if true is None or false is None:
-        return "the first token of the reply does not tell True from False"
-    share = log_share(true, false)
-    return "the model replies with neither True nor False" if share is None else share

@@ -5,7 +5,7 @@ that: which pairs of its texts are compared follows from what is made of them (`
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -152,15 +152,14 @@ def without_documents(ask: Ask) -> Ask:
         is_result = ask.documents_in == "tools" and message["role"] == "tool"
         if message["content"] and (is_result or ask.documents_in == "prompt"):
             holding.append(message)
-    for text in filter(None, map(itemgetter("text"), ask.documents or ())):
+    texts = sorted(filter(None, map(itemgetter("text"), ask.documents or ())), key=len)
+    for text in reversed(texts):  # one may stand in another
         if ask.documents_in == "prompt":
             prompt = prompt and prompt.replace(text, "\n")
         for message in holding:
             message["content"] = str(message["content"]).replace(text, "\n")
-    shown: tuple[Mapping[str, Any], ...] | None = None
-    if ask.messages is not None:
-        shown = tuple(messages)
-    return replace(ask, prompt=prompt, prompt_ids=(), messages=shown, documents=None)
+    left = replace(ask, prompt=prompt, prompt_ids=(), documents=None)
+    return replace(left, messages=ask.messages and tuple(messages))
 
 
 def closed_book(plan: Plan, answer: TokenSequence) -> GenerationRequest:
@@ -202,7 +201,15 @@ def question_about(text: str, ask: Ask) -> GenerationRequest:
     return replace(request, prompt=None, messages=(message,), documents=documents)
 
 
-def log_share(first: float, second: float) -> float | None:
-    """log(p_1 / (p_1 + p_2)) of two replies' log-probs; None where the model gives neither."""
-    both = np.logaddexp(first, second)
-    return float(first - both) if both > math.log(_LEAST_MASS) else None
+def p_true_logprob(true: float | None, false: float | None) -> float | str:
+    """log(p_T / (p_T + p_F)), or the reason why there is none. Kadavath et al. 2022.
+
+    Log-probabilities in nats that the model calls an answer true and false, each None where the
+    tokenizer does not tell the two apart by one token.
+    """
+    if true is None or false is None:
+        return "the first token of the reply does not tell True from False"
+    both = np.logaddexp(true, false)
+    if both <= math.log(_LEAST_MASS):
+        return "the model replies with neither True nor False"
+    return float(true - both)

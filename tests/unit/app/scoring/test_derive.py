@@ -2,11 +2,10 @@
 
 from functools import partial
 
-import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.derive import derive, of_similarity, p_true_logprob
+from app.scoring.derive import derive, of_similarity
 from app.scoring.questions import Subject
 from models.similarity.pairs import PairTable, TextRules
 from models.statistics import supplied_by
@@ -55,23 +54,6 @@ def test_similarity_has_one_value_for_each_other_sample_with_multiplicity():
 def test_a_given_answer_says_why_it_has_no_light_score():
     found = derived((), subject(), (table(),), strategy="given")
     assert found.absent.keys() == supplied_by("probe")
-
-
-@pytest.mark.parametrize(
-    ("true", "false", "reason"),
-    [
-        (None, -1.0, "does not tell True from False"),
-        (-1.0, None, "does not tell True from False"),
-        (-12.3, -13.0, "neither True nor False"),
-    ],
-    ids=["no true", "no false", "another reply"],
-)
-def test_p_true_that_cannot_be_had_has_a_reason(true, false, reason):
-    assert reason in p_true_logprob(true, false)
-
-
-def test_p_true_is_normalised_over_both():
-    assert p_true_logprob(np.log(0.3), np.log(0.1)) == pytest.approx(np.log(0.75))
 
 
 def test_what_the_generator_was_asked_is_there_or_absent_with_its_reason():

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from app.scoring.ask import Ask
 from app.scoring.plan import make_plan
@@ -11,6 +12,7 @@ from app.scoring.questions import (
     choose,
     closed_book,
     closed_book_logprobs,
+    p_true_logprob,
     question_about,
     without_documents,
 )
@@ -42,6 +44,23 @@ def test_it_asks_for_one_token_of_a_prompt_as_a_prompt_and_of_a_chat_as_a_chat()
     assert message["content"].startswith("Question: Which city?\nWhere?\n Possible answer: Paris\n")
 
 
+@pytest.mark.parametrize(
+    ("true", "false", "reason"),
+    [
+        (None, -1.0, "does not tell True from False"),
+        (-1.0, None, "does not tell True from False"),
+        (-12.3, -13.0, "neither True nor False"),
+    ],
+    ids=["no true", "no false", "another reply"],
+)
+def test_p_true_that_cannot_be_had_has_a_reason(true, false, reason):
+    assert reason in p_true_logprob(true, false)
+
+
+def test_p_true_is_normalised_over_both():
+    assert p_true_logprob(np.log(0.3), np.log(0.1)) == pytest.approx(np.log(0.75))
+
+
 DOCUMENT = {"doc_id": "0", "title": "", "text": "Lima is in Peru."}
 CHAT = ({"role": "user", "content": "Lima is in Peru. Where is it?"},)
 
@@ -58,6 +77,13 @@ def test_without_documents_the_prompt_is_what_is_left_of_it():
     left = without_documents(raw)
     assert (left.prompt, left.prompt_ids, left.documents) == ("\n\nSo", (), None)
     assert without_documents(replace(raw, documents=())).prompt == raw.prompt
+
+
+def test_a_document_that_stands_in_another_is_cut_with_it():
+    short = {**DOCUMENT, "text": "Lima"}
+    ask = Ask(messages=CHAT, documents=(short, DOCUMENT), documents_in="prompt")
+    [message] = without_documents(ask).messages
+    assert message["content"] == "\n Where is it?"
 
 
 def test_an_answer_is_read_without_documents_as_it_ended():
