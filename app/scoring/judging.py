@@ -29,8 +29,8 @@ Observed = tuple[str, Calibration, tuple[float, ...]]
 Action = Literal["accept", "verify", "hand_over"]
 
 _OF_ANSWER = "at most {percent} of the accepted answers are wrong"
-_OF_PARTS = "on average over answers at most {percent} of the parts that pass "
-_ARE = "are wrong", "say what the documents do not"
+_OF_PARTS = "on average over answers at most {percent} of the parts that pass are wrong"
+_OVER_DOCUMENTS = _OF_PARTS.replace("are wrong", "say what the documents do not")
 _NO_PARTS = "the answer has no parts"
 _TOO_MANY = "the answer has more parts than are scored"
 # By the warning of a generation, or of what is scored.
@@ -120,7 +120,7 @@ def judge(
         return judgement
     parts = _of_parts(plan, answer, scored.units, warned)
     parts = _refined(plan.ask, answer, scored.units, steps or WorkBudget(), parts)
-    if plan.unit_primary == OF_DOCUMENTS:
+    if plan.primary == plan.unit_primary == OF_DOCUMENTS:  # never calibrated of a whole answer
         judgement = replace(judgement, observed=_observed(plan, scored.units, parts))
     return replace(judgement, parts=parts)
 
@@ -191,7 +191,9 @@ def _of_all_parts(
     if why_not is None and not units.parts.is_whole:
         why_not = _TOO_MANY
     together = JudgedUnit(_least_confidence(judged), all(unit.accept for unit in judged))
-    promise = _OF_PARTS + _ARE[plan.unit_primary == OF_DOCUMENTS]
+    promise = _OF_PARTS
+    if plan.unit_primary == OF_DOCUMENTS:
+        promise = _OVER_DOCUMENTS
     return _decided(plan.ask, calibrated, promise, together, why_not)
 
 

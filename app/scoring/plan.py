@@ -108,7 +108,7 @@ class Plan:
     @cached_property
     def unit_calibrated(self) -> Calibrated | str:
         """The calibration of the parts of the answer, or why there is none."""
-        if self.unit_primary == OF_DOCUMENTS != self.primary:
+        if self.unit_primary == OF_DOCUMENTS and self.primary != OF_DOCUMENTS:
             return f"{OF_DOCUMENTS} does not tell what is right: it judges where you name it alone"
         return _calibrated(self, self.unit_primary, PARTS[self.ask.units])
 

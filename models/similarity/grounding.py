@@ -127,9 +127,7 @@ class _Documents:
         lacking = named.keys() - self._standing
         missing = sorted(map(named.__getitem__, lacking), key=unit.text.find)
         is_known = bool(words) and self._standing.issuperset(words)  # "Lima" is not "Limassol"
-        most = 0
-        for one in self._documents:
-            most = max(most, len(subjects & one.standing))
+        most = max([len(subjects & one.standing) for one in self._documents], default=0)
         for one in self._documents:
             self._steps.take(len(one.sentences))
             span, said = _best(one.sentences, words)

@@ -27,7 +27,8 @@ Relation = Literal["same", "different"]
 
 # Version of these rules, which the identity of every similarity scorer holds.
 VERSION = 9
-# Version of what scores are made by: these rules, and where samples end (`engines.texts`).
+# Version of what scores are made by: these rules, where samples end (`engines.texts`), and how an
+# answer is looked up in documents (`grounding`).
 SCORED = 10
 OTHER_RULES = "were made by other rules of what two answers say, or of where samples end"
 _SCORE_AGAIN = (

@@ -62,20 +62,20 @@ def _probes(result: Result, names: frozenset[str]) -> dict[str, str]:
 def _binding(result: Result) -> Binding | None:
     """Models and settings that the scores came from; None where some are the client's."""
     ask, plan = result.ask, result.plan
-    generation = result.generation or (ask.by_rules and result.generator)
+    model = result.generation or result.generator  # by rules none is asked: the one that is here
     subject = result.evidence.subject
     is_brought = ask.samples is not None or ask.answer_token_logprobs is not None
     if ask.answer is not None and not ask.answer.append_eos:
         return None  # the score of a beginning
     # Calibrators have no scores with reasoning, nor of fewer samples than were requested.
-    if not generation or is_brought or plan.is_reasoned or subject.withheld:
+    if is_brought or plan.is_reasoned or subject.withheld:
         return None
     sampling = ask.sampling
     reasons = [row.finish_reason for row in (subject.answer, *subject.samples)]
     return Binding(
-        model_id=generation.model_id,
-        revision=generation.revision,
-        generator=generation.identity,
+        model_id=model.model_id,
+        revision=model.revision,
+        generator=model.identity,
         input=ask.input,
         strategy=plan.strategy,
         num_samples=sampling.num_samples,
