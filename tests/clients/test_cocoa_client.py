@@ -129,6 +129,17 @@ async def test_an_answer_is_labelled(kind, tmp_path):
             await client.feedback("nobody", quality=0.5)
 
 
+async def test_sentences_are_labelled_as_the_api_has_them(kind, tmp_path):
+    config = FeedbackConfig(path=str(tmp_path / "labels.jsonl"))
+    async with serving(feedback=config) as service, asking(kind, service.app) as client:
+        asked = {"answer": "It is Rome. It is old.", "documents": ["Rome is old."]}
+        scored = await client.score(**asked)
+        spans = [unit.span for unit in scored.units[1:]]
+        labels = [{"span": span, "grounded": True} for span in spans]
+        kept = await client.feedback(scored.id, units=labels)
+        assert (kept.units, kept.quality) == (2, None)
+
+
 async def test_whoever_leaves_a_stream_ends_its_work(service, client):
     generate, ended = service.generator.generate, asyncio.Event()
 

@@ -1,7 +1,7 @@
 """The client for programs on asyncio. `client.py` is generated from this file by `generate.py`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -123,11 +123,12 @@ class AsyncClient:
         correct: bool | None = None,
         quality: float | None = None,
         task: str | None = None,
-        units: Mapping[str, bool] | None = None,
+        units: core.Units | None = None,
     ) -> FeedbackKept:
         """Label an answer by the `id` of its response: with one of `correct` and `quality`.
 
-        With `units`, or with these alone: whether each field is right, by its path.
+        With `units`, or with these alone: whether each field is right, by its path, or
+        labels as the API has them, `[{"span": [0, 38], "grounded": False}]` of sentences.
         """
         return await self._answer(core.feedback(id, correct, quality, task, units))
 

@@ -100,17 +100,23 @@ def batches(items: Sequence[ScoreItem], num_at_once: int) -> list[Sequence[Score
     return [items[start : start + num_at_once] for start in starts]
 
 
+# Whether each field is right, by its path, or labels as the API takes them.
+Units = Mapping[str, bool] | Sequence[Mapping[str, Any]]
+
+
 def feedback(
     id: str,
     correct: bool | None,
     quality: float | None,
     task: str | None,
-    units: Mapping[str, bool] | None,
+    units: Units | None,
 ) -> Call[FeedbackKept]:
-    """The call of `POST /feedback`."""
+    """The call of `POST /feedback`; units as in the API, or by the paths of fields."""
     given: dict[str, Any] = {"id": id, "correct": correct, "quality": quality, "task": task}
-    if units is not None:
+    if isinstance(units, Mapping):
         given["units"] = [{"path": path, "correct": right} for path, right in units.items()]
+    elif units is not None:
+        given["units"] = list(units)
     body = {name: value for name, value in given.items() if value is not None}
     return Call("POST", "/feedback", FeedbackKept, body)
 
