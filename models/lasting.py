@@ -10,6 +10,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 # Bytes: a larger piece is mapped by itself (glibc goes up to this on its own, too), and so much may
 # lie free at the end of a heap.
 _MMAPPED_FROM, _KEPT_FREE = 32 << 20, 256 << 20
+_YOUNG = 10_000  # new objects after which garbage is looked for among them
 
 
 @contextmanager
@@ -18,7 +19,8 @@ def lasting() -> Iterator[None]:
 
     Importing the service, torch and transformers makes a million objects that stay. To look through
     them again and again takes a sixth of the start. What is dropped later is freed, but for
-    what stands in cycles: some 3 MB of an embedded language model.
+    what stands in cycles: some 3 MB of an embedded language model. Afterwards garbage is looked
+    for less often: to read a server's reply makes some thousand objects, hardly any in cycles.
 
     Memory that was freed within goes back to the system: weights that are laid out anew leave gaps
     of their own size between those that follow, which glibc would keep.
@@ -29,6 +31,7 @@ def lasting() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        gc.set_threshold(_YOUNG)
         library = ctypes.CDLL(None)
         if hasattr(library, "malloc_trim"):
             library.malloc_trim(0)

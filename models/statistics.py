@@ -111,6 +111,7 @@ def supplied_by(*sources: Source) -> frozenset[str]:
     return frozenset(name for name, statistic in STATISTICS.items() if statistic.source in sources)
 
 
+@functools.lru_cache(256)
 def fields_of(names: frozenset[str], source: Source) -> frozenset[str]:
     """Fields of a sequence that hold those of the statistics that this source supplies.
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any, TypeVar
 
 from app.scoring.ask import PARTS
@@ -147,9 +147,8 @@ class Computation:
 
         try:
             generation = await self.workers.generator.generate(request, on_token and tell)
-            cost = generation.prompt_tokens
-            for text in (generation.answer, *generation.samples):
-                cost += text.num_written
+            written = map(attrgetter("num_written"), (generation.answer, *generation.samples))
+            cost = generation.prompt_tokens + sum(written)
         finally:  # cancelled, it is charged for the tokens until then
             ask.caller.charge(cost)
         self._identities.add(generation.identity)

@@ -236,7 +236,7 @@ class Scorer:
         if evidence.subject.withheld:
             warned.add(Warned.SAMPLES_LEFT_OUT)
         # Its models may have been replaced meanwhile.
-        if self.calibrator.of(models_of(self.workers)) is None:
+        if plan.calibrator is not None and self.calibrator.of(models_of(self.workers)) is None:
             plan = replace(plan, calibrator=None)
         judged = partial(judge, plan, scoring, answer, readings=readings, warned=warned)
         if work.parts is None:

@@ -96,7 +96,7 @@ HARMONY = Tags(
     inner=("analysis<|message|>", "<|end|><|start|>assistant"),
 )
 # All that a reasoning is known to begin with.
-STARTS = frozenset(tags.start for tags in (*KNOWN_TAGS, HARMONY))
+STARTS = tuple(tags.start for tags in (*KNOWN_TAGS, HARMONY))
 _HARMONY_TOKENS = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|end|>"})
 # With such a sign a tag begins.
 _SIGNS = "<[{(◁"

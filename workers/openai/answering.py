@@ -81,9 +81,8 @@ class OpenAIRequest:
         began_at = time.monotonic()
         server, request = self._server, self._request
         check_heeded(server, request)
-        self._seed = secrets.randbelow(2**53)
-        if request.sampling.seed is not None:
-            self._seed = request.sampling.seed
+        seed = request.sampling.seed
+        self._seed = secrets.randbelow(2**53) if seed is None else seed
         if any(request.tops_of) and request.num_tops and not server.raw_samples:
             raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
         self._prompt = await render(self._calls, request)
@@ -200,8 +199,7 @@ class OpenAIRequest:
         return sequence
 
     async def _greedy(self) -> records.Sequence:
-        body = self._body(0)
-        [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
+        [choice] = await self._choices(self._body(0), 1, is_streamed=not self._request.streamed)
         if (columns := self._server.columns) is not None:
             columns.check_mark(choice.tops)
             wanted = self._request.statistics & self._server.probes.keys()
@@ -215,11 +213,8 @@ class OpenAIRequest:
         if not (num := self._request.num_samples):
             return []
         first, place = requests.first_seed(self._seed), self._request.streamed - 1
-        samples: list[records.Sequence] = []
-        for choice in await self._drawn(self._body(1), range(first, first + num), place):
-            samples.append(await self._sequence(choice, len(samples) + 1))
-            self.draws.append(choice)
-        return samples
+        self.draws = await self._drawn(self._body(1), range(first, first + num), place)
+        return [await self._sequence(choice, i) for i, choice in enumerate(self.draws, 1)]
 
     async def _drawn(self, body: Mapping[str, Any], seeds: range, place: int) -> list[Choice]:
         """A sample of each of consecutive seeds, by as few calls as the server allows.
@@ -288,9 +283,7 @@ class OpenAIRequest:
             events, has_ended = [await self._calls.post(path, body, max_bytes)], True
         stop = self._request.sampling.stop
         choices = read_choices(events, num, stop, may_be_fewer=True, has_ended=has_ended)
-        usage = None
-        for event in events:
-            usage = event.get("usage") or usage
+        usage = replies.last(events, "usage")
         most = min(self._server.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
         replies.count_in(usage, choices, self._most, stop)
@@ -305,8 +298,9 @@ class OpenAIRequest:
         if choice.finish_reason == "length" and is_short:
             raise EngineError("the server ended a text before its time")
         num_tops = request.num_tops_of(index)
-        sequence = sequences.to_sequence(choice, wanted, num_tops)
         unsound = self._other_law(index) or choice.unsound
+        numbers = frozenset[str]() if unsound else wanted
+        sequence = sequences.to_sequence(choice, numbers, num_tops * (not unsound))
         is_empty = not choice.text and choice.logprobs is None  # of an end that is not listed
         if sequence.is_withheld or is_empty:
             sequence = replace(sequence, token_tops=None)
@@ -328,9 +322,10 @@ class OpenAIRequest:
                 raise InvalidRequest(message, field="max_reasoning_tokens")
             if not reasoning.text and choice.num_hidden:
                 self._warn(Warned.REASONING_NOT_TOLD)
-        if unsound := unsound or self._uncovered(choice, sequence):
-            self._unread.setdefault(index > 0, unsound)
+        if not unsound and (unsound := self._uncovered(choice, sequence)):
             sequence = replace(sequence, token_logprobs=None, token_entropies=None, token_tops=None)
+        if unsound:
+            self._unread.setdefault(index > 0, unsound)
         if sequence.reasoning is not None and "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
         check_followed(request, sequence, is_call=self._holds_calls)

@@ -167,7 +167,7 @@ def unsound(
         tokens: (T,) names of these.
         tops: T times those of the likeliest, by name; nothing where there are none.
     """
-    if not ((logprobs > MISSING) & (logprobs <= LOGPROBS[1])).all():
+    if not all(MISSING < one <= LOGPROBS[1] for one in logprobs.tolist()):
         return NO_NUMBER
     for logprob, token, likeliest in zip(logprobs.tolist(), tokens, tops, strict=False):
         if not likeliest:
@@ -202,9 +202,10 @@ def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | No
 
 def num_up_to(stop: tuple[str, ...], texts: Sequence[str]) -> int | None:
     """The number of tokens up to the one that completes a stop string; None where none does."""
-    whole, ends = "".join(texts), list(accumulate(map(len, texts)))
+    whole = "".join(texts)
     if cut_at_stop(whole, stop) is None:
         return None
+    ends = list(accumulate(map(len, texts)))
     return 1 + bisect_left(ends, True, key=lambda end: cut_at_stop(whole[:end], stop) is not None)
 
 

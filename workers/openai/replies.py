@@ -293,7 +293,7 @@ def last(events: Sequence[Mapping[str, Any]], name: str) -> Any:
 
 
 def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
-    if not any(piece.keys() & {"text", "message", "delta"} for piece in pieces):
+    if all(map({"text", "message", "delta"}.isdisjoint, pieces)):
         raise ValueError("it has no text")
     messages = list(map(_message, pieces))
     text, reasoning = map("".join, zip(*map(texts_in, messages), strict=True))
@@ -406,8 +406,8 @@ def texts_in(message: Mapping[str, Any]) -> tuple[str, str]:
     content = message.get("content") or ""
     if not isinstance(content, str):
         return _parts(content, "text"), _parts(content, "thinking")
-    thoughts = map(message.get, ("reasoning", "reasoning_content", "thinking"))
-    return content, next(filter(None, thoughts), "")
+    thoughts = message.get("reasoning") or message.get("reasoning_content")
+    return content, thoughts or message.get("thinking") or ""
 
 
 def _parts(parts: Sequence[Mapping[str, Any]], kind: str) -> str:
@@ -430,7 +430,7 @@ def _with_calls(
     those of a model in this process (`models.units.tool_calls`). Where the same calls can be read
     in the texts of the tokens, these are the answer's.
     """
-    names, wanted = [name for name, _ in calls], list(starmap(_plain, calls))
+    names, wanted = list(map(itemgetter(0), calls)), list(starmap(_plain, calls))
     for written in (tokens, tokens[:-1]):  # the last token may be what ended the answer
         parsed = []
         for block in calls_in("".join(written), names):

@@ -97,7 +97,7 @@ def most_bytes(body: Mapping[str, Any], num: int) -> int:
 
 def drawn(body: Mapping[str, Any], sampling: SamplingParams, seeds: range) -> dict[str, Any]:
     """The body of a sample of each seed: that of a greedy answer, with the law that they follow."""
-    law = {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k")}
+    law = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
     several = {"n": len(seeds)} if len(seeds) > 1 else {}
     return {**body, **law, "seed": seeds.start, **several}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from models import records
-from models.engines.tags import KNOWN_TAGS, Tags
+from models.engines.tags import KNOWN_TAGS, STARTS, Tags
 from models.engines.texts import cut_at_stop, num_stable
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import fields_of
@@ -63,12 +63,12 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
 
     The token that ended it adds nothing, whatever the server calls it.
     """
-    texts = choice.tokens
-    if texts is None or any(text.startswith("token_id:") for text in texts):
+    texts, whole = choice.tokens, "".join(choice.tokens or ())
+    if texts is None or ("token_id:" in whole and any(t.startswith("token_id:") for t in texts)):
         return None
-    if choice.finish_reason == "stop" and "".join(texts[:-1]) == choice.text != "".join(texts):
+    if choice.finish_reason == "stop" and "".join(texts[:-1]) == choice.text != whole:
         return (*texts[:-1], "")
-    if not "".join(texts).startswith(choice.text):
+    if not whole.startswith(choice.text):
         return None
     return texts
 
@@ -150,7 +150,10 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
 def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
     text = "".join(texts)
-    opened = opened or text.lstrip().startswith(_ENDS)  # what begins with its end was opened
+    begun = text.lstrip()
+    opened = opened or begun.startswith(_ENDS)  # what begins with its end was opened
+    if not opened and not begun.startswith(STARTS):
+        return None, text
     return Tags.known_in(text, opened=opened).part(texts, opened=opened)
 
 

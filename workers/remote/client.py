@@ -77,7 +77,7 @@ class Client:
     ) -> None:
         self.url = url
         self.headers = {"Accept-Encoding": "identity", **(headers or {})}
-        self._params, self._tls = params, tls
+        self._params, self._tls = params or None, tls
         self._connect_s, self._silence_s = connect_s, silence_s
         self._session: aiohttp.ClientSession | None = None
 
@@ -161,10 +161,7 @@ async def _tell_connected(session: object, context: Any, params: object) -> None
 
 async def body_of(response: Response, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
     """The whole body of a response; raises as `pieces` does."""
-    body = bytearray()
-    async for piece in pieces(response, max_bytes):
-        body += piece
-    return bytes(body)
+    return b"".join([piece async for piece in pieces(response, max_bytes)])
 
 
 async def pieces(response: Response, max_bytes: int) -> AsyncIterator[bytes]:

@@ -91,7 +91,8 @@ async def of_one_model(
         known = await server.settled()
         try:
             reply = await ask(server, known)
-            if (await server.settled()).identity == known.identity:
+            settled = await server.settled()
+            if settled is known or settled.identity == known.identity:
                 return reply
         except ChangedModel:
             server.doubt()

@@ -8,6 +8,21 @@ import pytest
 
 from models.lasting import lasting
 
+_COLLECTIONS = """
+import gc
+from models.lasting import lasting
+
+def collections():
+    before = gc.get_stats()[0]["collections"]
+    kept = [[] for _ in range(50_000)]
+    return gc.get_stats()[0]["collections"] - before
+
+before = collections()
+with lasting():
+    pass
+print(before, collections())
+"""
+
 _FAULTS = """
 import resource
 from models.lasting import keep_freed_memory
@@ -51,6 +66,11 @@ def test_the_collector_rests_within_and_runs_again_after_an_error():
     with pytest.raises(KeyboardInterrupt):
         resting.throw(KeyboardInterrupt())
     assert gc.isenabled()
+
+
+def test_garbage_is_looked_for_less_often_behind_it():
+    before, after = numbers_of(_COLLECTIONS)
+    assert after < before / 5
 
 
 def test_memory_that_is_freed_is_taken_again_without_a_page_fault():
