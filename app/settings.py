@@ -25,12 +25,7 @@ from app.scoring.deployment import AskLimits
 from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
-from workers.config import (
-    GeneratorConfig,
-    ServerConfig,
-    SimilaritySettings,
-    WorkerConfig,
-)
+from workers.config import GeneratorConfig, ServerConfig, SimilaritySettings, WorkerConfig
 
 logger = logging.getLogger(__name__)
 

@@ -22,9 +22,16 @@ from models.ranges import PROBABILITIES, Exact, Range, floats
 from models.records import Array
 from models.renamed import ScoreName
 from models.similarity import GONE
+from models.similarity.rules import SCORED
 
 FORMAT = 2
 UNNAMED_RULES = 8  # of files of before they named their rules
+OTHER_RULES = "were made by other rules of what two answers say, or of where samples end"
+# What to say of such scores.
+OUTDATED = (
+    f"{OTHER_RULES}: score the same samples again by `cocoa evaluate … --rescore`, and calibrate "
+    "by `cocoa calibrate`; labels of /feedback hold scores, and must be collected anew"
+)
 ALL = "all"  # the group of all labels, which every calibrator has
 _GREATEST = float(np.finfo(np.float64).max)
 _ANY: Range = (-_GREATEST, _GREATEST)
@@ -80,6 +87,13 @@ class Binding(Exact):
         if self.stop_mass is not None:
             return "num_samples auto is gone: calibrate for a number of samples, such as 5"
         return GONE.get(self.similarity, "")
+
+    @property
+    def outdated(self) -> str:
+        """Why its scores are not those of today, and what to do; "" where they are."""
+        if self.rules == SCORED:
+            return ""
+        return OUTDATED
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ AnswerForm = Literal["literal", "blank_led"]
 # A text or the ids of its tokens, and both of these.
 RawPrompt = str | tuple[int, ...]
 Tokenized = tuple[str, tuple[int, ...]]
+# Two texts in their order, such as a context and what follows it.
 Pair = tuple[str, str]
 # First character and the one behind the last.
 Span = tuple[Count, Count]

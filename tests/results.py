@@ -91,8 +91,7 @@ def a_result(written=None, *, statistics=None, answer_sample=None, truncated=Fal
     plan = fields.pop("plan", a_plan(known.keys()))
     values = {
         "plan": replace(plan, ask=fields.pop("ask", plan.ask)),
-        "generation": written,
-        "evidence": Evidence(subject, known, {}, truncated),
+        "evidence": Evidence(subject, known, {}, truncated, written),
         "scores": {"sp": 1.0},
         "reasons": {},
         "source": "computed",

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from models.errors import ModelNotLoaded
-from models.similarity.protocol import EMBEDDED
 from workers.config import ADAPTERS, LanguageModel, Role, WorkerConfig, refuse_changes, variable
 from workers.hooks import Hooks
 from workers.loading import (
@@ -61,7 +60,7 @@ async def build_workers(
             variable("similarity.model"),
         )
     given = default
-    if config.similarity.name == "auto" and similarity_scorers[default].info.model_id == EMBEDDED:
+    if config.similarity.name == "auto" and similarity_scorers[default].info.is_embedded:
         given = "added"  # what came with a request no embedded language model has said
     return Workers(
         generator=generator,

@@ -40,13 +40,7 @@ from workers.probe_reading import (
     with_prompt_compared,
     with_readings,
 )
-from workers.protocol import (
-    NO_TOKENS,
-    FirstTokenReply,
-    GeneratorInfo,
-    ProbeInfo,
-    refuse_unheeded,
-)
+from workers.protocol import NO_TOKENS, FirstTokenReply, GeneratorInfo, ProbeInfo, refuse_unheeded
 from workers.trials import Trials
 
 Result = TypeVar("Result")

@@ -24,23 +24,11 @@ from models.others import SIMILARITIES
 from models.probes.card import check_card
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import Probe, ProbeConfig
-from models.similarity import (
-    LEARNED,
-    NLI_MODELS,
-    OVER_NLI,
-    PAIR_MODELS,
-    not_known,
-)
+from models.similarity import LEARNED, NLI_MODELS, OVER_NLI, PAIR_MODELS, not_known
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, NliPairModel
 from models.threads import ModelThread
-from workers.config import (
-    LanguageModel,
-    Role,
-    SimilaritySettings,
-    WorkerConfig,
-    variable,
-)
+from workers.config import LanguageModel, Role, SimilaritySettings, WorkerConfig, variable
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.protocol import Generator, NliScorer, SimilarityScorer

@@ -14,14 +14,7 @@ from models.estimators.information import mte, sp
 from models.probes.card import joined, read_card
 from models.probes.domain import PromptDomain
 from models.probes.protocol import Probe, ProbeConfig
-from models.records import (
-    Array,
-    Generation,
-    GenerationRequest,
-    ProbeReading,
-    Sequence,
-    Span,
-)
+from models.records import Array, Generation, GenerationRequest, ProbeReading, Sequence, Span
 from models.statistics import SENTENCES_READ, fields_of, supplied_by
 from models.units.parts import split
 from models.warnings import Warned

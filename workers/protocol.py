@@ -17,7 +17,6 @@ from models.probes.card import Card
 from models.ranges import Exact, Logprob
 from models.records import Generation, GenerationRequest, OnToken, Pair, RawPrompt, Tokenized
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import ContextAndText
 
 # Of what is about tokens of a prompt, where `EngineInfo.tokenizer` is empty.
 NO_TOKENS = "needs a model in this process or in a worker of ours: tokens of others are not known"
@@ -98,6 +97,11 @@ class SimilarityInfo:
     rules: PairRules  # which pairs are known without asking
     # Whether it was made for the answers of another language model only.
     is_out_of_domain: bool = False
+
+    @property
+    def is_embedded(self) -> bool:
+        """True for a model that ships with the project."""
+        return self.model_id == "embedded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +207,7 @@ class SimilarityScorer(Worker, Protocol):
             NotReady: the model has stopped.
         """
 
-    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    async def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         """For each (context, text) the longest right part of the context that is not cut.
 
         It is not cut in a pair of two texts `context + " " + text`. Raises as `compare` does.

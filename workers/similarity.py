@@ -8,7 +8,7 @@ from models.digests import digest_of
 from models.errors import SimilarityUnavailable
 from models.records import Pair
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
+from models.similarity.protocol import NliPairModel, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
 from workers.calling import failing_as, gather
@@ -36,7 +36,7 @@ class SimilarityWorker:
         self._pairs: MicroBatcher[Pair, PairScore] = MicroBatcher(
             self._score, max_batch=max_batch_pairs, on_batch=on_batch
         )
-        self._contexts: MicroBatcher[ContextAndText, str] = MicroBatcher(
+        self._contexts: MicroBatcher[Pair, str] = MicroBatcher(
             lambda texts: self._blocking(model.fit_contexts, texts), max_batch=max_batch_pairs
         )
         self._loops: list[MicroBatcher[Any, Any]] = [self._pairs, self._contexts]
@@ -74,7 +74,7 @@ class SimilarityWorker:
         reply.check_finite()
         return reply
 
-    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    async def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         return await self._each(self._contexts, texts)
 
     async def close(self) -> None:

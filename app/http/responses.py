@@ -9,7 +9,7 @@ from app.scoring.result import Result
 from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators.cocoa import inconsistency_std_error
 from models.records import Generation, ProbeReading, Token
-from models.units.tool_calls import Call, names_of, read
+from models.units.tool_calls import Call, read
 from models.units.unit import Unit
 from workers import protocol
 from workers.protocol import GeneratorInfo, SimilarityInfo
@@ -30,7 +30,7 @@ def to_response(result: Result, request_id: str) -> dict[str, Any]:
     if result.ask.return_tokens:
         optional["tokens"] = list(map(token_info, answer.tokens))
     if result.ask.tools:
-        pieces = read(result.text or "", names_of(result.ask.tools))
+        pieces = read(result.text or "", result.ask.tool_names)
         _, optional["tool_calls"] = parted(pieces, answer.extra)
     return scored(
         result,
@@ -131,10 +131,10 @@ def weights_of(info: Generation | GeneratorInfo | SimilarityInfo) -> dict[str, s
 
 def _models(result: Result) -> dict[str, Any]:
     known: dict[str, Any] = {}
-    if result.generation is not None:
-        known["model"] = weights_of(result.generation)
+    if result.evidence.generation is not None:
+        known["model"] = weights_of(result.evidence.generation)
         if result.is_read:
-            known["answer_form"] = result.generation.answer_form
+            known["answer_form"] = result.evidence.generation.answer_form
     if result.plan.asks("similarity"):
         known["similarity"] = result.plan.similarity
         known["similarity_model"] = weights_of(result.similarity_scorer)
@@ -155,9 +155,9 @@ def _of_samples(result: Result) -> dict[str, Any]:
         "num_samples": len(subject.samples) or None,
         "num_distinct_samples": result.num_distinct_samples or None,
     }
-    if result.generation is not None and result.samples_source == "model":
-        known["seed"] = result.generation.seed
-        known["sample_limit"] = result.generation.sample_limit
+    if result.evidence.generation is not None and result.samples_source == "model":
+        known["seed"] = result.evidence.generation.seed
+        known["sample_limit"] = result.evidence.generation.sample_limit
     if (similarity := result.evidence.statistics.get("similarity")) is not None:
         known["inconsistency_std_error"] = inconsistency_std_error(similarity)
     return known

@@ -119,7 +119,7 @@ class Telemetry(Observer):
 
     def observe_result(self, result: Result) -> None:
         if result.source == "computed":  # the others cost nothing
-            if (generation := result.generation) is not None:
+            if (generation := result.evidence.generation) is not None:
                 tokens = self.counters["tokens"]
                 tokens.labels("prompt").inc(generation.prompt_tokens)
                 tokens.labels("answer").inc(generation.answer.num_written)

@@ -140,6 +140,11 @@ class Ask:
     unheeded: tuple[Warned, ...] = ()
     renamed: tuple[Warned, ...] = ()  # codes of old names that were sent; reported as warnings
 
+    @property
+    def tool_names(self) -> list[str]:
+        """Names of the tools that the model may call."""
+        return [tool["function"]["name"] for tool in self.tools]
+
     def without_texts(self) -> "Ask":
         """The ask without the words of prompt, documents and variables, fit to be kept."""
         messages: tuple[Mapping[str, Any], ...] | None = None

@@ -16,7 +16,6 @@ from models.calibration import ALL, Calibration, Calibrator, Part, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 from models.estimators import known_estimators
 from models.others import in_lab
-from models.similarity.rules import SCORED, outdated
 
 logger = logging.getLogger(__name__)
 
@@ -122,8 +121,8 @@ def check_deployment(calibrator: Calibrator, models: Models) -> None:
         for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
             served = generator.probes[statistic].sha256
             identities[f"the probe of {statistic}"] = (binding.probes[statistic], served)
-        if binding.rules != SCORED:
-            raise ValueError(outdated("the scores of the calibrator"))
+        if binding.outdated:
+            raise ValueError(f"the scores of the calibrator {binding.outdated}")
         for name, (bound, served) in identities.items():
             if bound != served:
                 raise ValueError(

@@ -26,9 +26,8 @@ from models.estimators import needs
 from models.images import images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity import not_known
-from models.similarity.pairs import PairRules, PairTable, TextRules
+from models.similarity.pairs import PairTable
 from models.statistics import reads_samples, supplied_by
-from models.units.json_schemas import BadSchema
 from models.units.parts import split
 from models.units.schemas import check_schema
 from workers.protocol import GeneratorInfo
@@ -127,10 +126,7 @@ def _of_statistics(plan: Plan) -> Faults:
 def _of_units(plan: Plan) -> Faults:
     ask, available = plan.ask, plan.available
     if isinstance(ask.json_schema, Mapping) and ask.grammar is None:
-        try:
-            check_schema(ask.json_schema)
-        except BadSchema as error:
-            yield "json_schema", str(error)
+        check_schema(ask.json_schema)
     if ask.documents is None and available.isdisjoint({"sample_texts", "answer_token_texts"}):
         yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
 
@@ -326,13 +322,12 @@ def _check_given(plan: Plan, models: Models, limits: AskLimits) -> None:
     ask, subject = plan.ask, subject_of(plan.ask, None)
     similarity_scorer = models.similarity_scorers[plan.similarity]
     contexts = [""] * len(read_by_token(plan, subject))
-    rules = TextRules(PairRules(), reads=False)  # more pairs, but no text is read
-    similarity = PairTable.noting(similarity_scorer.labels, rules)
+    similarity = PairTable.noting(similarity_scorer.labels)
     if not similarity_scorer.rules.by_words:  # which asks no model
         of_similarity(plan, subject, contexts, similarity)
     check_pairs(ask, len(similarity.scores), limits)
     if models.nli is not None:
-        nli = PairTable.noting(models.nli.labels, rules)
+        nli = PairTable.noting(models.nli.labels)
         of_nli(plan, subject, nli)
         check_pairs(ask, len(nli.scores), limits)
 

@@ -175,7 +175,7 @@ class Computation:
         in_thread = partial(self._in_thread, subject)
         by_similarity = partial(of_similarity, plan, subject, contexts)
         compared: dict[Comparing, list[Pair]] = {"similarity": [], "nli": [], "words": []}
-        if not self._similarity.rules.rules.by_words:  # which ask no model
+        if not self._similarity.info.rules.by_words:  # which ask no model
             compared["similarity"] = await in_thread(self._similarity.read_by, by_similarity)
         if self._nli is not None:
             compared["nli"] = await in_thread(self._nli.read_by, partial(of_nli, plan, subject))

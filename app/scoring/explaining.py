@@ -59,15 +59,11 @@ def support_of(evidence: Evidence) -> float | None:
 
     None where nothing compared them.
     """
-    subject = evidence.subject
-    if "similarity" not in evidence.statistics:
+    subject, similarity = evidence.subject, evidence.statistics.get("similarity")
+    if similarity is None or not len(similarity):
         return None
-    to_answer = _to_answer(subject, evidence.statistics["similarity"])
-    if subject.answer_sample is not None:
-        to_answer = np.delete(to_answer, subject.answer_sample)
-    if not len(to_answer):
-        return None
-    return float((to_answer >= SAME).mean())
+    others = [sample.no_answer is None for sample in subject.others]
+    return float(np.mean((similarity >= SAME) & others & (subject.answer.no_answer is None)))
 
 
 def sentence(groups: Sequence[SampleGroup]) -> str:

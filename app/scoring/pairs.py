@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from itertools import chain, filterfalse
 
 from app.scoring.ask import Ask
@@ -16,7 +16,7 @@ from app.scoring.questions import questions_of
 from models.codec import to_json
 from models.errors import SimilarityUnavailable
 from models.records import Pair
-from models.similarity.pairs import PairTable, TextRules
+from models.similarity.pairs import PairTable
 from models.units.steps import WorkBudget
 from workers.protocol import PairScore, SimilarityScorer
 
@@ -27,7 +27,6 @@ class PairScores:
 
     Attributes:
         info: of the similarity scorer at the start of the ask.
-        rules: that score some pairs without the similarity scorer.
         is_current: every reply came from these weights, so that it may be stored.
         num_tokens: of texts, as far as they are known without counting.
         memory: holds scores of earlier asks; None where none may serve.
@@ -46,7 +45,6 @@ class PairScores:
 
     def __post_init__(self) -> None:
         self.info = self.similarity_scorer.info
-        self.rules = TextRules(self.info.rules, questions_of(self.ask), steps=self.steps)
         self.is_current = True
         self.num_tokens: dict[str, int] = {}
         if self.info.revision is None:
@@ -56,9 +54,15 @@ class PairScores:
         # A text is in many pairs, and hashed once.
         self._digest = cache(digest)
 
+    @cached_property
+    def _known(self) -> PairTable:
+        """The scores that are known, and the rules that score pairs without them."""
+        rules = self.info.rules.for_texts(questions_of(self.ask), self.steps)
+        return PairTable(self.info.labels, self._values, rules)
+
     def read_by(self, work: Callable[[PairTable], object]) -> list[Pair]:
         """The pairs whose scores some work reads, each once; see `PairTable.noting`."""
-        table = PairTable.noting(self.info.labels, self.rules)
+        table = PairTable.noting(self.info.labels, self._known.rules)
         work(table)
         return list(table.scores)
 
@@ -99,7 +103,7 @@ class PairScores:
                 self.memory.put({names[pair]: to_json(score) for pair, score in scores})
             for pair in missing:
                 self._keep(pair, reply.scores[pair])
-        return PairTable(self.info.labels, self._values, self.rules, self._is_cut)
+        return replace(self._known, truncated=self._is_cut)
 
     def _keep(self, pair: Pair, score: PairScore) -> None:
         self._values[pair], was_cut = score

@@ -49,7 +49,7 @@ class PartsOfAnswer:
         try:
             return await loop.run_in_executor(self.thread, partial(work, *args, **named))
         except asyncio.CancelledError:
-            for steps in (self.steps, self.looking_up, self.scores.rules.steps):
+            for steps in (self.steps, self.looking_up, self.scores.steps):
                 steps.end()
             raise
 
@@ -129,7 +129,7 @@ class PartsOfAnswer:
         if self.nli is not None:
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
             ends = dict(zip(read, await self.nli.token_ends(read), strict=True))
-        made = await self.in_thread(Statements, stated, samples, ends, ask.tools, self.scores.rules)
+        made = await self.in_thread(Statements, stated, samples, ends, ask.tools)
         check_pairs(ask, made.num_pairs, self.limits)
         self.scores.num_tokens |= made.num_tokens
         return made.parts

@@ -13,8 +13,7 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
 from models.estimators import needs
-from models.records import FINISH_REASONS, Generation, ProbeReading
-from models.similarity.protocol import EMBEDDED
+from models.records import FINISH_REASONS, ProbeReading
 from models.statistics import SENTENCES_READ
 from models.warnings import Warned
 from workers.protocol import GeneratorInfo, ProbeInfo, SimilarityInfo
@@ -34,7 +33,6 @@ class Result:
     """One scored ask."""
 
     plan: Plan
-    generation: Generation | None  # the texts of the model; None where it had no request
     evidence: Evidence
     # Estimator to its value; None where it has none, for which `reasons` says why.
     scores: Mapping[str, float | None]
@@ -126,8 +124,8 @@ class Result:
         usage["sample_tokens"] = sum(map(attrgetter("num_written"), drawn))
         if subject.answer.reasoning is not None:
             usage["reasoning_tokens"] = subject.answer.reasoning.num_tokens
-        if self.generation is not None:
-            usage["prompt_tokens"] = self.generation.prompt_tokens
+        if self.evidence.generation is not None:
+            usage["prompt_tokens"] = self.evidence.generation.prompt_tokens
         return usage
 
     @property
@@ -144,7 +142,7 @@ class Result:
 
     @property
     def is_read(self) -> bool:
-        is_given = self.plan.strategy == "given" and self.generation is not None
+        is_given = self.plan.strategy == "given" and self.evidence.generation is not None
         return is_given and self.ask.answer_token_logprobs is None
 
     @property
@@ -204,7 +202,7 @@ class Result:
 
     @property
     def _readings(self) -> Mapping[str, ProbeReading]:
-        return {} if self.generation is None else self.generation.probe_readings
+        return {} if self.evidence.generation is None else self.evidence.generation.probe_readings
 
     @property
     def entropy_split(self) -> dict[str, float | None] | None:
@@ -224,9 +222,7 @@ class Result:
             used.append(self.similarity_scorer)
         if self.plan.asks("nli") and self.nli is not None:
             used.append(self.nli)
-        return any(
-            info.is_out_of_domain or (are_given and info.model_id == EMBEDDED) for info in used
-        )
+        return any(info.is_out_of_domain or (are_given and info.is_embedded) for info in used)
 
     @property
     def warnings(self) -> list[Warned]:
@@ -242,8 +238,8 @@ class Result:
             codes.append(Warned.CALIBRATION_SHIFT)
         if self.units is not None:
             codes += self.units.parts.warnings
-        if self.generation is not None:
-            codes += self.generation.warnings
+        if self.evidence.generation is not None:
+            codes += self.evidence.generation.warnings
         codes += self.ask.unheeded
         codes += self.ask.renamed
         if self.ask.grammar is not None and self.ask.grammar.is_wider:

@@ -154,7 +154,6 @@ class Scorer:
             score_s = time.monotonic() - scored_at
         result = Result(
             plan=plan,
-            generation=evidence.generation,
             evidence=evidence,
             scores=scoring.scores,
             reasons=scoring.reasons,

@@ -29,12 +29,7 @@ from models.engines.protocol import (
 from models.engines.reasoning import empty_reasoning, opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
-from models.engines.self_test import (
-    check_agreement,
-    check_reads_its_past,
-    expected_logits,
-    tried,
-)
+from models.engines.self_test import check_agreement, check_reads_its_past, expected_logits, tried
 from models.engines.template_variables import without_no_effort
 from models.engines.tokenization import (
     Detokenizer,

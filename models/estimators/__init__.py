@@ -7,7 +7,6 @@ its formula and source in the first docstring line, a row in the table, a golden
 its variants, which multiply a base and a factor, are in `products.py`.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
@@ -125,25 +124,10 @@ def score(
     known: dict[Callable[..., float], float] = {}
     for name in names:
         try:
-            scores[name] = _evaluate(known_estimators()[name], statistics, absent or {}, known)
+            scores[name] = known_estimators()[name].value(statistics, absent or {}, known)
         except Undefined as reason:
             scores[name], reasons[name] = None, str(reason)
         except Exception as error:
             scores[name], reasons[name] = None, f"the estimator failed ({type(error).__name__})"
             on_failure(name, error)
     return scores, reasons
-
-
-def _evaluate(
-    estimator: Estimator,
-    statistics: Mapping[str, Any],
-    absent: Mapping[str, str],
-    known: dict[Callable[..., float], float],
-) -> float:
-    if missing := sorted(estimator.needs - statistics.keys()):
-        reasons = [absent.get(name, f"{name} is not available") for name in missing]
-        raise Undefined("; ".join(dict.fromkeys(reasons)))
-    value = estimator.value(statistics, known)
-    if not math.isfinite(value):
-        raise Undefined("not a finite number")
-    return value

@@ -1,12 +1,14 @@
 """A row of the table of estimators: of a function of its own, or of a base times a factor."""
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from models.estimators.information import Undefined
 from models.statistics import STATISTICS
 
 # cocoa: the product of a base and of inconsistency, light or not. alternative: other formulas over
@@ -52,19 +54,29 @@ class Estimator:
     factors: tuple[Callable[..., float], ...] = ()
 
     def value(
-        self, statistics: Mapping[str, Any], known: dict[Callable[..., float], float]
+        self,
+        statistics: Mapping[str, Any],
+        absent: Mapping[str, str],
+        known: dict[Callable[..., float], float],
     ) -> float:
         """Its value for these statistics; `known` has the values of functions that others share.
 
         Raises:
-            Undefined: it has none.
+            Undefined: it has none; of a statistic that is missing `absent` may have the reason.
         """
-        if not self.factors:
-            return _once(self.function, self.needs, statistics, known)
-        values = []
-        for factor in self.factors:
-            values.append(_once(factor, read_by(factor), statistics, known))
-        return self.function(*values)
+        if missing := sorted(self.needs - statistics.keys()):
+            reasons = [absent.get(name, f"{name} is not available") for name in missing]
+            raise Undefined("; ".join(dict.fromkeys(reasons)))
+        for function in self.factors or (self.function,):
+            if function not in known:
+                known[function] = function(**{name: statistics[name] for name in read_by(function)})
+        if self.factors:
+            value = self.function(*map(known.__getitem__, self.factors))
+        else:
+            value = known[self.function]
+        if not math.isfinite(value):
+            raise Undefined("not a finite number")
+        return value
 
     @property
     def unit(self) -> Unit:
@@ -106,17 +118,6 @@ def row(
     """The row of a function; its facts as in `Estimator`."""
     doc, read = inspect.getdoc(function) or "", read_by(function)
     return Estimator(function.__name__, function, family, doc, None, bounds, read, unit)
-
-
-def _once(
-    function: Callable[..., float],
-    needs: frozenset[str],
-    statistics: Mapping[str, Any],
-    known: dict[Callable[..., float], float],
-) -> float:
-    if function not in known:
-        known[function] = function(**{name: statistics[name] for name in needs})
-    return known[function]
 
 
 @cache

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from models.grammar.bounds import (
     Unheld,
@@ -20,8 +19,7 @@ from models.grammar.bounds import (
     lowered_numbers,
 )
 from models.records import Grammar
-from models.units.json_schemas import VALUES, BadSchema, pointer, schemas_in
-from models.units.json_values import escaped
+from models.units.json_schemas import BadSchema, Schemas
 
 MAX_SCHEMA_CHARACTERS = 65_536
 _MAX_WRITTEN = 4 * MAX_SCHEMA_CHARACTERS
@@ -65,7 +63,7 @@ def grammar_of(schema: Mapping[str, Any]) -> Grammar:
         BadSchema: it is too large, says what cannot be heeded, points out of itself, or no finite
             value is valid under it.
     """
-    schemas = schemas_in(schema)
+    schemas = Schemas(schema)
     if len(json.dumps(schema)) > MAX_SCHEMA_CHARACTERS:
         raise BadSchema(f"has more than {MAX_SCHEMA_CHARACTERS} characters of JSON")
     for path, part in schemas.items():
@@ -80,9 +78,9 @@ def grammar_of(schema: Mapping[str, Any]) -> Grammar:
     return Grammar("json_schema", source, is_wider)
 
 
-def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> None:
+def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Schemas) -> None:
     for keyword, value in schema.items():
-        if keyword == "const" or keyword in VALUES or keyword in _SAYING_NOTHING:
+        if keyword == "const" or schemas.knows(keyword) or keyword in _SAYING_NOTHING:
             is_known = (keyword, value) != ("uniqueItems", True)
             is_known &= keyword != "propertyNames" or value in _ANY_NAME
         else:
@@ -106,7 +104,7 @@ def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, 
         return
     if not reference.startswith("#"):
         raise BadSchema(": $ref must point into the schema itself, as #/$defs/name", at=path)
-    if pointer(reference) not in schemas:
+    if schemas.target(path) not in schemas:
         raise BadSchema(f": $ref {reference!r:.60} points to no schema", at=path)
 
 
@@ -125,11 +123,11 @@ def _fault_of(pattern: str) -> str:
     return ""
 
 
-def _check_finite(schemas: Mapping[str, Any]) -> None:
+def _check_finite(schemas: Schemas) -> None:
     missing: dict[str, set[int]] = {}  # of each schema, the choices that nothing finite is known of
     choosing: dict[str, list[tuple[str, int]]] = {path: [] for path in schemas}
-    for path, schema in schemas.items():
-        choices = _choices(path, schema)
+    for path in schemas:
+        choices = _choices(path, schemas)
         missing[path] = set(range(len(choices)))
         for number, choice in enumerate(choices):
             for option in choice:
@@ -145,29 +143,32 @@ def _check_finite(schemas: Mapping[str, Any]) -> None:
         raise BadSchema("no finite value is valid under it: what it requires contains itself")
 
 
-def _choices(path: str, schema: Any) -> list[list[str]]:
+def _choices(path: str, schemas: Schemas) -> list[list[str]]:
     """Schemas by their paths: of each list one must be finite, so that some value of this one is.
 
     A value that it lists is finite whatever else it has.
     """
+    schema = schemas[path]
     if isinstance(schema, bool) or "enum" in schema or "const" in schema:
         return []
-    choices = [[f"{path}/allOf/{number}"] for number in range(len(schema.get("allOf", [])))]
+    choices: list[list[str]] = []
+    for place in schemas.places(path, "allOf").values():
+        choices.append([place])
     if "$ref" in schema:
-        choices.append([pointer(schema["$ref"])])
+        choices.append([schemas.target(path)])
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
-            numbers = range(len(schema[keyword]))
-            choices.append([f"{path}/{keyword}/{number}" for number in numbers])
+            choices.append(list(schemas.places(path, keyword).values()))
     if schema.get("type") == "object":
+        members = schemas.places(path, "properties")
         for name in schema.get("required", []):
-            if name in schema.get("properties", {}):
-                choices.append([f"{path}/properties/{escaped(name)}"])
+            if name in members:
+                choices.append([members[name]])
     if schema.get("type") == "array" and (least := schema.get("minItems", 0)) > 0:
-        num_first = len(schema.get("prefixItems", []))
-        for number in range(min(least, num_first)):
-            choices.append([f"{path}/prefixItems/{number}"])
-        if least > num_first and "items" in schema:
+        first = schemas.places(path, "prefixItems")
+        for number in range(min(least, len(first))):
+            choices.append([first[number]])
+        if least > len(first) and "items" in schema:
             choices.append([f"{path}/items"])
     return choices
 
@@ -185,13 +186,13 @@ def _check_whole(schemas: Iterable[Any]) -> None:
 class _Writer:
     """Writes a schema as llguidance is to read it.
 
-    Schemas that are referred to stand under `$defs` by their JSON Pointers, so that each means the
-    same wherever it stands.
+    Schemas that are referred to stand under `$defs`, so that each means the same wherever it
+    stands.
     """
 
-    def __init__(self, schemas: Mapping[str, Any]) -> None:
+    def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
-        self._referred: set[str] = set()  # JSON Pointers
+        self._referred: dict[str, str] = {}  # names under `$defs` by JSON Pointer
 
     def whole(self) -> dict[str, Any]:
         """The schema of JSON Pointer "".
@@ -199,14 +200,14 @@ class _Writer:
         Raises:
             BadSchema: a schema in it says what no text can be held to.
         """
-        root = self._written("", self._schemas[""])
-        targets: dict[str, Any] = {}
-        while pending := self._referred - targets.keys():  # each may refer to further ones
-            for path in sorted(pending):
-                targets[path] = self._written(path, self._schemas[path])
+        root, targets = self._written(""), dict[str, Any]()
+        while len(targets) < len(self._referred):  # each may refer to further ones
+            for path, name in list(self._referred.items())[len(targets) :]:
+                targets[name] = self._written(path)
         return {**root, "$defs": targets} if targets else root
 
-    def _written(self, path: str, schema: Any) -> Any:
+    def _written(self, path: str) -> Any:
+        schema = self._schemas[path]
         if isinstance(schema, bool):
             return schema
         try:
@@ -229,11 +230,11 @@ class _Writer:
         members: dict[str, Any] = {}
         for keyword in ("items", "additionalProperties"):
             if keyword in schema:
-                members[keyword] = self._written(f"{path}/{keyword}", schema[keyword])
+                members[keyword] = self._written(f"{path}/{keyword}")
         if "prefixItems" in schema:
-            members["prefixItems"] = self._several(path, "prefixItems", schema)
-        properties = self._named(path, "properties", schema)
-        patterns = self._named(path, "patternProperties", schema)
+            members["prefixItems"] = self._several(path, "prefixItems")
+        properties = self._named(path, "properties")
+        patterns = self._named(path, "patternProperties")
         for pattern in list(patterns):
             if name := _NAME.fullmatch(pattern):
                 also = patterns.pop(pattern)
@@ -250,27 +251,25 @@ class _Writer:
             if keyword in ("const", "enum"):
                 applied[keyword] = value
             elif keyword == "$ref":
-                path_of_it = pointer(value)
-                self._referred.add(path_of_it)
-                applied[keyword] = "#/$defs/" + quote(escaped(path_of_it), safe="~$")
+                name = self._referred.setdefault(
+                    self._schemas.target(path), str(len(self._referred))
+                )
+                applied[keyword] = f"#/$defs/{name}"
             elif keyword in ("allOf", "anyOf"):
-                applied[keyword] = self._several(path, keyword, schema)
+                applied[keyword] = self._several(path, keyword)
         if "oneOf" not in schema:
             return applied
-        choice = {"anyOf": self._several(path, "oneOf", schema)}
+        choice = {"anyOf": self._several(path, "oneOf")}
         if "anyOf" not in applied:
             return applied | choice
         return applied | {"allOf": [*applied.get("allOf", []), choice]}
 
-    def _several(self, path: str, keyword: str, schema: Mapping[str, Any]) -> list[Any]:
-        inner = enumerate(schema[keyword])
-        return [self._written(f"{path}/{keyword}/{number}", part) for number, part in inner]
+    def _several(self, path: str, keyword: str) -> list[Any]:
+        return list(map(self._written, self._schemas.places(path, keyword).values()))
 
-    def _named(self, path: str, keyword: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        inner = schema.get(keyword, {}).items()
-        return {
-            name: self._written(f"{path}/{keyword}/{escaped(name)}", part) for name, part in inner
-        }
+    def _named(self, path: str, keyword: str) -> dict[Any, Any]:
+        places = self._schemas.places(path, keyword)
+        return dict(zip(places, map(self._written, places.values()), strict=True))
 
 
 def _bound_names(written: dict[str, Any]) -> None:

@@ -20,7 +20,6 @@ from models.locations import public_name
 from models.records import Pair
 from models.similarity.contexts import fit_contexts, token_offsets
 from models.similarity.encoder import LeanEncoder, is_bert_like
-from models.similarity.protocol import ContextAndText
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +92,7 @@ class PairClassifier:
                 raise ModelLost(type(error).__name__) from error
         return logits, truncated
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         """See `PairModel`."""
         return fit_contexts(self._tokenizer, texts, self._budget // 2)
 

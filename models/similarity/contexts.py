@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from models.similarity.protocol import ContextAndText
+from models.records import Pair
 
 # Tokens of usual tokenizers span fewer characters; longer contexts are cut to this before they are
 # tokenised.
 _MAX_CHARACTERS_PER_TOKEN = 16
 
 
-def fit_contexts(tokenizer: Any, texts: Sequence[ContextAndText], max_tokens: int) -> list[str]:
+def fit_contexts(tokenizer: Any, texts: Sequence[Pair], max_tokens: int) -> list[str]:
     """For each (context, text) the longest right part of the context that fits before the text.
 
     A context is tokenised once, however many texts are read after it. `max_tokens` are those of a

@@ -12,7 +12,7 @@ from models.errors import ModelNotLoaded
 from models.pretrained import AutoTokenizer
 from models.records import Pair
 from models.similarity.classifier import PairClassifier
-from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
+from models.similarity.protocol import PairModel, PairScores, SimilarityConfig
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class CrossEncoderModel:
         logits, truncated = self._classifier.logits(pairs)
         return PairScores(self._activation(logits).double().numpy(), truncated)
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         return self._classifier.fit_contexts(texts)
 
 

@@ -14,7 +14,7 @@ from models.checkpoints import load_named, pick_device, tokenizer_fingerprint
 from models.errors import ModelLost, ModelNotLoaded
 from models.records import Array, Pair
 from models.similarity.contexts import fit_contexts, token_offsets
-from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
+from models.similarity.protocol import PairModel, PairScores, SimilarityConfig
 from models.similarity.vectors import Cosines
 
 # Texts of one forward pass.
@@ -76,7 +76,7 @@ class EmbeddingModel:
         is_cut = sizes > self._budget
         return PairScores(values[:, None], is_cut[first] | is_cut[second])
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         return fit_contexts(self._tokenizer, texts, self._budget)
 
     def _vectors(self, texts: Sequence[str]) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from models.records import Pair
 from models.similarity.added import containment, words_of
-from models.similarity.protocol import ContextAndText, PairModel, PairScores, SimilarityConfig
+from models.similarity.protocol import PairModel, PairScores, SimilarityConfig
 from models.similarity.reading import read
 
 
@@ -41,7 +41,7 @@ class LexicalModel:
         values = np.array([self._function(words[a], words[b]) for a, b in pairs], dtype=np.float64)
         return PairScores(values.reshape(-1, 1), np.zeros(len(pairs), dtype=bool))
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         # Nothing is ever cut.
         return [context for context, _ in texts]
 

@@ -10,14 +10,7 @@ from models.embedded import NLI_DIR
 from models.pretrained import AutoTokenizer
 from models.records import Pair
 from models.similarity.classifier import PairClassifier
-from models.similarity.protocol import (
-    NLI_LABELS,
-    ContextAndText,
-    NliConfig,
-    NliPairModel,
-    PairModel,
-    PairScores,
-)
+from models.similarity.protocol import NLI_LABELS, NliConfig, NliPairModel, PairModel, PairScores
 
 
 class NliModel:
@@ -53,7 +46,7 @@ class NliModel:
         values = torch.softmax(logits.double(), dim=-1)[:, self._columns]
         return PairScores(values.numpy(), truncated)
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         return self._classifier.fit_contexts(texts)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
@@ -85,7 +78,7 @@ class EntailmentModel:
             column = 1.0 - column
         return PairScores(column, scores.truncated)
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         return self._nli.fit_contexts(texts)
 
 

@@ -73,6 +73,10 @@ class PairRules:
         """The part of the rules that decides scores of answers, of whatever question."""
         return VERSION, self.strip, self.exact_match, *(["added"] if self.cuts else [])
 
+    def for_texts(self, questions: Sequence[str], steps: WorkBudget) -> "TextRules":
+        """The rules for the texts of an ask with these questions."""
+        return TextRules(self, questions, steps=steps)
+
     def normalise(self, text: str) -> str:
         """The text without blanks around it, where they are not compared."""
         if self.strip:
@@ -117,6 +121,7 @@ class TextRules:
         """The same for the values of fields, which are compared whole."""
         return TextRules(replace(self.rules, cuts=False), are_values=True, steps=self.steps)
 
+    @cached_property
     def of_statements(self) -> "TextRules":
         """The same for sentences of answers, whose words count by what they add."""
         rules = replace(self.rules, cuts=True, by_words=True)
@@ -241,8 +246,10 @@ class PairTable:
     truncated: bool = False  # whether any of these pairs was cut to the model's length
 
     @classmethod
-    def noting(cls, labels: tuple[str, ...], rules: TextRules) -> Self:
+    def noting(cls, labels: tuple[str, ...], rules: TextRules | None = None) -> Self:
         """A table without scores: `scores` gets each pair that is looked up, 0 on all labels.
+
+        Without rules no text is read, and it gets all pairs of texts that differ and are not empty.
 
         What reads it once, and again with scores, is told by it which pairs it needs, if no score
         decides whether others are read.
@@ -252,6 +259,7 @@ class PairTable:
         >>> list(table.scores)
         [('Paris', 'Rome'), ('Rome', 'Paris')]
         """
+        rules = rules or TextRules(reads=False)
         return cls(labels, defaultdict(lambda: (0.0,) * len(labels)), rules)
 
     def value(self, a: str, b: str, label: str) -> float:

@@ -14,10 +14,6 @@ from numpy.typing import NDArray
 from models.records import Array, Pair
 
 Dtype = Literal["float32", "bfloat16", "float16"]
-# A context, and the text that is read after it.
-ContextAndText = tuple[str, str]
-# The name of the pair models that ship with the project in settings, and their labels.
-EMBEDDED = "embedded"
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
@@ -31,7 +27,7 @@ class SimilarityConfig:
     # that it does not know.
     name: str = "auto"
     # Hugging Face id, local path, or "embedded" for the model that ships with the project.
-    model: str = EMBEDDED
+    model: str = "embedded"
     # Whether `model` reads answers whole, or what they add to their question; "auto" is whole for
     # a cross-encoder and added for an embedding model.
     compare: Literal["auto", "added", "whole"] = "auto"
@@ -85,7 +81,7 @@ class PairModel(Protocol):
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Scores in the order of `pairs`. A pair's score does not depend on the others."""
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         """For each (context, text) the longest right part of the context that fits.
 
         It fits where a pair of two texts `context + " " + text` is not cut.

@@ -30,11 +30,6 @@ VERSION = 9
 # Version of what scores are made by: these rules, where samples end (`engines.texts`), and how an
 # answer is looked up in documents (`grounding`).
 SCORED = 10
-OTHER_RULES = "were made by other rules of what two answers say, or of where samples end"
-_SCORE_AGAIN = (
-    "score the same samples again by `cocoa evaluate … --rescore`, and calibrate by "
-    "`cocoa calibrate`; labels of /feedback hold scores, and must be collected anew"
-)
 # Bounds of the texts that the rules are for: a model judges longer ones as a whole.
 MAX_CHARACTERS, MAX_NUMBERS = 400, 32
 _MAX_QUESTION = 2_000
@@ -46,11 +41,6 @@ _IN_ORDER = re.compile(
     r"\border|\brank|\bsort|chronolog|alphabet|reihenfolge|sortier|\bordne|\bordre\b|\borden|поряд|"
     "顺序|排序|順"
 )
-
-
-def outdated(scores: str) -> str:
-    """What to say of scores that were made by other rules than these, and what to do."""
-    return f"{scores} {OTHER_RULES}: {_SCORE_AGAIN}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from models.errors import InvalidRequest
 from models.units.json_values import escaped
 
 TYPES = ("null", "boolean", "object", "array", "number", "integer", "string")
@@ -26,7 +27,7 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions")
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 # Python types of what these keywords can have for a value.
-VALUES: Mapping[str, tuple[type, ...]] = {
+_VALUES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(_ONE, (dict, bool)),
     **dict.fromkeys(_SEVERAL, (list,)),
     **dict.fromkeys(_NAMED, (dict,)),
@@ -39,7 +40,7 @@ VALUES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-class BadSchema(ValueError):
+class BadSchema(InvalidRequest):
     """A schema that is none, or that no text can follow; names the place in it and the reason.
 
     at: JSON Pointer of the place; None where the whole is meant.
@@ -48,7 +49,7 @@ class BadSchema(ValueError):
     def __init__(self, reason: str, at: str | None = None) -> None:
         if at is not None:
             reason = f"at #{at:.120}{reason}"
-        super().__init__(reason)
+        super().__init__(reason, field="json_schema")
 
 
 def pointer(reference: str) -> str:
@@ -75,23 +76,44 @@ def _check_depth(value: Any) -> None:
         raise BadSchema(f"is nested deeper than {MAX_DEPTH} levels")
 
 
-def schemas_in(root: Mapping[str, Any]) -> dict[str, Any]:
+class Schemas(dict[str, Any]):
     """Each schema within a schema by its JSON Pointer, the whole first.
 
     Raises:
         BadSchema: it is nested too deeply, a keyword has a value that it cannot have, or what
             should be a schema is none.
     """
-    _check_depth(root)
-    schemas = {}
-    for path, schema in _walk(root):
-        if not isinstance(schema, dict | bool):
-            raise BadSchema(" must be a schema, which is an object, true or false", at=path)
-        schemas[path] = schema
-        if isinstance(schema, dict):
-            for keyword, value in schema.items():
-                _check_value(path, keyword, value)
-    return schemas
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        super().__init__()
+        _check_depth(root)
+        for path, schema in _walk(root):
+            if not isinstance(schema, dict | bool):
+                raise BadSchema(" must be a schema, which is an object, true or false", at=path)
+            self[path] = schema
+            if isinstance(schema, dict):
+                for keyword, value in schema.items():
+                    _check_value(path, keyword, value)
+
+    @staticmethod
+    def knows(keyword: str) -> bool:
+        """True for a keyword whose value is checked here."""
+        return keyword in _VALUES
+
+    def places(self, path: str, keyword: str) -> dict[str | int, str]:
+        """JSON Pointers of the schemas that a keyword has at a path, by their names or numbers.
+
+        >>> Schemas({"properties": {"a/b": True}}).places("", "properties")
+        {'a/b': '/properties/a~1b'}
+        """
+        names = self[path].get(keyword, ())
+        if isinstance(names, list):
+            names = range(len(names))
+        return {name: f"{path}/{keyword}/{escaped(name)}" for name in names}
+
+    def target(self, path: str) -> str:
+        """The JSON Pointer of what the schema at a path refers to, which need not be there."""
+        return pointer(self[path]["$ref"])
 
 
 def name_types(root: dict[str, Any]) -> None:
@@ -145,7 +167,7 @@ def _name_type(schema: dict[str, Any], path: str, kind: str | list[Any]) -> None
 
 
 def _check_value(path: str, keyword: str, value: Any) -> None:
-    types = VALUES.get(keyword)
+    types = _VALUES.get(keyword)
     if types is None:
         return
     is_bool = isinstance(value, bool)

@@ -8,19 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from models.errors import InvalidRequest
 from models.records import Sequence as TokenSequence
 from models.units.characters import token_spans
 from models.units.comparison import Similarity
 from models.units.fields import compared, fields, without
-from models.units.json_schemas import BadSchema
 from models.units.json_values import Value, parsed
 from models.units.prose import Tools, claim, sentences, spans_in
 from models.units.schemas import may_be_null
 from models.units.sentences import without_sentences
 from models.units.statements import Statements
 from models.units.steps import WorkBudget
-from models.units.tool_calls import as_value, names_of, schema_of
+from models.units.tool_calls import as_value, schema_of
 from models.units.unit import Unit
 from models.warnings import Warned
 
@@ -56,15 +54,12 @@ class Parts:
         if answer is None:
             return None
         if self.called:
-            read = partial(as_value, names=names_of(self.called))
+            read = partial(as_value, tools=self.called)
         known = {sample: read(sample) for sample in set(samples)}
         values = [known[sample] for sample in samples]
 
         def parts(similarity: Similarity) -> Parts:
-            try:
-                told, extra = compared(self.units, answer, values, self.schema, similarity, steps)
-            except BadSchema as error:
-                raise InvalidRequest(str(error), field="json_schema") from None
+            told, extra = compared(self.units, answer, values, self.schema, similarity, steps)
             missing = dict(itertools.islice(extra.items(), max_missing))
             warnings = self.warnings
             if len(missing) < len(extra):
@@ -80,8 +75,7 @@ class Parts:
         tools: Tools = (),
     ) -> Statements:
         """Sentences or claims beside the chunks of M samples; see `Statements`."""
-        spans = {sample: spans_in(sample, tools) for sample in dict.fromkeys(samples)}
-        return Statements(self.units, samples, spans, token_ends)
+        return Statements(self.units, samples, token_ends, tools)
 
     def without(
         self, removed: Iterable[Unit], steps: WorkBudget | None = None
@@ -95,10 +89,7 @@ class Parts:
         """
         if self.value is None:
             return without_sentences(self.text, [unit.spans[0] for unit in removed]), []
-        try:
-            nullable = may_be_null(self.value, self.schema, steps)
-        except BadSchema as error:
-            raise InvalidRequest(str(error), field="json_schema") from None
+        nullable = may_be_null(self.value, self.schema, steps)
         gone, kept = list[Unit](), list[Unit]()
         for unit in removed:
             (gone if unit.path in nullable else kept).append(unit)
@@ -130,7 +121,7 @@ def split(
     value: Value | None = None
     warnings: list[Warned] = []
     if into == "fields":
-        if tools and (value := as_value(text, names_of(tools))) is not None:
+        if tools and (value := as_value(text, tools)) is not None:
             called, schema = tools, schema_of(tools)
         elif (value := parsed(text)) is None:
             if not tools or schema is not True:

@@ -9,7 +9,7 @@ import numpy as np
 from models.records import Array, Span
 from models.units.characters import TokenSpans, overlapping
 from models.units.sentences import sentence_spans
-from models.units.tool_calls import as_value, names_of
+from models.units.tool_calls import as_value
 from models.units.unit import Unit
 
 Tools = Sequence[Mapping[str, Any]]
@@ -26,7 +26,7 @@ def sentences(text: str, spans: Iterable[Span], tokens: TokenSpans) -> list[Unit
 
 def spans_in(text: str, tools: Tools = ()) -> list[Span]:
     """The spans of the sentences of a text; one that calls any of the tools has none."""
-    if tools and as_value(text, names_of(tools)) is not None:
+    if tools and as_value(text, tools) is not None:
         return []
     return sentence_spans(text)
 

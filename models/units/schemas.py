@@ -10,7 +10,7 @@ from functools import partial
 from operator import ge, gt, le, lt
 from typing import Any
 
-from models.units.json_schemas import BadSchema, pointer, schemas_in
+from models.units.json_schemas import BadSchema, Schemas, pointer
 from models.units.json_values import MAX_DEPTH, Value, escaped, json_type
 from models.units.steps import WorkBudget
 
@@ -78,7 +78,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         BadSchema: names the place, and what cannot stand there.
     """
     reader = _Reader(schema, None)
-    for path, part in schemas_in(schema).items():
+    for path, part in Schemas(schema).items():
         if not isinstance(part, dict):
             continue
         reference, tolerance = part.get("$ref", ""), part.get("x-relative-tolerance", 0)
@@ -95,7 +95,7 @@ def _known_as_bad(schema: object) -> Iterator[None]:
         yield
     except (AttributeError, TypeError, ValueError) as error:
         if isinstance(schema, Mapping):
-            schemas_in(schema)  # says where
+            Schemas(schema)  # says where
         raise BadSchema("a keyword in it has a value that it cannot have") from error
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from models.records import Array, Span
 from models.units.chunks import beginning, chunk_spans, num_tokens
-from models.units.prose import supported
+from models.units.prose import Tools, spans_in, supported
 from models.units.unit import Unit
 from models.warnings import Warned
 
@@ -22,17 +22,17 @@ class Statements:
     Args:
         units: of the answer.
         samples: that are not the answer; equal ones are read once.
-        spans: of the sentences of each sample.
         token_ends: of the NLI model, of each distinct statement and sample; where there are none,
             each sentence of a sample is a chunk of its own.
+        tools: that the model may call. A sample that calls some has no sentences.
     """
 
     def __init__(
         self,
         units: Sequence[Unit],
         samples: Sequence[str],
-        spans: Mapping[str, Sequence[Span]],
         token_ends: TokenEnds | None,
+        tools: Tools,
     ) -> None:
         self._units = units
         self._samples = samples
@@ -41,6 +41,7 @@ class Statements:
         self.sentences: dict[str, list[str]] = {}  # of each chunk, or what it has of them
         self.num_tokens: dict[str, int] = {}  # that the NLI model reads of each of their texts
         self.warnings: tuple[Warned, ...] = ()
+        spans = {sample: spans_in(sample, tools) for sample in dict.fromkeys(samples)}
         if token_ends is not None:
             self._read_chunks(spans, token_ends)
             return

@@ -148,16 +148,13 @@ class CallStream:
         return settled
 
 
-def as_value(text: str, names: Collection[str]) -> Value | None:
-    """The calls of an answer as one JSON array; None where there are none."""
+def as_value(text: str, tools: Sequence[Mapping[str, Any]]) -> Value | None:
+    """The calls of these tools by an answer as one JSON array; None where there are none."""
+    names = [tool["function"]["name"] for tool in tools]
     calls = [part.value for part in read(text, names) if isinstance(part, Call)]
     if not calls:
         return None
     return Value(calls, (calls[0].span[0], calls[-1].span[1]))
-
-
-def names_of(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [tool["function"]["name"] for tool in tools]
 
 
 def schema_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

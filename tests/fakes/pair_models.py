@@ -10,7 +10,6 @@ from models.records import Pair
 from models.similarity.pairs import PairTable
 from models.similarity.protocol import (
     NLI_LABELS,
-    ContextAndText,
     NliConfig,
     NliPairModel,
     PairModel,
@@ -51,7 +50,7 @@ class FakePairModel:
         lengths = np.array([len(a.split()) + len(b.split()) + 3 for a, b in pairs], dtype=int)
         return PairScores(values.reshape(-1, len(self.labels)), lengths > (self.max_length or 0))
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         """A word is a token."""
         fitted = []
         for context, text in texts:

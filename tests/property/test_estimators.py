@@ -74,7 +74,7 @@ def reordered(stats, order):
 
 
 def value(name, stats):
-    return ESTIMATORS[name].value(stats, {})
+    return ESTIMATORS[name].value(stats, {}, {})
 
 
 def test_the_strategy_supplies_every_statistic():

@@ -46,7 +46,7 @@ def statistics(draw, log_mass=(-3.0, 0.0), one_tokenisation=True):
 
 
 def value(name, stats):
-    return ESTIMATORS[name].value(stats, {})
+    return ESTIMATORS[name].value(stats, {}, {})
 
 
 def mass(stats):

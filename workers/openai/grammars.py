@@ -8,7 +8,7 @@ from models.errors import EngineError
 from models.grammar.calls import MARKS, with_tokens
 from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, Grammar, Sequence
-from models.units.tool_calls import Call, names_of, read
+from models.units.tool_calls import Call, read
 from workers.calling import gather
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NO_FORMAT, UNMASKED
@@ -75,7 +75,8 @@ def check_followed(request: GenerationRequest, text: Sequence, *, is_call: bool)
     if request.grammar is None or text.is_withheld or text.finish_reason != "stop":
         return
     if is_call:
-        calls = read(text.text, names_of(request.tools))
+        names = [tool["function"]["name"] for tool in request.tools]
+        calls = read(text.text, names)
         if not any(isinstance(block, Call) for block in calls):
             raise EngineError("the server of the model has not called the tool that it had to")
     elif request.grammar.kind == "json_schema":

@@ -8,7 +8,7 @@ from models.errors import Overloaded, SimilarityUnavailable
 from models.locations import public_name
 from models.records import Pair
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import ContextAndText, SimilarityConfig
+from models.similarity.protocol import SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import gather
 from workers.config import LanguageModel, SimilaritySettings
@@ -83,7 +83,7 @@ class PairServerScorer(RemoteWorker[PairServer]):
         reply.check_finite()
         return reply
 
-    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    async def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         """Cut between words."""
         self.upstream.check_open()
         if not texts:

@@ -29,7 +29,6 @@ from models import errors
 from models.codec import reader, to_json
 from models.ranges import Exact, Probability
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
-from models.similarity.protocol import ContextAndText
 from models.statistics import SENTENCES_READ, STATISTICS, supplied_by
 from workers.protocol import FirstTokenReply, GeneratorInfo, PairReply, PairScore, SimilarityInfo
 
@@ -116,7 +115,7 @@ class _PairReply(Exact):
 @dataclass(frozen=True, slots=True)
 class _Fit(Exact):
     similarity_scorer: str | None
-    texts: list[ContextAndText]
+    texts: list[Pair]
 
 
 _INFOS: dict[str, Callable[[bytes], Any]] = {
@@ -235,7 +234,7 @@ def decode_pair_reply(num_labels: int, pairs: Sequence[Pair], content: bytes) ->
 
 
 @garbled("no contexts")
-def decode_contexts(texts: Sequence[ContextAndText], content: bytes) -> list[str]:
+def decode_contexts(texts: Sequence[Pair], content: bytes) -> list[str]:
     """Contexts, if they are a right part of each that was sent."""
     contexts = _texts(content)
     for context, (original, _) in zip(contexts, texts, strict=True):

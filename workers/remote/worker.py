@@ -18,7 +18,6 @@ from models.errors import InvalidRequest, SimilarityUnavailable
 from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair, RawPrompt, Tokenized
 from models.similarity import OVER_NLI
-from models.similarity.protocol import ContextAndText
 from workers.calling import Listener, in_time
 from workers.config import GeneratorConfig, LanguageModel, Role, SimilaritySettings
 from workers.hooks import Hooks
@@ -243,10 +242,10 @@ class RemoteSimilarityScorer(_OurWorker[wire.SimilarityWorkerInfo]):
             scores |= reply.scores
         return PairReply(scores, identities.pop())
 
-    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+    async def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
         """Raises as `compare` does."""
 
-        def encode(part: Sequence[ContextAndText]) -> bytes:
+        def encode(part: Sequence[Pair]) -> bytes:
             return to_json({"similarity_scorer": self._name, "texts": part})
 
         return await self._of_each("/v1/fit-contexts", texts, encode, wire.decode_contexts)

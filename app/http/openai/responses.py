@@ -11,7 +11,7 @@ from app.http.responses import parted, scored
 from app.scoring.result import Result
 from models import records
 from models.records import FinishReason, Token, bytes_spelt
-from models.units.tool_calls import names_of, read
+from models.units.tool_calls import read
 
 # Many tokenizers put one before a text's first word. A message begins without it; a text that
 # continues its prompt needs it.
@@ -176,7 +176,7 @@ def choices_of(result: Result, n: int) -> list[Choice]:
     for sample in _others(result, n):
         choices.append(_choice_of(len(choices), sample))
     if result.ask.tools:
-        choices = list(map(partial(_with_calls, names=names_of(result.ask.tools)), choices))
+        choices = list(map(partial(_with_calls, names=result.ask.tool_names), choices))
     return choices
 
 
@@ -239,8 +239,8 @@ def message_of(choice: Choice) -> dict[str, Any]:
 
 def completion(result: Result, wanted: Wanted) -> dict[str, Any]:
     bodies, read, lead, start = [], list[Known](), "", 0
-    if result.ask.echo and result.generation is not None:
-        first, *others = known_of(result.generation.prompt)
+    if result.ask.echo and result.evidence.generation is not None:
+        first, *others = known_of(result.evidence.generation.prompt)
         read, lead = [first._replace(begins=True), *others], result.ask.prompt or ""
         start = len(lead) - len("".join(map(itemgetter(0), read)))  # special tokens may come before
     for choice in choices_of(result, wanted.n):
@@ -268,9 +268,9 @@ def uncertainty_of(result: Result) -> dict[str, Any]:
 
 def fingerprint_of(result: Result) -> str | None:
     """Revision of the model; None where none wrote or read the answer."""
-    if result.generation is None:
+    if result.evidence.generation is None:
         return None
-    return result.generation.revision
+    return result.evidence.generation.revision
 
 
 def openai_usage(result: Result, n: int) -> dict[str, Any]:

@@ -35,7 +35,6 @@ from app.http.streams import EventFormat, EventStream
 from app.scoring.ask import Ask
 from app.scoring.result import Result
 from models.errors import InvalidRequest, StatisticUnavailable
-from models.units.tool_calls import names_of
 from models.warnings import Warned
 from workers.protocol import NO_TOKENS, Generator
 
@@ -155,7 +154,7 @@ async def _computed(request: Request, endpoint: Endpoint, keep: Callable[..., An
         usage=body.stream_options.include_usage,
         usage_so_far=body.stream_options.continuous_usage_stats,
         n=body.n,
-        tools=names_of(ask.tools),
+        tools=ask.tool_names,
         repeated=shown,
     )
     if isinstance(body, CompletionRequest):

@@ -7,13 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import NullIsDefault, refuse_if
-from app.http.requests.values import (
-    EstimatorName,
-    JsonSchema,
-    NewTokens,
-    SampleNumber,
-    Whole,
-)
+from app.http.requests.values import EstimatorName, JsonSchema, NewTokens, SampleNumber, Whole
 from app.scoring.ask import MAX_TIMEOUT_S, OnReject, OnUnitReject, Units
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.selection import AnswerStrategy

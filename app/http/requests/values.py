@@ -3,13 +3,7 @@
 import json
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    JsonValue,
-    PlainValidator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from app.spelling import closest, did_you_mean

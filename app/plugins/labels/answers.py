@@ -61,9 +61,9 @@ def _probes(result: Result, names: frozenset[str]) -> dict[str, str]:
 
 def _binding(result: Result) -> Binding | None:
     """Models and settings that the scores came from; None where some are the client's."""
-    ask, plan = result.ask, result.plan
-    model = result.generation or result.generator  # by rules none is asked: the one that is here
-    subject = result.evidence.subject
+    ask, plan, subject = result.ask, result.plan, result.evidence.subject
+    # By rules none is asked: the one that is here.
+    model = result.evidence.generation or result.generator
     is_brought = ask.samples is not None or ask.answer_token_logprobs is not None
     if ask.answer is not None and not ask.answer.append_eos:
         return None  # the score of a beginning

@@ -209,7 +209,7 @@ def _attributes(ask: Ask, result: Result) -> dict[str, Any]:
         "cocoa.outcome": result.outcome,
         "cocoa.warnings": result.warnings or None,
     }
-    if (generation := result.generation) is not None:
+    if (generation := result.evidence.generation) is not None:
         attributes["gen_ai.usage.input_tokens"] = generation.prompt_tokens
         attributes["gen_ai.usage.output_tokens"] = generation.answer.num_written
     return {name: value for name, value in attributes.items() if value is not None}

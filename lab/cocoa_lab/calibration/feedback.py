@@ -15,9 +15,8 @@ from app.plugins.labels.redis import labels_key
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.labels import AXES, Labelled, Labels, correct_of
 from cocoa_lab.lines import complete_lines
-from models.calibration import Binding
+from models.calibration import OTHER_RULES, Binding
 from models.records import Array
-from models.similarity.rules import OTHER_RULES, SCORED
 
 _READ_TIMEOUT_S = 10.0
 
@@ -125,7 +124,7 @@ def read_feedback(
                 num_brought += 1
             elif binding.gone:
                 gone[binding.gone] += 1
-            elif binding.rules != SCORED:
+            elif binding.outdated:
                 num_outdated += 1
             else:
                 groups[repr(replace(binding, share_cut=0.0))].append((label, binding))

@@ -17,13 +17,13 @@ from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.lines import objects_in
 from cocoa_lab.overwriting import GENERATIONS, RESULTS
 from cocoa_lab.run import Variant
-from models.calibration import UNNAMED_RULES, Binding, binding_of
+from models.calibration import OUTDATED, UNNAMED_RULES, Binding, binding_of
 from models.codec import to_json
 from models.estimators import needs
 from models.locations import without_folders
 from models.records import Array
 from models.renamed import current_name
-from models.similarity.rules import SCORED, outdated
+from models.similarity.rules import SCORED
 from models.statistics import reads_samples
 
 logger = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ def prompts_of(folder: Path) -> dict[str, str]:
 def _check_rules(folder: Path, results: Mapping[str, Any]) -> None:
     origin = results.get("binding") or results["origin"]
     if origin.get("rules", UNNAMED_RULES) != SCORED:
-        raise CannotCalibrate(outdated(f"the scores in {folder}"))
+        raise CannotCalibrate(f"the scores in {folder} {OUTDATED}")
 
 
 def _is_wanted(wanted: Variant, found: tuple[str, str, str]) -> bool:

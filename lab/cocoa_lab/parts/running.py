@@ -32,7 +32,7 @@ from models.grammar.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
 from models.statistics import SENTENCES_READ, supplied_by
 from models.units.json_values import parsed
-from models.units.tool_calls import as_value, names_of
+from models.units.tool_calls import as_value
 from models.units.unit import Unit
 from workers.protocol import Workers
 
@@ -228,7 +228,7 @@ async def _labelled(
     if units == "fields":
         answer = parsed(text)
         if one.tools:
-            answer = as_value(text, names_of(one.tools))
+            answer = as_value(text, one.tools)
         return fields_labelled(one, answer, parts)
     if units == "claims":  # in their order, those that are told
         return judged(parts, [verdict for _, verdict in one.labels[: len(parts)]])

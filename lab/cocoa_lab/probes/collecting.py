@@ -174,17 +174,17 @@ async def _rows(example: Example, ask: Ask, scorer: Scorer) -> list[Row]:
         scores=result.scores,
         prompt_digest=digest,
     )
-    if result.generation is None:
+    if result.evidence.generation is None:
         return [(collected, None)]
-    return [(collected, result.generation.answer_hidden_mean)]
+    return [(collected, result.evidence.generation.answer_hidden_mean)]
 
 
 def _sentence_rows(example: Example, result: Result, digest: str) -> list[Row]:
     """The sentences whose states were kept, under one id: no split parts those of an answer."""
     kept: list[tuple[ScoredUnit, Array]] = []
-    if result.units is not None and result.generation is not None:
+    if result.units is not None and result.evidence.generation is not None:
         for one in result.units.units[1:]:
-            mean = dict(result.generation.sentence_hidden_means).get(one.unit.spans[0])
+            mean = dict(result.evidence.generation.sentence_hidden_means).get(one.unit.spans[0])
             if mean is not None:
                 kept.append((one, mean))
     if not kept:

@@ -45,11 +45,11 @@ async def test_what_was_recorded_is_scored_without_asking_the_generator():
         calls = engine.num_calls
         true = first.evidence.statistics["p_true_logprob"]
         questions = Questions((true, math.log1p(-math.exp(true))))
-        without = replaying(scorer, first.plan.generated, first.generation)
+        without = replaying(scorer, first.plan.generated, first.evidence.generation)
         with pytest.raises(StatisticUnavailable, match="p_true_logprob"):
             await without.run(ask)
         supplied = first.plan.generated | {"p_true_logprob"}
-        again = await replaying(scorer, supplied, first.generation, questions).run(ask)
+        again = await replaying(scorer, supplied, first.evidence.generation, questions).run(ask)
 
     assert engine.num_calls == calls
     assert again.scores == pytest.approx(first.scores)
@@ -78,7 +78,7 @@ class Questions(dict):
 async def test_a_question_that_was_too_long_when_it_was_recorded_is_too_long_again():
     ask = replace(ASK, estimators=("p_true",))
     async with scoring() as scorer:
-        recorded = (await scorer.run(ASK)).generation
+        recorded = (await scorer.run(ASK)).evidence.generation
         supplied = RECORDED | {"p_true_logprob"}
         result = await replaying(scorer, supplied, recorded, Questions(None)).run(ask)
 
@@ -117,7 +117,7 @@ async def test_samples_that_were_recorded_whole_are_scored_as_far_as_they_would_
         for strategy in ("greedy", "mbr"):
             asked = replace(ask, strategy=strategy)
             result = await replaying(scorer, RECORDED, recorded).run(asked)
-            told[strategy] = result.generation
+            told[strategy] = result.evidence.generation
 
     cut = told["greedy"].samples[1]
     assert told["greedy"].sample_limit == cut.num_tokens == 32

@@ -18,7 +18,7 @@ def test_texts_alone_name_no_model_and_cost_no_tokens():
     ask = Ask(answer=GivenAnswer("Paris"), samples=(GivenSample("Rome", (-1.0,)),))
     evidence = Evidence(subject_of(ask, None), {}, {}, False)
     plan = a_plan(strategy="given")
-    told = to_response(a_result(ask=ask, generation=None, evidence=evidence, plan=plan), "id")
+    told = to_response(a_result(ask=ask, evidence=evidence, plan=plan), "id")
     body = GenerateResponse.model_validate(told, extra="forbid")
 
     about = body.provenance

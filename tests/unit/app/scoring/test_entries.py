@@ -193,7 +193,6 @@ def test_what_is_taken_for_an_entry_is_always_scored_and_answered(changes):
     scores, reasons = score(ESTIMATORS, evidence.statistics, evidence.absent)
     ask = replace(ASK, return_samples=True, return_tokens=True)
     plan = replace(PLAN, estimators=tuple(ESTIMATORS))
-    found = {"generation": evidence.generation, "evidence": evidence}
-    result = a_result(ask=ask, plan=plan, scores=scores, reasons=reasons, **found)
+    result = a_result(ask=ask, plan=plan, scores=scores, reasons=reasons, evidence=evidence)
     response = json_of(to_response(result, "an id"))
     assert GenerateResponse.model_validate_json(response).scores == scores

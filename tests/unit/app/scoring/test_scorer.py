@@ -3,6 +3,7 @@
 import math
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import wraps
 from inspect import signature
 
 import numpy as np
@@ -198,10 +199,12 @@ async def test_a_timeout_that_is_not_the_deadline_is_no_deadline():
 async def test_an_estimator_that_fails_is_null_with_its_reason_and_costs_no_other(
     monkeypatch, name
 ):
+    known = known_estimators()
+
+    @wraps(known[name].function)  # with its parameters, which are what it reads
     def broken(**statistics):
         raise ValueError(f"quotes {statistics}")
 
-    known = known_estimators()
     monkeypatch.setitem(known, name, replace(known[name], function=broken))
     async with scoring() as scorer:
         result = await scorer.run(replace(ASK, estimators=(name, "ppl")))

@@ -37,9 +37,8 @@ def ends_of(text):
     return [word.end() for word in re.finditer(r"\S+", text)]
 
 
-def by_words(answer, samples, question=""):
-    stated = split(sequence(answer), "sentences")
-    return Statements(stated, samples, None, rules=TextRules(questions=(question,)))
+def by_words(answer, samples):
+    return Statements(split(sequence(answer), "sentences"), samples, None)
 
 
 def made(answer, samples, max_units=100, tools=(), claims=None):
@@ -49,8 +48,8 @@ def made(answer, samples, max_units=100, tools=(), claims=None):
     return Statements(stated, samples, {text: ends_of(text) for text in read}, tools)
 
 
-def pairs_of(statements):
-    return pairs_read(statements.parts, NLI_LABELS, TextRules())
+def pairs_of(statements, question=""):
+    return pairs_read(statements.parts, NLI_LABELS, TextRules(questions=(question,)))
 
 
 def table(scores):
@@ -98,11 +97,10 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
     )
     ends |= {hypothesis: [0] for hypothesis in hypotheses}
     stated = Parts(tuple(sentences(case["text"], spans, token_spans(answer))))
-    # The chunks have no numbers: those of the sentences are known from the question.
-    rules = TextRules(questions=(case["text"],))
-    statements = Statements(stated, samples, ends, rules=rules)
+    statements = Statements(stated, samples, ends)
 
-    assert set(pairs_of(statements)) == scores.keys()
+    # The chunks have no numbers: those of the sentences are known from the question.
+    assert set(pairs_of(statements, case["text"])) == scores.keys()
     units = scored(answer, statements.parts(table(scores)))
 
     near = {"rel": GOLDEN["tolerance"], "abs": GOLDEN["tolerance"]}

@@ -54,7 +54,7 @@ TOOLS = ({"type": "function", "function": {"name": "weather", "parameters": {}}}
 )
 def test_fields_of_calls_are_held_against_the_right_calls(reference, right, num_lacking):
     one = PartsExample(Example("a", "t", "?", ()), None, True, [], reference, tools=TOOLS)
-    value = as_value(CALL, ["weather"])
+    value = as_value(CALL, TOOLS)
     found = fields_labelled(one, value, scored(fields(value, CALL, spans_of_texts(()))))
 
     assert [part.unit.path for part in found.parts] == ["/0/function/name", CITY]

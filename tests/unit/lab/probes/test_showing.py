@@ -32,7 +32,7 @@ async def test_hidden_states_come_with_the_result_and_are_never_cached():
         without = [await scorer.run(ASK) for _ in range(2)]
 
     assert {result.source for result in results} == {"computed"}
-    assert results[0].generation.answer_hidden_mean.shape == (2, 8)
+    assert results[0].evidence.generation.answer_hidden_mean.shape == (2, 8)
     assert [result.source for result in without] == ["computed", "cache"]
-    assert without[0].generation.answer_hidden_mean is None
+    assert without[0].evidence.generation.answer_hidden_mean is None
     assert without[0].scores == results[0].scores

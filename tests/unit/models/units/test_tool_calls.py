@@ -19,6 +19,7 @@ from models.units.tool_calls import (
 )
 
 NAMES = ["get_weather", "now"]
+TOOLS = [{"function": {"name": name}} for name in NAMES]
 ONE = '{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}'
 TWO = '{"name": "now", "arguments": {}}'
 LLAMA = ONE.replace("arguments", "parameters")
@@ -78,7 +79,7 @@ NO_CALLS = {
 @pytest.mark.parametrize("text", NO_CALLS.values(), ids=NO_CALLS.keys())
 def test_what_is_no_call_is_text(text):
     assert told(text) == [text]
-    assert as_value(text, NAMES) is None
+    assert as_value(text, TOOLS) is None
 
 
 @pytest.mark.parametrize("text", [case[0] for case in FORMATS.values()], ids=FORMATS.keys())
@@ -100,7 +101,7 @@ def test_a_growing_text_is_settled_where_the_whole_one_says_the_same(text, size)
 @given(st.text(alphabet='<tool_call>/{}[]"name:argu ts,;\n\\', max_size=80))
 def test_no_text_breaks_it(text):
     words = "".join(one for one in segments(text, ["name"]) if isinstance(one, str))
-    assert as_value(text, ["name"]) is not None or words == text
+    assert as_value(text, [{"function": {"name": "name"}}]) is not None or words == text
     assert 0 <= num_settled(text, is_start=True) <= len(text)
 
 
@@ -112,7 +113,7 @@ def test_the_schema_of_calls_says_how_arguments_are_compared():
         {"function": {"name": "book", "parameters": place | {"$defs": {"day": date}}}},
     ]
     text = '[{"name": "book", "arguments": {"day": "2026-11-22", "note": "by the window"}}]'
-    found = rules(as_value(text, ["book"]), schema_of(tools))
+    found = rules(as_value(text, tools), schema_of(tools))
     assert found["/0/function/name"].exact
     assert found["/0/function/arguments/day"].exact
     assert not found["/0/function/arguments/note"].exact
