@@ -32,11 +32,25 @@ class Tags:
 
     @classmethod
     def known_in(cls, text: str, *, opened: bool = False) -> "Tags":
-        """The known tags that a text begins with, or by which it ends an opened reasoning."""
+        """The tags that a text begins with, or known ones by which it ends an opened reasoning."""
+        begun = cls.at_start(text)
+        for tags in KNOWN_TAGS * opened:
+            if begun is None and tags.end in text:
+                begun = tags
+        return begun or KNOWN_TAGS[0]
+
+    @classmethod
+    def at_start(cls, text: str) -> "Tags | None":
+        """The tags of which a text begins with one: known ones, or others by what they are called.
+
+        >>> Tags.at_start(" </thinking> It is.").start
+        '<thinking>'
+        """
         for tags in (*KNOWN_TAGS, HARMONY):
-            if text.lstrip().startswith(tags.start) or (opened and tags.end in text):
+            if text.lstrip().startswith((tags.start, tags.end)):
                 return tags
-        return KNOWN_TAGS[0]
+        named = _NAMED.match(text)
+        return named and cls(named[1] + named[2], f"{named[1]}/{named[2]}")
 
     def part(
         self, token_texts: Sequence[str], *, opened: bool = False, ended: bool = True
@@ -87,7 +101,9 @@ KNOWN_TAGS = (
     Tags("<think:opensource>", "</think:opensource>"),
     Tags("<|channel>thought", "<channel|>"),
     Tags("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    Tags("<|begin_of_thought|>", "<|end_of_thought|>"),
     Tags("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
+    Tags("Here is my thought process:", "Here is my response:"),
 )
 # Harmony has channels in place of tags. A reply that begins with the final one has no thoughts.
 HARMONY = Tags(
@@ -97,6 +113,7 @@ HARMONY = Tags(
 )
 # All that a reasoning is known to begin with.
 STARTS = tuple(tags.start for tags in (*KNOWN_TAGS, HARMONY))
+_NAMED = re.compile(r"(?i)\s*(<\|?)/?((?:\w+[:_])?(?:think|thought|reason)\w*\|?>)")
 _HARMONY_TOKENS = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|end|>"})
 # With such a sign a tag begins.
 _SIGNS = "<[{(◁"

@@ -79,7 +79,7 @@ def num_stable(text: str, stop: tuple[str, ...]) -> int:
     held = 0
     for string in stop:
         for size in range(held + 1, min(len(string), stable + 1)):
-            if text[:stable].endswith(string[:size]):
+            if text.endswith(string[:size], 0, stable):
                 held = size
     return stable - held
 

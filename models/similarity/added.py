@@ -126,9 +126,10 @@ class Words:
 
     exact: frozenset[str]  # with signs and code as they are written
     loose: frozenset[str]  # without signs, and code by its letters and digits alone
+    operators: frozenset[str] = frozenset()  # that make another quantity of what they join
 
 
-def words_of(items: Iterable[Item]) -> Words:
+def words_of(items: Sequence[Item]) -> Words:
     """The words of items; of a number with a unit its value without one, too."""
     exact, loose = set[str](), set[str]()
     for item in items:
@@ -142,23 +143,43 @@ def words_of(items: Iterable[Item]) -> Words:
                 loose.add(item.key)
             continue
         keys, unit = {item.key}, item.number.unit
+        if item.number.name:
+            keys.add(str(item.number.values[0]))
         if unit == "date":
             keys.update(f"{value} date" for value in item.number.values)
         elif unit[-1:].isalpha():  # 10 % are not 10
             keys.add(str(item.number.written))
         exact |= keys
         loose |= keys
-    return Words(frozenset(exact), frozenset(loose - {""}))
+    return Words(frozenset(exact), frozenset(loose - {""}), _operators(items))
+
+
+def _operators(items: Sequence[Item]) -> frozenset[str]:
+    """Signs between numbers, code or letters, behind the last "=": "12 * 15 = 180" says 180."""
+    found = set[str]()
+    for before, sign, behind in zip(items, items[1:], items[2:], strict=False):
+        if sign.key == "=":
+            found.clear()
+        elif sign.kind == "sign" and _is_operand(before) and _is_operand(behind):
+            found.add(sign.key)
+    return frozenset(found)
+
+
+def _is_operand(item: Item) -> bool:
+    return item.kind in ("number", "code") or len(item.text) == 1
 
 
 def containment(a: Words, b: Words) -> float:
-    """Share of the words of the text with fewer of them that the other has, signs counting half."""
-    return (_share(a.exact, b.exact) + _share(a.loose, b.loose)) / 2
+    """Share of the words of the text with fewer of them that the other has, signs counting half.
 
-
-def _share(words: frozenset[str], others: frozenset[str]) -> float:
-    fewer = min(len(words), len(others))
-    return len(words & others) / fewer if fewer else 0.0
+    Of the text with more words where an operator is in one alone: "2x + 3" is not "2x".
+    """
+    of, shares = min, 0.0
+    if a.operators != b.operators:
+        of = max
+    for words, others in ((a.exact, b.exact), (a.loose, b.loose)):
+        shares += len(words & others) / max(1, of(len(words), len(others)))
+    return shares / 2
 
 
 def share_contained(statement: Words, text: Words) -> float:

@@ -35,25 +35,27 @@ _LARGEST = 10**24  # number that is scaled
 # Scripts without blanks between words, what stands between them there, and what negates.
 NO_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff"
 _BETWEEN = "です|ます|でした|ました|[的是在了和与與のはがをにでともへや、。・]"
-_NOT = "不|没|沒|無|无|非|未|ない|なかった|なく|ません"
+_NOT = "不|没|沒|無|无|非|未|ない|なかった|なく|(?:あり)?ません"
 _DIGIT = f"[{HAN_DIGITS}]"
 _HAN = f"{_DIGIT}(?=[月日])|(?<![百千万億亿]){_DIGIT}{{2,4}}(?![百千万億亿〇零])"
 _RUN = re.compile(f"[{NO_BLANKS}]+|[^{NO_BLANKS}]+")
 # What stands between blanks; a tuple or a set with its blanks.
 _PART = r"-?[\w.]{1,8}"
-_CHUNK = re.compile(rf"[(\[{{]{_PART}(?:[,;]\s?{_PART}){{1,9}}[)\]}}]|\S+")
+_TUPLE = re.compile(rf"[(\[{{]{_PART}(?:[,;]\s?{_PART}){{1,9}}[)\]}}]")
+_CHUNK = re.compile(rf"{_TUPLE.pattern}|\S+")
 _JSON_MARK = re.compile(r'(?<="[:,])(?=\S)|(?<=[\w}\]],)(?=")')
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3}(?: \d{3})+)(?![\d.,]?\d)")
 _INITIALS = re.compile(r"\b([A-Z])\.\s(?=[A-Z]\.)")
 _TENS = re.compile(r"(?<=\d)\s?[x*\u00b7]\s?10\^(-?\d{1,2})(?!\d)")
-_BOLD = re.compile(r"\*\*(?!\w)|(?<!\w)\*\*")
+_BOLD = re.compile(r"(?<!\s)\*\*(?!\w)|(?<!\w)\*\*(?!\s)")
+_PERCENT = re.compile(r"(?i)\b(?:per|pour|por) (?:cent|ciento)\b")
 _RAISED, _VULGAR = re.compile("⁻?[⁰¹²³⁴-⁹]+"), re.compile("(?=[¼-¾⅐-⅞])")
 _PLAIN = str.maketrans("\u2212\u2013\u00d7\u00f7\u2019\u30fb", "--*/' ")
 # Of letters in scripts that write them apart.
 MARKS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0dff"
 _LETTERS = rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*"
-_WORD = re.compile(rf"{_LETTERS}(?:['&-]{_LETTERS})*'?")
-_NOT_BEHIND = re.compile(r"(?i)(?<=\bcan)not$|n't$")
+_WORD = re.compile(rf"(?!\w'$){_LETTERS}(?:['&-]{_LETTERS})*'?")
+_NOT_BEHIND = re.compile(r"(?i)(?<=\bcan)not$|n't$|^n'(?=[^\W_])")
 _ABBREVIATED = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 # A word in brackets or quotation marks, a word or a number in bold.
 _MARKED = re.compile(
@@ -62,6 +64,7 @@ _MARKED = re.compile(
 )
 _MARKS, _STOPS = ".,;:!?\u0964", frozenset(".!?\u0964")
 _PARTNER = dict(zip('()[]{}“”"', ')(][}{”“"', strict=True))
+_FRACTION = re.compile("([1-9]\\d{0,3})[/⁄]([1-9]\\d{0,3})")
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d\d))?(?::\d\d)?(?:([ap])m)?")
 _DATE = re.compile(r"(\d{4})([-/])(\d\d)\2(\d\d)|(\d{1,2})\.(\d{1,2})\.(\d{4})")
 _MONEY = "[$€£¥₹₽₩]"
@@ -86,17 +89,26 @@ class Number:
     decimals: int = 0  # that are written
     written: Fraction = Fraction()  # the usual value without its unit
     counted: str = ""  # the word behind it in its sentence; "" for none
+    name: str = ""  # what is written, where digits are a name, as those of a version
 
     def may_be(self, other: "Number") -> bool:
+        if self.name and other.name:
+            return self.name == other.name
         is_one_unit = self.unit == other.unit or "" in (self.unit, other.unit)
         return is_one_unit and not set(self.values).isdisjoint(other.values)
 
     def is_other(self, other: "Number") -> bool:
-        """True where both surely count one thing, and are not equal, not even rounded."""
+        """True where both surely count one thing, and are not equal, not even rounded.
+
+        So many of one unit are not as many of another.
+        """
+        units = {self.unit, other.unit}
+        if len(units) > 1 and all(unit[-1:].isalpha() or unit in _MONEY for unit in units):
+            return self.written == other.written > 0 and "" not in units
         things = {self.unit or self.counted, other.unit or other.counted}
-        if self.unit != other.unit or (len(things) > 1 and "" not in things) or self.may_be(other):
+        if len(units) > 1 or (len(things) > 1 and "" not in things) or self.may_be(other):
             return False
-        if self.decimals == other.decimals:
+        if self.decimals == other.decimals or (self.name and other.name):
             return True
         return all(100 * abs(a - b) > abs(a) for a, b in product(self.values, other.values))
 
@@ -151,7 +163,7 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
         text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     text = _JSON_MARK.sub(" ", text)
     text = _THOUSANDS.sub(lambda number: number[0].replace(" ", ""), _BOLD.sub("", text))
-    text = _TENS.sub(r"e\1", _INITIALS.sub(r"\1.", text))
+    text = _PERCENT.sub("%", _TENS.sub(r"e\1", _INITIALS.sub(r"\1.", text)))
     items: list[Item] = []
     for chunk in _CHUNK.findall(text):
         if chunk.isascii() and chunk.isalpha() and chunk != "cannot":  # most of them
@@ -190,12 +202,11 @@ def _items(chunk: str) -> Iterator[Item]:
 
 def _bare(chunk: str) -> str:
     """A chunk without the punctuation of sentences, and without the marks around a word."""
-    before = ""
+    before = chunk if _TUPLE.fullmatch(chunk) else ""
     while chunk != before and len(chunk) < _LONGEST:
         before, chunk = chunk, chunk.rstrip(".,;:\u0964") or chunk
-        if chunk[-1] in "!?" and (
-            _WORD.fullmatch(chunk[:-1]) or re.search("[\\d\"'”»`]\\?$", chunk)
-        ):
+        is_word = _WORD.fullmatch(chunk[:-1]) and not (len(chunk) == 2 and chunk[0].islower())
+        if chunk[-1] in "!?" and (is_word or re.search("[\\d\"'”»`]\\?$", chunk)):
             chunk = chunk[:-1]
         if match := _MARKED.fullmatch(chunk):
             chunk = match[match.lastindex or 0]
@@ -222,6 +233,8 @@ def _number(core: str) -> Number | None:
     """The number that a chunk is; None for other chunks, and for digits that are a name: 007."""
     if date := _DATE.fullmatch(core):
         return _date(*map(int, date.group(1, 3, 4) if date[1] else date.group(7, 6, 5)))
+    if fraction := _FRACTION.fullmatch(core):
+        return Number((Fraction(int(fraction[1]), int(fraction[2])),))
     if (clock := _CLOCK.fullmatch(core)) and (clock[2] or clock[3]):
         return _clock(int(clock[1]) + Fraction(int(clock[2] or 0), 60), clock[3])
     match = _NUMBER.fullmatch(core[:_LONGEST])
@@ -233,10 +246,12 @@ def _number(core: str) -> Number | None:
         readings.append(digits.replace(",", "."))
     unit, factor = unit_of(tail) or ("", Fraction(1))
     if match["money"]:
-        unit, factor, tail = match["money"].removeprefix("US"), Fraction(1), tail.upper()
-    if scale := SCALES.get(tail) or (not unit and SCALES.get(tail.casefold())):
+        unit, factor = match["money"].removeprefix("US"), Fraction(1)
+        tail = {"m": "M", "b": "bn", "B": "bn"}.get(tail, tail)
+    is_unit = bool(unit) and not match["money"]
+    if scale := SCALES.get(tail) or (not is_unit and SCALES.get(tail.casefold())):
         factor = Fraction(10) ** scale
-    elif tail and not unit and tail not in _ORDINAL:
+    elif tail and not is_unit and tail not in _ORDINAL:
         return None
     factor *= Fraction(10) ** int(match["tens"] or 0) * (-1 if match["minus"] else 1)
     written = list(map(Fraction, readings))
@@ -262,7 +277,7 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
     i, before, earlier = 0, _START, _START
     while i < len(items):
         item, end = _number_at(items, i)
-        is_unary = before is _START or (before.kind == "word" and len(before.text) > 1)
+        is_unary = before.key in ("", "=") or (before.kind == "word" and len(before.text) > 1)
         if is_unary and item.text in _UNARY and end < len(items):  # not "x > 5"
             signed, after = _number_at(items, end)
             if signed.number:
@@ -309,7 +324,8 @@ def _as_asked(item: Item, before: Item, asked: Asked) -> Item:
         and "." in item.text
     )
     if not number.unit and (asked.are_names or is_name or NAMES.search(before.key)):
-        return item._replace(kind="code", key=item.text, number=None)
+        number = replace(number, name=item.text)
+        return item._replace(key=item.text, number=number)
     if asked.unit and not number.unit:
         values = tuple(value * asked.factor for value in number.values)
         number = replace(number, values=values, unit=asked.unit, written=number.values[0])
@@ -371,6 +387,9 @@ def _with(number: Number, item: Item, *, is_apart: bool) -> Number | None:
         month, day = divmod(int(value), 100)
         year = int(item.number.values[0])
         return _date(year, month, day) if 999 < year < 10_000 else None
+    is_whole = is_bare and value.denominator == 1 and not is_apart
+    if is_whole and item.number and _FRACTION.fullmatch(item.text) and item.number.values[0] < 1:
+        return Number((value + item.number.values[0],))  # 5 1/2
     if is_apart or item.kind == "number":
         return None
     scale = SCALES.get(item.text if len(item.text) == 1 else item.key)

@@ -4,7 +4,6 @@ Models read digits as a bag and overlook negations, so these rules stand in fron
 rule speaks where it is sure; all else is left to the similarity.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from models.similarity.reading import NOTHING_ASKED, Asked, Item, Number, asked_
 from models.similarity.vocabulary import (
     AFFIRMATIONS,
     ARTICLES,
+    IN_ORDER,
     NEGATIONS,
     PASSIVE,
     UNREAD,
@@ -36,11 +36,7 @@ _MAX_QUESTION = 2_000
 _MOST_WORDS_OF_NAME, _MOST_PAIRS_OF_NUMBERS, _MOST_KNOWN = 3, 64, 8
 _JOINING = listed("and or und oder et ou y o и или")
 # Between two names that may change places: "Spain borders France".
-_MUTUAL = listed("and or as with same equals near borders meets met married mit avec con + * =")
-_IN_ORDER = re.compile(
-    r"\border|\brank|\bsort|chronolog|alphabet|reihenfolge|sortier|\bordne|\bordre\b|\borden|поряд|"
-    "顺序|排序|順"
-)
+_MUTUAL = listed("and or as with same equals near borders meets met married mit avec con & + * =")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ def question_of(prompt: str) -> Question:
     for item in items:
         if item.number:
             known.append(item.number)
-    in_order = bool(_IN_ORDER.search(end.casefold()))
+    in_order = bool(IN_ORDER.search(end.casefold()))
     return Question(asked_of(items, end), tuple(known[-_MOST_KNOWN:]), in_order)
 
 
@@ -81,6 +77,7 @@ class Reading:
     is_negated: bool
     names: frozenset[str]  # keys of words with a capital, or behind an article
     pauses: frozenset[str]  # keys in front of a comma or another mark
+    codes: tuple[str, ...]  # keys of its code
     is_for_rules: bool  # whether the rules are for this text
 
 
@@ -119,6 +116,7 @@ def reading(items: Sequence[Item], num_characters: int) -> Reading:
         is_negated=is_negated,
         names=frozenset(names),
         pauses=frozenset(pauses),
+        codes=tuple(item.key for item in items if item.kind == "code"),
         is_for_rules=is_for_rules,
     )
 
@@ -168,7 +166,7 @@ def relation_of_words(a: Reading, b: Reading, question: Question = _NO_QUESTION)
         (a.is_negated and not b.is_negated and _denies(a, b))
         or (b.is_negated and not a.is_negated and _denies(b, a))
         or (a.bag != b.bag and a.values == b.values and _are_opposed(a, b))
-        or (a.bag == b.bag and _are_exchanged(a, b))
+        or (a.bag == b.bag and (_are_exchanged(a, b) or _have_other_codes(a, b)))
         or (question.in_order and _are_reordered(a.content, b.content))
     )
     return "different" if is_different else None
@@ -237,6 +235,7 @@ def _are_opposed(a: Reading, b: Reading) -> bool:
     for word, other in zip(a.frame, b.frame, strict=True):
         are_signs = not (word.isalnum() or other.isalnum())
         are_labels = len(word) == len(other) == 1 and (are_signs or {word, other} <= names)
+        are_labels |= {word, other} <= _JOINING  # "A and B", "A or B"
         if word != other and other not in opposed().get(word, ()) and not are_labels:
             return False
     return True
@@ -255,10 +254,18 @@ def _are_exchanged(a: Reading, b: Reading) -> bool:
         middle = ours[first : size - last]
         if middle and theirs == ours[size - last :] + middle + ours[:first]:
             are_names = {ours[0], ours[-1]} <= names or len(ours[0] + ours[-1]) == 2  # "x > y"
-            is_list = not (a.pauses | b.pauses).isdisjoint(ours) or not names.isdisjoint(middle)
+            is_chain = not all(map(str.isalnum, middle))  # "A → B → C"
+            is_list = not (a.pauses | b.pauses).isdisjoint(ours)
+            is_list |= not (is_chain or names.isdisjoint(middle))
             does = _MUTUAL.isdisjoint(middle) and not PASSIVE.issuperset(middle)
             return are_names and does and not is_list
     return False
+
+
+def _have_other_codes(a: Reading, b: Reading) -> bool:
+    """True where code that is no list is in another order: "mv a.txt b.txt"."""
+    is_list = not (_JOINING.isdisjoint(a.frame) and (a.pauses | b.pauses).isdisjoint(a.codes))
+    return a.codes != b.codes and not is_list
 
 
 def _are_reordered(content: Sequence[str], other: Sequence[str]) -> bool:

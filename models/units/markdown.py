@@ -20,12 +20,15 @@ _UNDERLINE = re.compile(r" {0,3}=+\s*$")
 _RULE = re.compile(r" {0,3}(?:([-*_])(?:\s*\1){2,}|\$\$|\\[\[\]])\s*$")
 # Quotations and items may stand within each other.
 _MARKER = re.compile(
-    r"""\s*(?:(?:[-*+•]|(?P<bold>\*\*|__|)\(?\d{1,9}[.)](?P=bold))(?:\s+\[[ xX]\])?(?=\s)
-    |\d{1,9}[.)](?=[^\W\d_a-z])|>)\s*""",
+    r"""\s*(?:
+    (?:[-*+•]|(?P<bold>[*_]{,2})\(?\d{1,9}(?:\.\d{1,3})*[.)](?P=bold))(?:\s+\[[ xX]\])?(?=\s)
+    |\d{1,9}(?:[.)](?=[^\W\d_a-z])|[\uff0e\uff09])|<li>|>)\s*""",
     re.VERBOSE,
 )
 # An item that begins with a letter or a Roman numeral; alone it may be an initial.
-_LETTER = re.compile(r"\s*(?:\*\*|__)?(?:[A-Z]|[a-z]|[ivx]{2,4}|[IVX]{2,4})[.)](?:\*\*|__)?\s")
+_LETTER = re.compile(
+    r"\s*[*_]*(?:[A-Z]|[a-z]|[ivx]{2,4}|[IVX]{2,4})[.)][*_]*(?:\s|(?<=[a-z].)(?=[A-Z]))"
+)
 _TABLE_RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
 
 

@@ -2,25 +2,23 @@
 
 import calendar
 import re
+import tomllib
 from collections.abc import Collection, Iterator
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from sentencex import get_sentence_boundaries
 
 from models.records import Span
 from models.units.markdown import Block, blocks
 
-# Frequent words of languages whose abbreviations differ; the first is the default.
-_WORDS = {
-    "en": "the of and is was to that it are for with on",
-    "de": "der die das und ist nicht ein eine wurde mit von dem den auf im am er kam war sie ihren",
-    "es": "el la los las es una que por con del fue",
-    "fr": "le la les et est une des que dans du pour au",
-    "it": "il lo gli una che di della per con nel",
-    "nl": "de het een en is van niet dat op zijn met",
-    "pt": "os as uma que do da em não com",
-}
-_LANGUAGE_OF = {language: frozenset(words.split()) for language, words in _WORDS.items()}
+_LISTS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_pattern = partial(re.compile, flags=re.IGNORECASE | re.VERBOSE | re.DOTALL)
+_LANGUAGE_OF: dict[str, frozenset[str]] = {}
+for _name, _words in _LISTS["languages"].items():
+    _LANGUAGE_OF[_name] = frozenset(_words.split())
 _CYRILLIC = re.compile("[\u0430-\u0451]", re.IGNORECASE)
 _MAX_WORDS_READ = 1000
 _MAX_SPLIT = 10_000  # characters that the splitter reads at once
@@ -29,13 +27,15 @@ _WORD = re.compile(r"[^\W\d_]{2,}")  # a letter alone is often an initial
 _NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
 # A letter or a Roman numeral, or any of them in bold, which begins an item.
 _BEGINS_ITEM = re.compile(r"\s*[*_]*\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})[.)][*_]*\s*$")
-# What belongs to the sentence that ends before it: the end of bold, and the number of a note.
-_BEHIND = re.compile(r"(?<=\S)[*_\u00b9\u00b2\u00b3\u2070-\u2079]+(?:\s+|$)")
-# Ends that the splitter takes for abbreviations: of a time of day and of an address in the web.
+# What belongs to the sentence that ends before it: the end of bold, and a note without a blank.
+_NOTE = r"[*_\u00b9\u00b2\u00b3\u2070-\u2079]|[\[(\u3010][^\s\])\u3011]{1,20}[\])\u3011]"
+_BEHIND = re.compile(rf"(?<=\S)(?:{_NOTE}|<sup>.{{1,9}}</sup>)+(?:\s+|$)")
+# Ends that the splitter takes for abbreviations: of a time of day, of an address in the web and of
+# a file, "etc."; and those that it does not know, as of Khmer and Tibetan.
 _DATES = "|".join(filter(None, [*calendar.day_name, *calendar.month_name]))
 _FURTHER_END = re.compile(
-    r"(?:\d\s?[ap]\.m|/(?:[^\s/]*[^\s/.])?)\.\s+"
-    rf"(?=[A-Z][^\W\d_]+(?:\W|_))(?!(?:{_DATES}|[A-Z]{{2,4}})\b)"
+    r"(?:(?:\d\s?[ap]\.m|/(?:[^\s/]*[^\s/.])?|\w{2}\.\w{2,4}|\b(?:etc|usw|т\. ?[дп]))\.|\u2026)\s+"
+    rf"(?=[A-Z\u0410-\u042f][^\W\d_]+(?:\W|_))(?!(?:{_DATES}|[A-Z]{{2,4}})\b)|[\u17d4\u0f0d]\s*"
 )
 # German: "im 19. Jahrhundert", "der 2. Weltkrieg"; what comes is a noun, and so has a capital.
 _GERMAN_ORDINAL = re.compile(
@@ -45,31 +45,15 @@ _GERMAN_ORDINAL = re.compile(
 )
 # A line of a list without markers: "Capital: Lima".
 _LABELLED = re.compile(r"(?:^|(?<=\n))[^\W\d_a-z][^\n:.!?]{0,40}:[ \t]+\S")
-_MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>")
+_MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--.*?-->|&[a-z]{2,8};")
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
-# Abbreviations that the splitter does not know to go on: with whatever comes, and with a number, a
-# letter or a Roman numeral.
-_GOES_ON = re.compile(
-    r"(?:^|[^\w.])(?:approx|vs|v|cf|ca|incl|excl|esp|resp|viz|dept|eds?|[a-z]\.k\.a|mmes?|mlles?"
-    r"|(?-i:MM?|Mgr|EE|Fa|[Uu]l|ул))\.$",
-    re.IGNORECASE,
-)
-_NUMBERED = re.compile(
-    r"""(?:^|[^\w.])
-    (?:(?:n[or]|sec|fig|eq|ch|chap|tab|art|para|ex|app|vol|pt|cl|col|ver|rev|reg|op|pos|lit)s?
-    |pp?|est|min|max|avg)\.$""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_GOES_ON = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['goes_on']})\.$")
+_NUMBERED = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['numbered']})\.$")
 _NUMBERS = re.compile(r"[(#]?(?:\d|[IVXLC]+\b|[A-Z](?![^\W\d_]))")
 # A number that a model has written with a blank behind its point, "1. 4 billion". What may yet
 # become such a number as the text grows counts as one, so that no sentence is reported too early.
 _HALF = re.compile(r"(?<![\w.,])[$\u00a3\u20ac\u00a5]?\d{1,3}\.$")
-_OTHER_HALF = re.compile(
-    r"""\d[\d,]*\s*(?:%|[^\W\d_]*$|(?:
-    thousand|[mb]il[jl]|tril|mrd|mio|per\s?cent|pro[zc]ent|por\s?cien|pour\s?cent
-    |(?:[km]g|[kcm]?m|ft|lbs?|mph|met(?:er|re)|kilomet|mile|feet|inch|degree|years?\sold)\b))""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_OTHER_HALF = _pattern(rf"\d[\d,]*\s*(?:%|[^\W\d_]*$|{_LISTS['quantities']})")
 _FRACTION = re.compile(r"\d{1,2}(?!\d)")
 _AHEAD = 32
 # No claims: questions, greetings and courtesies, and what announces the lines behind it.
@@ -77,18 +61,7 @@ _QUESTION = re.compile(
     r"[?\uff1f\u061f\u037e][?!\uff01\uff1f]*(?P<quote>[\"'\u201d\u2019\u00bb]?)[)\]*_\s]*$"
 )
 _ANNOUNCES = re.compile(r"[:\uff1a][*_\s]*$")
-_COURTESY = re.compile(
-    r"""\W*(?:
-    (?:hello|hi|hey|dear|greetings|welcome|thanks|thank\ you|(?:good)?bye|good\ (?:morning|afternoon
-       |evening|day)|hallo|guten\ tag|bonjour|salut|hola|ciao)(?:\W*|(?:\W+\w+){1,3}\s*[!,]\W*)
-    |(?:sure(?:\ thing)?|certainly|of\ course|absolutely|gladly|(?:great|good|excellent)\ question
-       |you['\u2019]re\ welcome|(?:happy|glad)\ to\ help)\W*
-    |(?:i\ )?hope\ (?:this|that|it)\ helps\b.{,40}
-    |(?:just\ |please\ )?let\ me\ know\ (?:if|what)\b.*
-    |(?:please\ )?feel\ free\ to\ (?:ask|reach|contact)\b.*
-    )$""",
-    re.IGNORECASE | re.VERBOSE | re.DOTALL,
-)
+_COURTESY = _pattern(rf"\W*(?:{_LISTS['courtesies']})$")
 
 
 def sentence_spans(text: str) -> list[Span]:

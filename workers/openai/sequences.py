@@ -4,6 +4,7 @@ A server returns a reasoning in its text, apart from it in a message, or not at 
 """
 
 import math
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from models import records
-from models.engines.tags import KNOWN_TAGS, STARTS, Tags
+from models.engines.tags import KNOWN_TAGS, Tags
 from models.engines.texts import cut_at_stop, num_stable
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import fields_of
@@ -24,7 +25,7 @@ from workers.remote.client import Unreachable
 
 TOO_MANY = "it answers more tokens than were asked for"
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
-_LONGEST_END = max(map(len, _ENDS))
+_BEGUN_TAG = re.compile(r"<[^<>\s]{,32}")
 
 
 def to_sequence(
@@ -150,11 +151,24 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
 def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
     text = "".join(texts)
-    begun = text.lstrip()
-    opened = opened or begun.startswith(_ENDS)  # what begins with its end was opened
-    if not opened and not begun.startswith(STARTS):
+    tags = Tags.at_start(text)  # what begins with its end was opened
+    opened = opened or ends_opened(text) or bool(tags and text.lstrip().startswith(tags.end))
+    if not opened and tags is None:
         return None, text
     return Tags.known_in(text, opened=opened).part(texts, opened=opened)
+
+
+def ends_opened(text: str) -> bool:
+    r"""True where a paragraph ends a reasoning that the chat template began, and not the text.
+
+    >>> ends_opened("Hm.\n</think>\n\nParis"), ends_opened("It ends in </think>.")
+    (True, False)
+    """
+    for tags in KNOWN_TAGS:
+        before, found, _ = text.partition(f"\n{tags.end}\n\n")
+        if found and tags.start not in before:
+            return True
+    return False
 
 
 def without_tags(text: str) -> str:
@@ -165,14 +179,16 @@ def without_tags(text: str) -> str:
     >>> without_tags("</think>\n\nIt is."), without_tags("<think>Hm.</think>It is.")
     ('\n\nIt is.', 'It is.')
     """
-    while found := [one for one in KNOWN_TAGS if text.lstrip().startswith((one.start, one.end))]:
-        text = text.partition(found[0].end)[2]
+    while tags := Tags.at_start(text):
+        text = text.partition(tags.end)[2]
     return text
 
 
 def _may_begin_in_tags(text: str) -> bool:
     """True where what follows a text may have `without_tags` leave more of it out."""
     lead = without_tags(text).lstrip()
+    if _BEGUN_TAG.fullmatch(lead):
+        return True
     return any(tags.start.startswith(lead) or tags.end.startswith(lead) for tags in KNOWN_TAGS)
 
 
@@ -256,7 +272,7 @@ class TokenStream:
                 self._begin(first, answer)
         elif found is not None:
             if not any(tags.inner):
-                self._listener.tell_thoughts(_certain(found.text))
+                self._listener.tell_thoughts(_certain(found.text, tags.end))
         elif not _may_begin_in_tags(text):
             self._begin(0, text)
 
@@ -285,7 +301,6 @@ class TokenStream:
             self._listener.tell(token)
 
 
-def _certain(thoughts: str) -> str:
+def _certain(thoughts: str, end_tag: str) -> str:
     """The thoughts that no later token can change: their end may be the beginning of an end tag."""
-    end = thoughts[-_LONGEST_END:]
-    return thoughts[: len(thoughts) - len(end) + num_stable(end, _ENDS)].rstrip()
+    return thoughts[: num_stable(thoughts, (*_ENDS, end_tag))].rstrip()

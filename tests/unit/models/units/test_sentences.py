@@ -102,6 +102,38 @@ def test_sentences_end_where_their_language_ends_them(text, sentences):
     assert said(text) == sentences
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*1.* Paris is big.\n*2.* Rome is old.",
+        "1.1. Paris is big.\n1.2. Rome is old.",
+        "1．パリは大きい。\n2．ローマは古い。",
+        "a.Paris\nb.Rome",
+        "<ul>\n<li>Rome</li>\n<li>Paris</li>\n</ul>",
+        "Rome is old.[^1] Paris is big.[^2]",
+        "Rome is old.【1】 Paris is big.【4:1†source】",
+        "Rome is old.<sup>1</sup> Paris is big.(2)",
+        "Open README.md. Rome is old.",
+        "It has apples, pears, etc. Rome is old.",
+        "Und so weiter, usw. Rom ist alt.",
+        "и т. д. Рим стар.",
+        "Wait… Rome is old.",
+        "រ៉ូមចាស់។ ប៉ារីសធំ។",
+        "རོམ་རྙིང་པ། པ་རི་ཆེན་པོ།",
+        "Sra. López vino. Roma es vieja.",
+        "Sig. Rossi è qui. Roma è vecchia.",
+        "Ash et al. found it, i.e. here. It is e.g. old.",
+    ],
+)
+def test_items_notes_and_abbreviations_leave_two_sentences(text):
+    assert len(said(text)) == 2
+
+
+@pytest.mark.parametrize("text", ["<!-- note -->", "&nbsp;", "</p>", "<br/>"])
+def test_markup_alone_says_nothing(text):
+    assert said(text) == []
+
+
 def test_lines_with_labels_are_sentences_of_their_own():
     text = "Name: Peru\nCapital: Lima. It is big,\nand old.\nMain language: Spanish"
     lines = ["Name: Peru", "Capital: Lima.", "It is big,\nand old.", "Main language: Spanish"]

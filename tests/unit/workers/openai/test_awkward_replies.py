@@ -238,6 +238,10 @@ LEAKED = {
     "the end twice": ("Let me see.", "</think>\n</think>\n\nIt is."),
     "both": ("Let me see.", "\n<think>\nLet me see.\n</think>\n\nIt is."),
     "of others": ("Let me see.", "[/THINK]It is."),
+    "a name of its own": ("Let me see.", "</thinking>\n\nIt is."),
+    "both by a name": ("Let me see.", "<reasoning>Let me see.</reasoning>It is."),
+    "by signs": ("Let me see.", "<|thought|>Let me see.<|/thought|>It is."),
+    "the final channel": ("Let me see.", "<|channel|>final<|message|>It is."),
     "an empty reasoning": ("", "</think>\n\nIt is."),
     "none": ("Let me see.", "\n\nIt is."),
 }
@@ -258,6 +262,34 @@ async def test_tags_that_leak_into_a_message_are_no_part_of_its_answer(
     assert (answer.compared_text, answer.reasoning.text) == ("It is.", thoughts)
     assert answer.reasoning.is_finished
     assert not is_streamed or heard == answer.text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<thinking>Let me see.</thinking>It is.",
+        "<Thought>\nLet me see.\n</Thought>\nIt is.",
+        "<|begin_of_thought|>Let me see.<|end_of_thought|>It is.",
+        "Here is my thought process:\nLet me see.\nHere is my response:\nIt is.",
+        "Let me see.\n</think>\n\nIt is.",
+    ],
+)
+async def test_tags_that_no_field_tells_of_are_known_by_what_they_are_called(content):
+    generation, _ = await answer_to(JSONResponse({"choices": [said(content)]}))
+    answer = generation.answer
+    assert (answer.compared_text, answer.reasoning.text) == ("It is.", "Let me see.")
+
+
+@pytest.mark.parametrize(
+    "content", ["```\n</think>\n```\nIt is.", "<thin>It is.</thin>", "It is.\n</think>"]
+)
+async def test_what_is_no_reasoning_is_the_answer_as_it_stands(content):
+    pieces = [delta(content=one) for one in content]
+    for reply in (JSONResponse({"choices": [said(content)]}), stream(*pieces, STOP)):
+        generation, heard = await answer_to(reply, is_streamed=not isinstance(reply, JSONResponse))
+        assert generation.answer.text == content
+        assert heard in ("", content)
+        assert generation.answer.reasoning is None
 
 
 @pytest.mark.parametrize(
