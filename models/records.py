@@ -35,6 +35,8 @@ FINISH_REASON = r"^[A-Za-z0-9_.:-]{1,64}$"
 FINISH_REASONS = frozenset({"stop", "length", "sample_limit", "content_filter", "given"})
 # Reasons why a sequence has no answer.
 NoAnswer = Literal["answer_refused", "answer_filtered", "reasoning_unfinished"]
+# A text that is written may yet begin with a reasoning, is in one, or is at its answer.
+Stage = Literal["undecided", "thoughts", "answer"]
 # The tokenised form of a given answer: as it stands, or after a blank.
 AnswerForm = Literal["literal", "blank_led"]
 # A text or the ids of its tokens, and both of these.

@@ -54,7 +54,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend():
     return "asyncio"
 
@@ -243,8 +243,15 @@ async def until(condition):
 
 @pytest.fixture
 def placement():
-    """Where the models of `service` are; a module that tries both overrides it."""
+    """Where the models of `service` are: in its process, or behind HTTP."""
     return "embedded"
+
+
+def pytest_generate_tests(metafunc):
+    """Each test of a service runs once for each of the `PLACEMENTS` of its module, if any."""
+    placements = getattr(metafunc.module, "PLACEMENTS", None)
+    if placements and "placement" in metafunc.fixturenames:
+        metafunc.parametrize("placement", placements)
 
 
 @pytest.fixture

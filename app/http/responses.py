@@ -130,18 +130,18 @@ def weights_of(info: Generation | GeneratorInfo | SimilarityInfo) -> dict[str, s
 
 
 def _models(result: Result) -> dict[str, Any]:
-    known: dict[str, Any] = {}
+    known, asked = dict[str, Any](), result.asked
     if result.evidence.generation is not None:
         known["model"] = weights_of(result.evidence.generation)
         if result.is_read:
             known["answer_form"] = result.evidence.generation.answer_form
-    if result.plan.asks("similarity"):
+    if "similarity" in asked:
         known["similarity"] = result.plan.similarity
-        known["similarity_model"] = weights_of(result.similarity_scorer)
+        known["similarity_model"] = weights_of(asked["similarity"])
     if result.units is not None and result.units.parts.num_pairs is not None:
         known["unit_pairs"] = result.units.parts.num_pairs
-    if result.plan.asks("nli") and result.nli is not None:
-        known["nli_model"] = weights_of(result.nli)
+    if "nli" in asked:
+        known["nli_model"] = weights_of(asked["nli"])
     return known
 
 

@@ -18,7 +18,8 @@ from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
 from app.scoring.parts import PartsOfAnswer
-from app.scoring.plan import NO_DOCUMENTS, Comparing, Plan
+from app.scoring.plan import Comparing, Plan
+from app.scoring.planning import NO_DOCUMENTS
 from app.scoring.questions import (
     FALSE,
     TRUE,

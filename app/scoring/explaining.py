@@ -62,8 +62,10 @@ def support_of(evidence: Evidence) -> float | None:
     subject, similarity = evidence.subject, evidence.statistics.get("similarity")
     if similarity is None or not len(similarity):
         return None
-    others = [sample.no_answer is None for sample in subject.others]
-    return float(np.mean((similarity >= SAME) & others & (subject.answer.no_answer is None)))
+    are_there = [sample.no_answer is None for sample in subject.samples]
+    if subject.answer_sample is not None:
+        del are_there[subject.answer_sample]
+    return float(np.mean((similarity >= SAME) & are_there & (subject.answer.no_answer is None)))
 
 
 def sentence(groups: Sequence[SampleGroup]) -> str:

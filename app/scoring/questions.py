@@ -5,6 +5,7 @@ that: which pairs of its texts are compared follows from what is made of them (`
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
@@ -14,7 +15,6 @@ import numpy as np
 
 from app.scoring.ask import Ask
 from app.scoring.plan import Plan, generation_request
-from app.scoring.rows import evened
 from app.scoring.selection import Strategy, mbr, most_probable, most_probable_normalized
 from models.engines.texts import parted
 from models.errors import EngineError, InvalidRequest
@@ -24,6 +24,8 @@ from models.records import Sequence as TokenSequence
 _COMPARED = attrgetter("compared_text")
 TRUE = ("True", " True", "(A)", " (A)", "A", " A")
 FALSE = ("False", " False", "(B)", " (B)", "B", " B")
+# Nats a token, within which rounding tells the same tokens apart.
+_ROUNDING = 0.05
 _LEAST_MASS = 1e-5  # of two replies together; below it the share of one is noise
 
 
@@ -86,6 +88,33 @@ def subject_of(ask: Ask, generation: Generation | None) -> Subject:
         (withheld if sample.is_withheld else kept).append(sample)
     is_first_withheld = bool(withheld) and withheld[0] is samples[0]
     return Subject(answer, None, evened(kept), tuple(withheld), is_first_withheld)
+
+
+def evened(samples: Sequence[TokenSequence]) -> tuple[TokenSequence, ...]:
+    """The samples in their order, those of the same tokens with the log-probs of the likeliest.
+
+    What decodes beside a row rounds it, by up to .12 nats a token in bfloat16 and less in the mean;
+    but a row of tokens counts once in the probability of its text. Where token ids are not known,
+    samples of one text and one number of tokens are the same tokens, unless rounding cannot explain
+    how far apart they are. Behind a reasoning log-probs are conditional on it, and stay.
+    """
+    alike: defaultdict[object, list[tuple[float, int]]] = defaultdict(list)
+    for index, sample in enumerate(samples):
+        logprobs = sample.token_logprobs
+        if logprobs is not None and len(logprobs) and sample.reasoning is None:
+            name = sample.token_ids or (sample.text, len(logprobs))
+            alike[name].append((-float(logprobs.mean()), index))
+    found = list(samples)
+    for group in alike.values():
+        group.sort()
+        before, likeliest = group[0]
+        for surprise, index in group[1:]:
+            if surprise - before > _ROUNDING:
+                likeliest = index
+            logprobs = samples[likeliest].token_logprobs
+            found[index] = replace(samples[index], token_logprobs=logprobs)
+            before = surprise
+    return tuple(found)
 
 
 def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> TokenSequence:

@@ -212,16 +212,22 @@ class Result:
         return None
 
     @property
+    def asked(self) -> dict[str, SimilarityInfo]:
+        """The pair models that have compared anything, by what they supply."""
+        asked: dict[str, SimilarityInfo] = {}
+        if self.plan.asks("similarity"):
+            asked["similarity"] = self.similarity_scorer
+        if self.plan.asks("nli") and self.nli is not None:
+            asked["nli"] = self.nli
+        return asked
+
+    @property
     def compares_foreign(self) -> bool:
         """True where a pair model compared texts that it was not made for.
 
         An embedded one is made for the answers of embedded language models, and not for given ones.
         """
-        used, are_given = [], self.ask.samples is not None
-        if self.plan.asks("similarity"):
-            used.append(self.similarity_scorer)
-        if self.plan.asks("nli") and self.nli is not None:
-            used.append(self.nli)
+        used, are_given = self.asked.values(), self.ask.samples is not None
         return any(info.is_out_of_domain or (are_given and info.is_embedded) for info in used)
 
     @property

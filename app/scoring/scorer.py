@@ -20,7 +20,8 @@ from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.parts import PartsOfAnswer
-from app.scoring.plan import Plan, available_statistics, make_plan
+from app.scoring.plan import Plan
+from app.scoring.planning import available_statistics, make_plan
 from app.scoring.result import STAGES, Result, Source
 from app.scoring.units import Scored, scored, with_readings
 from models.calibration import Calibrator

@@ -9,7 +9,8 @@ from typing import Any
 
 from app.scoring.ask import Ask
 from app.scoring.check import check
-from app.scoring.plan import Plan, make_plan
+from app.scoring.plan import Plan
+from app.scoring.planning import make_plan
 from app.scoring.scorer import Scorer
 from cocoa_lab.recordings import TrueFalse
 from models.engines.texts import sample_limit

@@ -3,18 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
 from models.grammar.following import Following
-from models.records import AnswerForm, Array, FinishReason
+from models.records import AnswerForm, Array, FinishReason, Stage
 from models.warnings import Warned
-
-# A row may yet begin with a reasoning, is in one, or writes its answer.
-Stage = Literal["undecided", "thoughts", "answer"]
 
 
 @dataclass(eq=False, slots=True)

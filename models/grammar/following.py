@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,7 @@ from models.grammar.matchers import (
 )
 from models.grammar.rules import refusal
 from models.pretrained import PreTrainedTokenizerBase
-from models.records import Grammar
-
-# Of the rows: they may yet begin with a reasoning, are in one, or write their answer.
-_Stage = Literal["undecided", "thoughts", "answer"]
+from models.records import Grammar, Stage
 
 _MAX_COMPILED = 32  # that are kept
 
@@ -90,7 +87,7 @@ class Grammars:
 
         in_thoughts: whether its prompt has opened a reasoning.
         """
-        stage: _Stage = "answer"
+        stage: Stage = "answer"
         if in_thoughts:
             stage = "thoughts"
         elif self.start_ids:
@@ -134,7 +131,7 @@ class Following:
     # Why rows end for which to find what may come next takes too long.
     TOO_COMPLEX: ClassVar = refusal()
 
-    def __init__(self, grammars: Grammars, matcher: Any, stage: _Stage, num_read: int = 0) -> None:
+    def __init__(self, grammars: Grammars, matcher: Any, stage: Stage, num_read: int = 0) -> None:
         self._grammars = grammars
         self._matcher = matcher
         self._stage = stage

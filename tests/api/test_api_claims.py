@@ -11,6 +11,7 @@ from tests.conftest import GENERATE, serving
 from tests.made_keys import bearer
 
 pytestmark = pytest.mark.anyio
+PLACEMENTS = ["embedded", "remote"]
 
 ANSWER = "Lima is the capital of Peru. It has nine people."
 SAMPLES = [{"text": "Lima is the capital of Peru."}, {"text": "Lima has ten people."}]
@@ -19,11 +20,6 @@ CLAIMS = [
     {"text": "Lima has nine people.", "quotes": ["nine people"]},
     {"text": "Lima has people."},
 ]
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    return request.param
 
 
 async def test_own_claims_have_support_without_a_prompt(service):

@@ -16,6 +16,7 @@ from tests.events import events_of
 from tests.made_keys import bearer
 
 pytestmark = pytest.mark.anyio
+PLACEMENTS = ["embedded", "remote"]
 
 CHAT = [{"role": "user", "content": "What is the capital of France?"}]
 FRANCE = "Paris is the capital of France. It has 2 million people. Lyon is in France, too."
@@ -25,11 +26,6 @@ SAID = [
     {"grounded": 1.0, "id": "7", "span": [0, 31], "missing": []},
     {"grounded": 0.125, "id": "7", "span": [32, 56], "missing": ["3", "Quito"]},
 ]
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    return request.param
 
 
 def said(body):

@@ -24,12 +24,7 @@ from tests.events import events_of
 from tests.tiny_probes import saved
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    """Each test once with the models in the service's process, and once behind HTTP."""
-    return request.param
+PLACEMENTS = ["embedded", "remote"]
 
 
 @pytest.mark.parametrize("logprobs", [False, True])

@@ -18,13 +18,8 @@ from tests.api.openai_calls import (
 )
 
 pytestmark = pytest.mark.anyio
+PLACEMENTS = ["embedded", "remote"]
 ALTERNATIVES = {CHAT: {"logprobs": True, "top_logprobs": 3}, TEXT: {"logprobs": 3}}
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    """Each test once with the models in the service's process, and once behind HTTP."""
-    return request.param
 
 
 async def test_a_chat_tells_as_many_as_are_asked_for(service):

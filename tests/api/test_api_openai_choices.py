@@ -6,12 +6,7 @@ from tests.api.openai_calls import CHAT, answered, both, post, said_at, uncertai
 from tests.events import events_of
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    """Each test once with the models in the service's process, and once behind HTTP."""
-    return request.param
+PLACEMENTS = ["embedded", "remote"]
 
 
 DRAWN = {"temperature": 1, "seed": 5}

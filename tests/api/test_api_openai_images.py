@@ -8,7 +8,7 @@ import pytest
 from app.scoring.ask import Ask
 from app.scoring.check import check
 from app.scoring.deployment import UNBOUNDED, AskLimits
-from app.scoring.plan import make_plan
+from app.scoring.planning import make_plan
 from models.errors import InvalidRequest
 from tests.api.openai_calls import CHAT, answered, post, uncertainty_of
 from tests.api.test_api_servers import serving_over

@@ -24,11 +24,6 @@ def folder(tmp_path_factory):
     return str(path)
 
 
-@pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
-
-
 @pytest.fixture(scope="module", params=["embedded", "remote"])
 async def service(anyio_backend, request, folder):
     """Each test once with the model in the service's process, and once behind HTTP."""

@@ -19,12 +19,7 @@ from tests.api.openai_calls import (
 from tests.conftest import serving
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    """Each test once with the models in the service's process, and once behind HTTP."""
-    return request.param
+PLACEMENTS = ["embedded", "remote"]
 
 
 # What clients send unasked.

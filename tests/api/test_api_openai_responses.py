@@ -16,6 +16,7 @@ from tests.conftest import serving
 from tests.events import events_of
 
 pytestmark = pytest.mark.anyio
+PLACEMENTS = ["embedded", "remote"]
 RESPONSES = "/v1/responses"
 FUNCTIONS = [{"type": "function", **tool["function"]} for tool in TOOLS]
 HOME = {"type": "namespace", "name": "home", "description": "A house.", "tools": FUNCTIONS}
@@ -23,12 +24,6 @@ SEARCH = {"type": "web_search", "external_web_access": False}
 ASKED = {"model": "cocoa", "input": QUESTION, "max_output_tokens": 64}
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "original"}
 LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    """Each test once with the models in the service's process, and once behind HTTP."""
-    return request.param
 
 
 async def responded(service, **body):

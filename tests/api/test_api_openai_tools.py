@@ -12,12 +12,7 @@ from tests.conftest import serving
 from tests.events import events_of
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    """Each test once with the models in the service's process, and once behind HTTP."""
-    return request.param
+PLACEMENTS = ["embedded", "remote"]
 
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

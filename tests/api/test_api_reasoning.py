@@ -32,11 +32,6 @@ both_placements = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
-
-
 async def answered(service, path=GENERATE, **body):
     response = await service.client.post(path, json=body)
     assert response.status_code == 200, response.text

@@ -13,6 +13,7 @@ from tests.fakes import engine
 from tests.made_calibrators import calibrator, with_fields
 
 pytestmark = pytest.mark.anyio
+PLACEMENTS = ["embedded", "remote"]
 
 ANSWER = "# Lima\n\nLima is the capital of Peru. It has nine people.\n\n- It is old.\n"
 SAMPLES = [
@@ -20,11 +21,6 @@ SAMPLES = [
     {"text": "Lima is the capital of Peru. It is old."},
     {"text": ""},
 ]
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    return request.param
 
 
 async def test_each_sentence_has_its_support_and_who_contradicts(service):

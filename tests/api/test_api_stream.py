@@ -11,12 +11,7 @@ from tests.conftest import GENERATE, serving, until
 from tests.events import events_of, named
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    """Each test once with the models in the service's process, and once behind HTTP."""
-    return request.param
+PLACEMENTS = ["embedded", "remote"]
 
 
 # Of one request and the next.

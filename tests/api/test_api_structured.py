@@ -37,11 +37,6 @@ async def service(request, anyio_backend):
         yield running
 
 
-@pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
-
-
 async def posted(service, path=GENERATE, **body):
     given = {"prompt": QUESTION, "num_samples": 4, "seed": 5, "max_new_tokens": 100}
     if path == CHAT:

@@ -7,15 +7,10 @@ from tests.api.test_api_openai_tools import STRICT, TOOLS
 from tests.events import events_of
 
 pytestmark = pytest.mark.anyio
+PLACEMENTS = ["embedded", "remote"]
 
 GENERATE = "/generate-with-uncertainty"
 MESSAGES = [{"role": "user", "content": QUESTION}]
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    """Each test once with the models in the service's process, and once behind HTTP."""
-    return request.param
 
 
 async def asked(service, **body):

@@ -9,6 +9,7 @@ from tests.api.openai_calls import CHAT, answered, uncertainty_of
 from tests.api.scored import scored
 
 pytestmark = pytest.mark.anyio
+PLACEMENTS = ["embedded", "remote"]
 
 INVOICE = '{"number": "A-117", "total": 118.5, "lines": [{"name": "paper"}, {"name": "ink"}]}'
 SAMPLES = [
@@ -16,11 +17,6 @@ SAMPLES = [
     {"text": '{"number": "A-117", "total": 18.5, "lines": [{"name": "ink"}], "vat": 7}'},
     {"text": "no idea"},
 ]
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def placement(request):
-    return request.param
 
 
 def by_path(body):

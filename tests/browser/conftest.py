@@ -7,11 +7,6 @@ from tests.browser.pages import embedded_service
 
 
 @pytest.fixture(scope="session")
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
 async def browser(anyio_backend):
     async with chromium() as running:
         yield running

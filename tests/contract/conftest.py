@@ -8,11 +8,6 @@ from tests.contract.generators import BUILDERS, REMOTE, SERVERS, over_server, ru
 from tests.worker_servers import remote_generator
 
 
-@pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
-
-
 @asynccontextmanager
 async def made(name):
     if name in SERVERS:

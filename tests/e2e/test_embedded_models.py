@@ -47,11 +47,6 @@ def judge() -> CrossEncoder:
     return CrossEncoder(str(CROSS_ENCODER_DIR), device="cpu")
 
 
-@pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
-
-
 @pytest.fixture(scope="module", params=TESTBEDS)
 async def served(request, anyio_backend):
     """A client of the service with one of the models, and the name of its testbed."""

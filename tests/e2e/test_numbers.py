@@ -13,11 +13,6 @@ async def client():
         yield client
 
 
-@pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
-
-
 async def scored(client, **body):
     response = await client.post("/score", json=body)
     assert response.status_code == 200, response.text

@@ -11,11 +11,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def client(anyio_backend):
     async with embedded_service() as running:
         yield running

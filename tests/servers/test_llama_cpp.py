@@ -59,11 +59,6 @@ TOOL = {
 }
 
 
-@pytest.fixture(scope="session")
-def anyio_backend():
-    return "asyncio"
-
-
 @asynccontextmanager
 async def serving(folder, weights, context):
     """The url of a server of these weights."""

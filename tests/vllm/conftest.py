@@ -8,11 +8,6 @@ NUM_PROMPTS = 300
 
 
 @pytest.fixture(scope="session")
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
 def testbed():
     """300 testbed prompts with what the engine in process says."""
     print(f"\n[in process] {NUM_PROMPTS} testbed prompts", flush=True)

@@ -196,6 +196,8 @@ def _choice_of(index: int, sequence: records.Sequence) -> Choice:
 def _others(result: Result, n: int) -> Sequence[records.Sequence]:
     """The samples of all choices but the first, in the order of drawing, those left out last."""
     subject = result.evidence.subject
+    if n == 1:
+        return ()
     left_out = [sample for sample in subject.withheld if sample is not subject.answer]
     return [*subject.others, *left_out][: n - 1]
 

@@ -1,27 +1,11 @@
 """Verdicts and claims, on scores whose order is known."""
 
-import numpy as np
 import pytest
 
-from cocoa_lab import claims, comparison
-from cocoa_lab.comparison import MEAN, Column
-from cocoa_lab.metrics import Interval, prr
-
-RNG = np.random.default_rng(0)
-CORRECT = (RNG.random(400) < 0.6).astype(float)
-NOISE = RNG.random((3, 400))
-WRONG = 1 - CORRECT
-GOOD, FAIR, BLIND = 2.0 * WRONG + NOISE[0], 0.4 * WRONG + NOISE[1], 0.0 * WRONG + NOISE[2]
-
-
-def a_column(task="facts", quality=CORRECT, **scores):
-    return Column(task, quality, is_binary=True, scores=scores)
-
-
-def a_table(*columns):
-    return comparison.table(
-        prr, columns or [a_column(sp=FAIR, cocoa_sp=GOOD, degmat=BLIND)], num_resamples=200
-    )
+from cocoa_lab import claims
+from cocoa_lab.comparison import MEAN
+from cocoa_lab.metrics import Interval
+from tests.unit.lab.test_comparison import BLIND, FAIR, GOOD, NOISE, a_column, a_table
 
 
 @pytest.mark.parametrize(

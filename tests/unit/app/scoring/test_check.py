@@ -7,7 +7,7 @@ import pytest
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
 from app.scoring.deployment import UNBOUNDED
-from app.scoring.plan import make_plan
+from app.scoring.planning import make_plan
 from models.errors import InvalidRequest
 from models.grammar.grammars import grammar_of
 from models.images import PARTS

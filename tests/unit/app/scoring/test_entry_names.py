@@ -8,7 +8,7 @@ from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
 from app.scoring.ask import Ask
 from app.scoring.deployment import Deployment, Models
 from app.scoring.entries import digest, pair_name, statistics_name
-from app.scoring.plan import make_plan
+from app.scoring.planning import make_plan
 from models.records import SamplingParams
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by

@@ -5,7 +5,8 @@ import pytest
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
 from app.scoring.defaults import DEFAULT_ESTIMATORS
-from app.scoring.plan import available_statistics, generation_request, make_plan
+from app.scoring.plan import generation_request
+from app.scoring.planning import available_statistics, make_plan
 from models.errors import ProbeMissing
 from models.records import GenerationRequest, GivenAnswer, Grammar, SamplingParams
 from models.statistics import supplied_by

@@ -1,22 +1,24 @@
 """What is scored and asked is pure: which text is y*, and the question whether it is true."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.plan import make_plan
+from app.scoring.planning import make_plan
 from app.scoring.questions import (
     Subject,
     choose,
     closed_book,
     closed_book_logprobs,
+    evened,
     p_true_logprob,
     question_about,
     without_documents,
 )
-from models.records import GivenAnswer
+from models.records import GivenAnswer, Reasoning, Sequence
 from tests.results import generation, sequence
 from tests.unit.app.scoring.test_plan import ALL, a_deployment
 
@@ -117,3 +119,47 @@ def test_without_the_results_of_tools_the_messages_of_others_stay():
     result = {"role": "tool", "content": "Lima is in Peru."}
     ask = Ask(messages=(*CHAT, result), documents=(DOCUMENT,), documents_in="tools")
     assert without_documents(ask).messages == (*CHAT, {"role": "tool", "content": "\n"})
+
+
+def drawn(text, logprobs, ids=None, **more):
+    return Sequence(
+        text, text.strip(), len(logprobs), "stop", ids, np.array(logprobs, dtype=np.float64), **more
+    )
+
+
+THOUGHT = Reasoning("so", 3, is_finished=True)
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([drawn("a", [-0.41], (1,)), drawn("a", [-0.4], (1,))], [-0.4, -0.4]),
+        ([drawn("a", [-0.41], (1,)), drawn("a", [-0.4], (2,))], [-0.41, -0.4]),
+        ([drawn("a", [-0.41]), drawn("a", [-0.4])], [-0.4, -0.4]),
+        ([drawn("a", [-5.0]), drawn("a", [-0.5])], [-5.0, -0.5]),
+        ([drawn("a", [-0.41]), drawn(" a", [-0.4])], [-0.41, -0.4]),
+        ([drawn("a", [-0.2, -0.2]), drawn("a", [-0.4])], [-0.4, -0.4]),
+        ([drawn("a", [-0.41], (1,), reasoning=THOUGHT), drawn("a", [-0.4], (1,))], [-0.41, -0.4]),
+    ],
+    ids=[
+        "the same ids, apart by rounding",
+        "other ids",
+        "no ids, close",
+        "no ids, apart",
+        "another text",
+        "another number of tokens",
+        "behind a reasoning",
+    ],
+)
+def test_only_the_same_tokens_are_evened_in_every_order(samples, expected):
+    for order in permutations(range(len(samples))):
+        found = evened([samples[i] for i in order])
+        sums = [float(one.token_logprobs.sum()) for one in found]
+        assert sums == pytest.approx([expected[i] for i in order])
+        assert [one.text for one in found] == [samples[i].text for i in order]
+
+
+def test_samples_without_log_probs_stay_as_they_are():
+    samples = (Sequence("a", "a", 1, "stop"), Sequence("a", "a", 1, "stop"))
+
+    assert evened(samples) == samples

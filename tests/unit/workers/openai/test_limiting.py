@@ -1,6 +1,5 @@
 """A bound of reasonings at existing servers: sent where it works, else refused."""
 
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -8,8 +7,7 @@ import pytest
 from models.errors import InvalidRequest
 from models.records import GenerationRequest, SamplingParams
 from tests.openai_server import NUM_THOUGHTS, openai_server
-from workers.config import GeneratorConfig
-from workers.openai.generator import OpenAIGenerator
+from tests.unit.workers.openai.test_reasoning_servers import over
 
 pytestmark = pytest.mark.anyio
 
@@ -20,17 +18,6 @@ REQUEST = GenerationRequest(
     timeout_s=30.0,
 )
 SENT = "thinking_token_budget"
-
-
-@asynccontextmanager
-async def over(server):
-    """The adapter over a server, connected."""
-    generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").checked())
-    await generator.upstream.connect()
-    try:
-        yield generator
-    finally:
-        await generator.close()
 
 
 def bounded(**bounds):
