@@ -196,9 +196,7 @@ def load_settings() -> Settings:
         ValueError: unknown variables, or values out of their bounds, a line each; or a plugin that
             cannot be used.
     """
-    lines = []
-    for name in unknown_variables(os.environ):
-        lines.append(_of_unknown(name))
+    lines = list(map(_of_unknown, unknown_variables(os.environ)))
     given = {name.upper() for name in os.environ}
     for old in given & _RENAMED.keys():
         if _RENAMED[old] in given:

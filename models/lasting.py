@@ -10,7 +10,6 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 # Bytes: a larger piece is mapped by itself (glibc goes up to this on its own, too), and so much may
 # lie free at the end of a heap.
 _MMAPPED_FROM, _KEPT_FREE = 32 << 20, 256 << 20
-_YOUNG = 10_000  # new objects after which garbage is looked for among them
 
 
 @contextmanager
@@ -31,7 +30,7 @@ def lasting() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
-        gc.set_threshold(_YOUNG)
+        gc.set_threshold(10_000)  # new objects
         library = ctypes.CDLL(None)
         if hasattr(library, "malloc_trim"):
             library.malloc_trim(0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from models.similarity.reading import Item, read
-from models.similarity.vocabulary import AFFIRMATIONS, NEGATIONS, opposed
+from models.similarity.vocabulary import NEGATIONS, VERDICTS, opposed
 
 # Between what one may choose from, and in front of what is not chosen.
 _OR = frozenset(["or", "oder", "ou", "o", "или"])
@@ -86,9 +86,8 @@ def added(items: Sequence[Item], question: QuestionWords) -> list[Item]:
         if item.key in _REFUSES or not item.says_nothing:
             is_refusing = item.key in _REFUSES
     new = _chosen(new, refused, question)
-    verdicts = NEGATIONS | AFFIRMATIONS
-    repeated = [item.key for item in told if item.key not in verdicts]
-    is_affirming = all(item.key in verdicts for item in new) and _is_part(
+    repeated = [item.key for item in told if item.key not in VERDICTS]
+    is_affirming = all(item.key in VERDICTS for item in new) and _is_part(
         repeated, question.in_order
     )
     if is_affirming and told and NEGATIONS.isdisjoint(question.in_order):

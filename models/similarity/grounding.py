@@ -17,9 +17,8 @@ from models.records import Span
 from models.similarity.added import asked_in
 from models.similarity.reading import MARKS, NO_BLANKS
 from models.similarity.vocabulary import (
-    AFFIRMATIONS,
     BEGINNING,
-    NEGATIONS,
+    VERDICTS,
     function_words,
     key_of,
     number_words,
@@ -183,7 +182,7 @@ def _says_nothing(piece: str, key: str, *, is_first: bool) -> bool:
     if piece.islower() and key in function_words():
         return True
     is_function_word = is_first and key in function_words(BEGINNING)  # "lima" is Indonesian
-    return is_function_word or key in NEGATIONS or key in AFFIRMATIONS
+    return is_function_word or key in VERDICTS
 
 
 def _is_name(piece: str, following: str = "", *, at: int) -> bool:

@@ -43,6 +43,7 @@ _RUN = re.compile(f"[{NO_BLANKS}]+|[^{NO_BLANKS}]+")
 _PART = r"-?[\w.]{1,8}"
 _TUPLE = re.compile(rf"[(\[{{]{_PART}(?:[,;]\s?{_PART}){{1,9}}[)\]}}]")
 _CHUNK = re.compile(rf"{_TUPLE.pattern}|\S+")
+_MARKUP = re.compile(r'["*^\d]')  # without which there are no JSON, bold, thousands and tens
 _JSON_MARK = re.compile(r'(?<="[:,])(?=\S)|(?<=[\w}\]],)(?=")')
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3}(?: \d{3})+)(?![\d.,]?\d)")
 _INITIALS = re.compile(r"\b([A-Z])\.\s(?=[A-Z]\.)")
@@ -55,6 +56,7 @@ _PLAIN = str.maketrans("\u2212\u2013\u00d7\u00f7\u2019\u30fb", "--*/' ")
 MARKS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0dff"
 _LETTERS = rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*"
 _WORD = re.compile(rf"(?!\w'$){_LETTERS}(?:['&-]{_LETTERS})*'?")
+_PLAIN_WORD = re.compile(r"(?!cannot$|(?i:cannot)\W)([A-Za-z]{1,98})((?:(?<=\w\w)[.,;:!?])?)")
 _NOT_BEHIND = re.compile(r"(?i)(?<=\bcan)not$|n't$|^n'(?=[^\W_])")
 _ABBREVIATED = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 # A word in brackets or quotation marks, a word or a number in bold.
@@ -161,13 +163,16 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
     if not text.isascii():
         text = _RAISED.sub(lambda raised: f"^{raised[0]}", _VULGAR.sub(" ", text))
         text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
-    text = _JSON_MARK.sub(" ", text)
-    text = _THOUSANDS.sub(lambda number: number[0].replace(" ", ""), _BOLD.sub("", text))
-    text = _PERCENT.sub("%", _TENS.sub(r"e\1", _INITIALS.sub(r"\1.", text)))
+    if _MARKUP.search(text):
+        text = _BOLD.sub("", _JSON_MARK.sub(" ", text))
+        text = _THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
+        text = _TENS.sub(r"e\1", text)
+    text = _PERCENT.sub("%", _INITIALS.sub(r"\1.", text))
     items: list[Item] = []
     for chunk in _CHUNK.findall(text):
-        if chunk.isascii() and chunk.isalpha() and chunk != "cannot":  # most of them
-            items.append(Item(chunk, "word", key_of(chunk)))
+        if plain := _PLAIN_WORD.fullmatch(chunk):  # most of them
+            word, ends = plain.groups()
+            items.append(Item(word, "word", key_of(word), None, False, ends))
             continue
         for run in _RUN.findall(chunk):
             items += _items(run)
@@ -292,7 +297,7 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
             is_passive = item.key == "by" and earlier.key in PASSIVE  # "by" tells who did it
             says_nothing = not is_passive and _says_nothing(item, before, behind)
             if says_nothing:
-                item = item._replace(says_nothing=True)
+                item = Item(item.text, "word", item.key, None, True, item.ends)
         yield item
         i, before, earlier = end, item, before
 

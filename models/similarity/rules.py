@@ -13,12 +13,12 @@ from typing import Literal
 
 from models.similarity.reading import NOTHING_ASKED, Asked, Item, Number, asked_of, read
 from models.similarity.vocabulary import (
-    AFFIRMATIONS,
     ARTICLES,
     IN_ORDER,
     NEGATIONS,
     PASSIVE,
     UNREAD,
+    VERDICTS,
     listed,
     opposed,
 )
@@ -103,9 +103,8 @@ def reading(items: Sequence[Item], num_characters: int) -> Reading:
         answers_itself = i == 0 and item.ends and len(items) > 1  # "No, it is safe."
         if item.key in NEGATIONS and not answers_itself:
             is_negated = True
-        elif item.key not in NEGATIONS | AFFIRMATIONS and not item.says_nothing:
+        elif not item.says_nothing and item.key not in VERDICTS:
             content.append(item.key)
-    is_for_rules = num_characters <= MAX_CHARACTERS and len(numbers) <= MAX_NUMBERS
     active = _active(tuple(frame))
     return Reading(
         frame=active,
@@ -117,7 +116,7 @@ def reading(items: Sequence[Item], num_characters: int) -> Reading:
         names=frozenset(names),
         pauses=frozenset(pauses),
         codes=tuple(item.key for item in items if item.kind == "code"),
-        is_for_rules=is_for_rules,
+        is_for_rules=num_characters <= MAX_CHARACTERS and len(numbers) <= MAX_NUMBERS,
     )
 
 

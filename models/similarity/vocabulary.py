@@ -52,6 +52,7 @@ def listed(words: str) -> frozenset[str]:
 
 NEGATIONS = listed(_LISTS["negations"])
 AFFIRMATIONS = listed(_LISTS["affirmations"])
+VERDICTS = NEGATIONS | AFFIRMATIONS
 ARTICLES = listed(_LISTS["articles"])
 UNREAD = listed(_LISTS["unread"])
 MINUS = listed(_LISTS["minus"])
