@@ -10,7 +10,6 @@ from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators.cocoa import inconsistency_std_error
 from models.records import Generation, ProbeReading, Token
 from models.units.tool_calls import Call, read
-from models.units.unit import Unit
 from workers import protocol
 from workers.protocol import GeneratorInfo, SimilarityInfo
 
@@ -177,17 +176,19 @@ def _units(
 ) -> dict[str, Any]:
     """The fields of a response about units: the answer first, then its parts in order.
 
-    The reasons gain why there is neither a mean nor a greatest uncertainty. `answer_sample` is the
-    index of the answer among the samples; None where it is none of them.
+    The reasons gain why uncertainties, or the share that documents say, are not known.
+    `answer_sample` is the index of the answer among the samples; None where it is none of them.
     """
     bodies = [_unit(unit, answer_sample) for unit in units.units]
     if missing := units.parts.missing:
         bodies[0]["missing"] = [{"path": path, "share": share} for path, share in missing.items()]
     if units.mean is None:
         reasons |= dict.fromkeys(("units_mean", "units_max"), "no part of the answer has a score")
-    told = {"units": bodies, "units_mean": units.mean, "units_max": units.greatest}
-    if units.parts.grounded is not None:
-        told |= _grounded(units.parts.grounded, reasons)
+    told: dict[str, Any] = {"units": bodies, "units_mean": units.mean, "units_max": units.greatest}
+    if (grounded := units.parts.grounded) is not None:
+        told["grounded"] = grounded
+    if isinstance(grounded, str):  # why it is not known
+        told["grounded"], reasons["grounded"] = None, grounded
     return told
 
 
@@ -246,29 +247,15 @@ def _unit(scored: ScoredUnit, answer_sample: int | None) -> dict[str, Any]:
     if alternatives := unit.alternatives.items():
         fields["alternatives"] = [{"value": value, "share": share} for value, share in alternatives]
     if unit.grounded is not None:
-        fields["documents"] = _documents(unit)
+        fields["documents"] = {"grounded": unit.grounded, "missing": unit.missing}
+    if unit.document is not None:
+        fields["documents"] |= {"id": unit.document, "span": unit.document_span}
     return fields | {
         "estimator": scored.estimator,
         "uncertainty": scored.uncertainty,
         "scores": dict(scored.scores),
         "reasons": dict(scored.reasons),
     }
-
-
-def _grounded(grounded: float | str, reasons: dict[str, str]) -> dict[str, Any]:
-    """The field of the share that documents say; the reasons gain why it is not known."""
-    if not isinstance(grounded, str):
-        return {"grounded": grounded}
-    reasons["grounded"] = grounded
-    return {"grounded": None}
-
-
-def _documents(unit: Unit) -> dict[str, Any]:
-    """A `UnitDocuments`."""
-    said: dict[str, Any] = {"grounded": unit.grounded, "missing": unit.missing}
-    if unit.document is not None:
-        said |= {"id": unit.document, "span": unit.document_span}
-    return said
 
 
 def _call_info(call: Call) -> dict[str, Any]:

@@ -61,10 +61,7 @@ class Deployment:
 
 def models_of(workers: Workers) -> Models:
     generator = workers.generator.info
-    similarity_scorers = {
-        name: similarity_scorer.info
-        for name, similarity_scorer in workers.similarity_scorers.items()
-    }
+    similarity_scorers = {name: one.info for name, one in workers.similarity_scorers.items()}
     nli = None if workers.nli is None else workers.nli.info
     default, of_given = workers.default_similarity, workers.similarity_of_given
     return Models(generator, similarity_scorers, default, nli, of_given)

@@ -19,7 +19,7 @@ from app.scoring.questions import Subject, choose, subject_of
 from models.codec import reader, to_json
 from models.ranges import Count, Exact, Probability, number, numbers
 from models.records import DEFAULT_NEW_TOKENS, Generation
-from models.statistics import STATISTICS, Dimension, reads_samples, supplied_by
+from models.statistics import STATISTICS, reads_samples, supplied_by
 from workers.protocol import PairScore
 
 _FORMAT = 7
@@ -192,15 +192,13 @@ def _as_drawn(evidence: Evidence, generation: Generation, plan: Plan) -> Evidenc
     subject = replace(evidence.subject, samples=drawn.samples, withheld=drawn.withheld)
     statistics = token_statistics(subject)
     for name in evidence.statistics.keys() & _DERIVED:
-        statistics[name] = _of_first(evidence.statistics[name], STATISTICS[name].shape, num_samples)
+        value, shape = evidence.statistics[name], STATISTICS[name].shape
+        if shape == ("M", "M"):
+            value = value[:num_samples, :num_samples]
+        elif "M" in shape:
+            value = value[:num_samples]
+        statistics[name] = value
     return replace(evidence, generation=taken, subject=subject, statistics=statistics)
-
-
-def _of_first(value: Any, shape: tuple[Dimension, ...], num_samples: int) -> Any:
-    """The statistic cut to the first samples; unchanged where it is of no sample."""
-    if shape == ("M", "M"):
-        return value[:num_samples, :num_samples]
-    return value[:num_samples] if "M" in shape else value
 
 
 def _subject(index: int | None, plan: Plan, subject: Subject) -> Subject:

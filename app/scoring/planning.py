@@ -16,6 +16,7 @@ from workers.protocol import GeneratorInfo
 
 NO_DOCUMENTS = "there are no documents"
 _BY_RULES = "no model is asked where documents alone are sent: name estimators, or num_samples"
+_OF_LOGPROBS = frozenset({"answer_token_logprobs", "sample_token_logprobs"})
 # Statistics that groups of samples are made of.
 _EXPLAINED = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
 _EXPLAINED |= {"similarity", "similarity_matrix"}
@@ -83,9 +84,6 @@ def _with_parts(plan: Plan, *, has_nli: bool) -> Plan:
         unit_primary=unit_primary,
         parts_compared_by=compared_by,
     )
-
-
-_OF_LOGPROBS = frozenset({"answer_token_logprobs", "sample_token_logprobs"})
 
 
 def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:

@@ -22,11 +22,12 @@ from models.statistics import STATISTICS, fields_of, supplied_by
 from models.warnings import Warned
 from workers.calling import Listener, gather
 from workers.openai import logprobs, replies, requests, sequences
+from workers.openai.choices import Choice, count, count_in, repetition
 from workers.openai.found import SCALED
 from workers.openai.grammars import check_followed, check_heeded, for_tokens, under_grammar
 from workers.openai.prompts import ModelCalls, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
-from workers.openai.replies import Choice, read_choices, repetition
+from workers.openai.replies import read_choices
 from workers.openai.requests import Prompt
 from workers.protocol import GeneratorInfo
 from workers.remote.client import Unreachable
@@ -285,8 +286,8 @@ class OpenAIRequest:
         choices = read_choices(events, num, stop, may_be_fewer=True, has_ended=has_ended)
         usage = replies.last(events, "usage")
         most = min(self._server.max_context_tokens, self._prompt.most_tokens)
-        self._prompt_tokens = min(replies.count(usage, "prompt_tokens"), most)
-        replies.count_in(usage, choices, self._most, stop)
+        self._prompt_tokens = min(count(usage, "prompt_tokens"), most)
+        count_in(usage, choices, self._most, stop)
         return choices
 
     async def _sequence(self, choice: Choice, index: int) -> records.Sequence:

@@ -10,10 +10,10 @@ from models.grammar.grammars import grammar_of
 from models.records import GenerationRequest, Grammar, Sequence
 from models.units.tool_calls import Call, read
 from workers.calling import gather
+from workers.openai.choices import Choice
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NO_FORMAT, UNMASKED
 from workers.openai.prompts import HOUSE, ModelCalls, closed, question, tokenize
-from workers.openai.replies import Choice
 from workers.openai.requests import COMPLETIONS, Prompt
 from workers.protocol import refuse_unheeded
 

@@ -18,9 +18,10 @@ from models.images import as_sent, images_of
 from models.records import EFFORT, NO_EFFORT, GenerationRequest
 from models.units.tool_calls import CallTrial
 from models.warnings import Warned
+from workers.openai.choices import Choice
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import LOGPROBS
-from workers.openai.replies import Choice, all_taken, read_choices
+from workers.openai.replies import all_taken, read_choices
 from workers.openai.requests import Prompt, completion
 from workers.protocol import refuse_unheeded
 from workers.remote.calls import Calls, Read, shaped

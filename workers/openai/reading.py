@@ -11,10 +11,10 @@ from models.engines.protocol import fitted
 from models.engines.texts import parted, unshared
 from models.records import AnswerForm, Array, GenerationRequest, GivenAnswer
 from workers.calling import gather
+from workers.openai.choices import Choice
 from workers.openai.found import NOT_READ
 from workers.openai.logprobs import ENTROPY, UNCOVERED, are_of, column, unsound
 from workers.openai.prompts import TAIL, ModelCalls, detokenize, render, tokenize
-from workers.openai.replies import Choice
 from workers.openai.requests import Prompt
 from workers.openai.sequences import token_texts
 from workers.protocol import FirstTokenReply

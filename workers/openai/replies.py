@@ -5,11 +5,9 @@ read as a stream of one event.
 """
 
 import json
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, product, starmap
+from collections.abc import Mapping, Sequence
+from itertools import chain, starmap
 from operator import itemgetter
 from typing import Annotated, Any
 
@@ -19,8 +17,8 @@ from typing_extensions import TypedDict
 
 from models.engines.texts import cut_at_stop
 from models.records import Array, FinishReason
-from models.units.tool_calls import Call
-from models.units.tool_calls import read as calls_in
+from workers.openai.calls_apart import joined, named, plain, with_calls
+from workers.openai.choices import Choice
 from workers.openai.logprobs import UNCOVERED, num_ended, unsound, without_columns
 from workers.remote.calls import shaped
 from workers.remote.client import Unreachable
@@ -95,122 +93,6 @@ class _Event(TypedDict, total=False):
 _EVENT, _LOGPROBS = TypeAdapter(_Event), TypeAdapter(_Logprobs)
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.
 _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
-
-
-@dataclass(slots=True)
-class Choice:
-    """One generated sequence of a reply."""
-
-    text: str  # without the stop string that ended it
-    finish_reason: FinishReason
-    tokens: tuple[str, ...] | None = None  # (T,) texts or "token_id:N"; None without log-probs
-    logprobs: Array | None = None  # (T,) nats, NaN where one is missing; None without
-    # T times the likeliest tokens, by text or "token_id:N", the plugin's columns among them.
-    tops: tuple[Mapping[str, float], ...] | None = None
-    token_ids: tuple[int, ...] | None = None  # (T,); None where the server does not return them
-    ended_by_eos: bool = False  # no stop string ended it, and the server says so
-    reasoning: str | None = None  # that the server returns apart; None where it returns none
-    refusal: str | None = None  # that it returns in place of an answer; None where it returns none
-    extra: tuple[Mapping[str, Any], ...] = ()  # as in `models.records.Sequence`
-    unsound: str = ""  # why its log-probs are none; "" where they may be read
-    # Each token of the prompt with its log-prob, by id; empty without.
-    prompt_tokens: Sequence[Mapping[str, Any] | None] = ()
-    num_listed: int = 0  # tokens that the server lists by ids or log-probs, behind its end as well
-    num_written: int = 0  # tokens of it, by `usage` where the server does not list them
-    num_hidden: int = 0  # tokens of a reasoning that the text may not show, by `usage`
-
-    @property
-    def num_tokens(self) -> int | None:
-        """T; None where the server does not list tokens."""
-        if self.token_ids is not None:
-            return len(self.token_ids)
-        if self.logprobs is not None:
-            return len(self.logprobs)
-        return None
-
-    @property
-    def shows_its_end(self) -> bool:
-        """True where the token that ended it is among those with a log-prob."""
-        if self.finish_reason != "stop" or self.token_ids is not None:
-            return True
-        tokens = self.tokens or ()
-        shown = "".join(tokens).rstrip()
-        return bool(tokens) and (tokens[-1] == "" or not shown.endswith(self.text.rstrip()))
-
-    def num_unlisted(self, stop: tuple[str, ...]) -> int:
-        """The most tokens of its end that a server may write and not list."""
-        lists_end = self.token_ids is None and self.finish_reason == "stop" and self.shows_its_end
-        if self.finish_reason == "length" or lists_end:
-            return 0
-        return 1 + max(map(len, stop), default=0)
-
-    def of_prompt(self, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
-        """Log-probs (T,) and texts of the last T tokens of its prompt, which are `ids`."""
-        logprobs, texts = [], []
-        entries = self.prompt_tokens[-len(ids) :]
-        try:
-            for token, entry in zip(ids, entries, strict=True):
-                of_token = (entry or {})[str(token)]
-                logprobs.append(of_token["logprob"])
-                texts.append(of_token["decoded_token"] or "")
-        except (LookupError, ValueError):
-            raise Unreachable("its log-probs of a prompt make no sense") from None
-        return np.array(logprobs, dtype=np.float64), tuple(texts)
-
-
-def repetition(draws: Sequence[Choice], temperature: float) -> float | None:
-    """The log-probability (nats), at most, that draws are all as the first; None where they differ.
-
-    NaN where the server tells no log-probs. From a temperature of 1 on, a token of probability p is
-    the surest where all the rest is one other token's: 1 / (1 + ((1 - p) / p)^(1 / temperature)).
-    """
-    if len(draws) < 2 or len({(one.text, one.reasoning) for one in draws}) > 1:
-        return None
-    for one in draws:
-        if one.logprobs is not None and not one.unsound:
-            with np.errstate(over="ignore"):
-                odds = np.expm1(np.maximum(-one.logprobs, 0.0)) ** (1.0 / temperature)
-            return (len(draws) - 1) * float(-np.log1p(odds).sum())
-    return math.nan
-
-
-def count_in(usage: Any, choices: Sequence[Choice], most: int, stop: tuple[str, ...]) -> None:
-    """Give each choice of a call, of at most `most` tokens, its share of what `usage` counts.
-
-    Where that is more than is listed, log-probs are none: some servers list one entry for all
-    tokens of a character, with the log-prob of the last.
-    """
-    total, size = count(usage, "completion_tokens"), len(choices)
-    all_hidden = count(usage, "completion_tokens_details", "reasoning_tokens")
-    num_missing, num_unlisted, lists_all = total, 0, True
-    for choice in choices:
-        num_missing -= choice.num_listed
-        num_unlisted += choice.num_unlisted(stop)
-        lists_all = lists_all and choice.num_tokens is not None
-    if num_missing > all_hidden / 2:  # a reasoning is listed as a whole or not at all
-        num_missing -= all_hidden
-    for place, choice in enumerate(choices):
-        choice.num_written = min(most, total // size + (place < total % size))
-        choice.num_hidden = -(-all_hidden // size)
-        if lists_all and num_missing > num_unlisted:
-            choice.tokens = choice.logprobs = choice.tops = None
-            choice.unsound = UNCOVERED
-
-
-def count(usage: Any, *path: str) -> int:
-    """A count in `usage`; 0 where there is none.
-
-    >>> count({"completion_tokens_details": {"reasoning_tokens": 3}}, "completion_tokens_details",
-    ...     "reasoning_tokens")
-    3
-    """
-    for name in path:
-        if not isinstance(usage, Mapping):
-            return 0
-        usage = usage.get(name)
-    if type(usage) is int and usage >= 0:
-        return usage
-    return 0
 
 
 def read_choices(
@@ -323,10 +205,10 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
     extra = [_extra(messages)]
     if calls:
         if len(pieces) > 1:
-            calls = _joined(chain.from_iterable(calls))
-        named = list(map(_named, calls))
-        text, tokens = _with_calls(text, named, tokens or ())
-        for parts, (_, arguments) in zip(calls, starmap(_plain, named), strict=True):
+            calls = joined(chain.from_iterable(calls))
+        written = list(map(named, calls))
+        text, tokens = with_calls(text, written, tokens or ())
+        for parts, (_, arguments) in zip(calls, starmap(plain, written), strict=True):
             if isinstance(arguments, dict):  # one that was cut off is no call
                 extra.append(_extra(parts))
         if not tokens:
@@ -421,73 +303,7 @@ def _parts(parts: Sequence[Mapping[str, Any]], kind: str) -> str:
     return "".join(texts)
 
 
-def _with_calls(
-    content: str, calls: Sequence[tuple[str, str]], tokens: tuple[str, ...]
-) -> tuple[str, tuple[str, ...] | None]:
-    """An answer with calls as one text, and the texts of its tokens where these join to it.
-
-    Calls are written as Hermes' templates do, so that everything behind reads them as it reads
-    those of a model in this process (`models.units.tool_calls`). Where the same calls can be read
-    in the texts of the tokens, these are the answer's.
-    """
-    names, wanted = list(map(itemgetter(0), calls)), list(starmap(_plain, calls))
-    for written in (tokens, tokens[:-1]):  # the last token may be what ended the answer
-        parsed = []
-        for block in calls_in("".join(written), names):
-            if isinstance(block, Call):
-                parsed.append(_plain(block.name, block.arguments))
-        if parsed and parsed == wanted:
-            return "".join(written), (*written, *[""] * (len(tokens) - len(written)))
-    blocks = [content.strip()]
-    for name, arguments in calls:  # as they were written: those that were cut off are no call
-        written_call = f'{{"name": {json.dumps(name)}, "arguments": {arguments or "{}"}}}'
-        blocks.append(f"<tool_call>\n{written_call}\n</tool_call>")
-    return "\n".join(filter(None, blocks)), None
-
-
-def _joined(pieces: Iterable[Any]) -> list[list[Any]]:
-    """The pieces of each call in a stream.
-
-    A piece goes on with the call of its number; another id, or where none are numbered another
-    name, begins a call.
-    """
-    calls: list[list[Any]] = []
-    last: dict[Any, tuple[list[Any], Any]] = {}
-    for piece in pieces:
-        number, call_id, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
-        call, known_id = last.get(number, ([], None))
-        is_other = call_id and known_id and call_id != known_id
-        if not call or is_other or (number is None and not call_id and function.get("name")):
-            call = []
-            calls.append(call)
-        last[number] = call, call_id or known_id
-        call.append(piece)
-    return calls
-
-
-def _named(call: Sequence[Any]) -> tuple[str, str]:
-    """The name and the arguments of a call, by its pieces."""
-    told = {"name": "", "arguments": ""}
-    for name, piece in product(told, call):
-        more = (piece.get("function") or {}).get(name) or ""
-        if (name, more) == ("name", told["name"]):  # some repeat it with each piece
-            continue
-        if not isinstance(more, str):
-            more = json.dumps(more)
-        told[name] += more
-    if not told["name"]:
-        raise ValueError("a call of nothing")
-    return told["name"], told["arguments"]
-
-
 def _extra(pieces: Sequence[Any]) -> dict[str, Any]:
     """What a server wants back with a message or a call."""
     extra = last(pieces, "extra_content")
     return {"extra_content": extra} if isinstance(extra, dict) else {}
-
-
-def _plain(name: str, arguments: str) -> tuple[str, Any]:
-    try:
-        return name, json.loads(arguments or "{}")
-    except ValueError:  # cut off at its limit
-        return name, arguments

@@ -19,8 +19,9 @@ from models.engines.texts import cut_at_stop, num_stable
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import fields_of
 from workers.calling import Listener
+from workers.openai.choices import Choice
 from workers.openai.logprobs import ENTROPY, MISSING, column, num_up_to
-from workers.openai.replies import Choice, told_by
+from workers.openai.replies import told_by
 from workers.remote.client import Unreachable
 
 TOO_MANY = "it answers more tokens than were asked for"

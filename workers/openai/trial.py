@@ -19,11 +19,11 @@ from workers.calling import Listener
 from workers.config import GeneratorConfig, variable
 from workers.openai import profiles
 from workers.openai.answering import NO_TEXT, OpenAIRequest
+from workers.openai.choices import Choice, count, repetition
 from workers.openai.found import UNKNOWN_CONTEXT, Fingerprint, OpenAIServer, agree
 from workers.openai.logprobs import ALL_ZERO, LEAST_IDENTITY, Columns, identity_in
 from workers.openai.profiles import PROFILES, Profile
 from workers.openai.prompts import HOUSE, ModelCalls, closed, question, render, token_ids, tokenize
-from workers.openai.replies import Choice, count, repetition
 from workers.openai.requests import Prompt
 from workers.openai.sequences import behind_reasoning, to_sequence
 from workers.protocol import ProbeInfo

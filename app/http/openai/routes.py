@@ -49,8 +49,6 @@ _PARAMS |= {
     "light": "uncertainty.mode",
 }
 _Body = ChatRequest | CompletionRequest
-
-
 # A body as a chat or a text, names in it of fields of that, what the response repeats of it, and
 # whether tools of it are left out.
 _Read = tuple[_Body, dict[str, str], dict[str, Any], bool]

@@ -10,8 +10,8 @@ from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
+from workers.openai.choices import Choice, repetition
 from workers.openai.found import REPEATED
-from workers.openai.replies import Choice, repetition
 
 pytestmark = pytest.mark.anyio
 
