@@ -9,7 +9,7 @@ from cocoa_lab.overlap import MARKS
 from models.similarity.vocabulary import function_words, unit_of
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
-_BEFORE = f"<>\u2264\u2265#{_MONEY}"
+_BEFORE = f"<>\u2264\u2265\u00b1#{_MONEY}"
 # Of scripts without blanks each character is a word.
 _NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 # A number is one word, with sign, decimals and grouping commas: "3.5" does not contain "5". Another
@@ -17,7 +17,7 @@ _NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff
 _WORD = re.compile(
     rf"""
     (?:(?<!\w)(?<![-+{_BEFORE}])(?P<before>[-+\u221a{_BEFORE}]*))?
-    (?P<number>\d+(?:[:/]\d+)+|(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)*|(?<![\w.])\.\d+)
+    (?P<number>\d+(?:[:/]\d+)+|(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)*(?:\^[-+]?\d+)?|(?<![\w.])\.\d+)
     (?!\w)(?:\s?(?P<behind>[%\u2030\u00b0{_MONEY}])(?!\w))?
     | (?<!\w)[^\W\d_]{{1,2}}-(?![\w-])
     | [{_NO_BLANKS}][{MARKS}]*
@@ -32,6 +32,7 @@ _ACCENTS = re.compile(
 _POINTS = re.compile("[\u05b0-\u05c7\u064b-\u0652]")  # vowels that Semitic texts mostly leave out
 _UNIT = re.compile(r"(?<=\d)(?!s)[^\W\d_]+\b")
 _SPELLED = {"percent": "%", "dollar": "$", "dollars": "$", "euro": "\u20ac", "euros": "\u20ac"}
+_EMPHASIS = re.compile(r"(?<!\w)_+|_+(?!\w)")
 _CONTRACTED = re.compile(r"[^\W\d_]['\u2019]\Z")
 _HYPHENATED = re.compile(r"(?<![\w-])([A-Z])-(?=\d{1,4}\b)")  # F-16, B-12
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -57,7 +58,7 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
     text = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
     parted = unicodedata.normalize("NFD", text)
     text = with_joined_initials(unicodedata.normalize("NFC", _ACCENTS.sub("", parted)))
-    text = _UNIT.sub(_apart, _HYPHENATED.sub(r"\1", text))
+    text = _UNIT.sub(_apart, _HYPHENATED.sub(r"\1", _EMPHASIS.sub(" ", text)))
     found: list[str] = []
     for match in _WORD.finditer(text):
         if match["number"]:
@@ -126,4 +127,5 @@ def says(reference: str, output: str) -> bool:
         if wanted and any(said[start : start + len(wanted)] == wanted for start in starts):
             return True
     # "?": nothing is left that could be looked for
-    return not words(reference) and output.strip().casefold() == reference.strip().casefold()
+    whole = reference.strip()
+    return not words(reference) and (whole in output.split() or whole == output.strip())

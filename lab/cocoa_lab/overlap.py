@@ -35,7 +35,8 @@ _WORD = re.compile(
     (?:(?<![^\W_])[^\W\d_]{{1,2}}-(?![\w-]) | [^\W_]+(?:[{MARKS}]+[^\W_]*)*
         (?:(?:[+#\u266d\u266f]+|\s?[%\u2030\u00b0{_MONEY}])(?![^\W_]))?)
     # between numbers, and alone
-    | (?<=\d)[-*/^](?=\d) | [=\u2260\u00d7\u00f7%\u2030\u00b0{_COMPARED}{_MONEY}]
+    | (?<=\d)[-*/^](?=\d)
+    | [=\u00d7\u00f7%\u2030\u00b0\u2190-\u21ff\u2200-\u22ff{_COMPARED}{_MONEY}]
     """,
     re.VERBOSE,
 )

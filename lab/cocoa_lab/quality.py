@@ -31,19 +31,27 @@ MeasureFunction = Callable[[Sequence[str], Sequence[Example], Support | None], A
 # The letter of an option: in brackets, or a capital; an "A" before a noun is an article.
 _OPTION = (
     r"[\W_]*(?:([a-d])(?=[)\]])"
-    r"|([A-D])(?![\w'\u2019]|-\w)(?<!A(?=\s+(?!(?:and|as|because|is|or|since)\b)[^\W\d_])))"
+    r"|([A-D])(?![\w'\u2019+#]|-\w)(?<!A(?=\s+(?!(?:and|as|because|is|or|since)\b)[^\W\d_])))"
 )
 _OPENING = re.compile(_OPTION)
-_SAID = "(?:is|was|are|be|would|should|must|the|correct|right|best|option|choice|letter)"
-_IS = rf"(?:\s+{_SAID})*(?:\s+(?:is|was|be)|\s*:)(?:\s+{_SAID})*"
-_ANSWER = re.compile(rf"(?i:\banswers?{_IS}\s*:?){_OPTION}")
+_SAID = "(?:is|was|are|be|would|should|must|the|correct|right|best|option|choice|letter|therefore)"
+_IS = rf"(?:\s+{_SAID})*(?:\s+(?:is|was|be)|\s*:|\s*\n)(?:\s+{_SAID})*"
+# Of other languages "answer", what may follow it, and "is".
+_ANSWERS = "(?:antwort|r[ée]ponse|respuesta|risposta|resposta|ответ|答案|答え|정답)"
+_ANSWERS += r"(?:\s+[^\W\d_]{3,})?(?:\s+(?:ist|est|es|è|é)|\s*[:\uff1a是为は은는])"
+_ANSWER = re.compile(rf"(?i:\banswers?{_IS}\s*:?|{_ANSWERS}){_OPTION}")
 _CHOOSES = re.compile(
     rf"(?i:\W*(?:i(?:\s+would|\W+d|\s+will|\W+ll)?\s+(?:choose|pick|select|say|think)|it(?:\s+is|\W+s)"
     rf"|the|option|choice|letter)(?:\s+(?:it\s+is|{_SAID}))*\s*:?){_OPTION}"
 )
+# Letters that stand alone, and one behind a sign, which marks it: "\\boxed{B}".
+_ALONE = re.compile(r"(?<![\w'\u2019])(A(?!\s+(?!and|or)[^\W\d_])|[BCD])(?![\w'\u2019+#-])")
+_MARKED = re.compile(r"[^\w\s'\u2019+#-]\s*[A-D](?![\w'\u2019+#-]|\s+[^\W\d_])")
 # A sign counts where no operand stands before it; commas only where they group thousands; U+2212 is
 # a minus.
-_NUMBER = re.compile(r"(?:(?<![\w)%])[-\u2212])?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?")
+_NUMBER = re.compile(
+    r"(?:(?<![\w)%])[-\u2212])?\$?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<!\w)\.\d+)"
+)
 _NO_BLANKS = re.compile(f"[{NO_BLANKS}]")
 _NOT_CHINESE = re.compile("[\u0e00-\u1fff\u3040-\u30ff]")
 _COMET_MODEL = "Unbabel/wmt22-comet-da"
@@ -275,15 +283,20 @@ def _comet_scores(package: Any, triples: list[dict[str, str]]) -> Sequence[float
 
 
 def choice(text: str) -> str | None:
-    """The letter A to D that a text opens with, or names as the answer.
+    r"""The letter A to D that a text opens with, or names as the answer.
+
+    Else it is the only one that stands alone, where the text marks it.
 
     >>> choice(" (b) because"), choice("The answer is B."), choice("A train"), choice("Because")
     ('B', 'B', None, None)
+    >>> choice(r"\boxed{B}"), choice("Die Antwort ist B."), choice("Either A. Or B.")
+    ('B', 'B', None)
     """
     answers = list(_ANSWER.finditer(text))
     found = next(reversed(answers), None) or _OPENING.match(text) or _CHOOSES.match(text)
     if found is None:
-        return None
+        alone = set(_ALONE.findall(text))
+        return alone.pop() if len(alone) == 1 and _MARKED.search(text) else None
     return str(found[1] or found[2]).upper()
 
 

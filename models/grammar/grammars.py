@@ -46,10 +46,11 @@ _SAYING_NOTHING |= {"$comment", "$schema", "additionalItems", "example", "option
 # Escapes, and parts of a class, that llguidance reads as Rust's patterns have them.
 _ESCAPES = r"\\(?:[AzaU]|[pP](?!\{)|x\{)"
 _CLASS = re.compile(rf"\[(?:\^?\]|(?:\\.|[^\\])*?(?:\[|&&|--|~~|{_ESCAPES}))", re.DOTALL)
-# Pieces of a pattern: what engines ignore or refuse, such an escape, a class as ECMA-262 has it, or
-# another sign.
+# Pieces of a pattern: what engines ignore or refuse, what Rust's alone have (such an escape, flags,
+# possessive quantifiers), a class as ECMA-262 has it, or another sign.
+_RUSTS = rf"{_ESCAPES}|\(\?(?:P<|[a-zA-Z-]+\))|[*+?}}]\+"
 _PIECES = re.compile(
-    rf"(\\[1-9]|\\k<|\(\?<?[=!])|({_ESCAPES})|(\[(?:\\.|[^]\\])*\]?)|\\.|.", re.DOTALL
+    rf"(\\[1-9]|\\k<|\(\?<?[=!])|({_RUSTS})|(\[(?:\\.|[^]\\])*\]?)|\\.|.", re.DOTALL
 )
 # A pattern that is a name.
 _NAME = re.compile(r"\^([A-Za-z0-9_ -]*)\$")
@@ -114,12 +115,9 @@ def _fault_of(pattern: str) -> str:
         if around:
             return "look-around and backreferences are not supported"
         if escape:
-            return f"{escape} is no escape of ECMA-262, by which patterns are read"
+            return f"{escape} is not of ECMA-262, by which patterns are read"
         if _CLASS.match(in_class):
-            return (
-                "by ECMA-262 a class ends at its first ], and has no classes within it: escape [, "
-                "&&, -- and ~~ in it"
-            )
+            return "by ECMA-262 a class ends at its first ]: escape [, &&, -- and ~~ in it"
     return ""
 
 

@@ -345,6 +345,7 @@ ECHOED = [
     {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}]},
     {"content": [{"type": "text", "text": "Paris", "cache_control": {"type": "ephemeral"}}]},
     {"id": "msg_1", "type": "message", "weight": 1, "cache_control": 3, "ignore_eos": False},
+    {"createdAt": "2026-01-01", "is_error": False},
 ]
 
 

@@ -184,6 +184,12 @@ async def test_each_of_several_choices_has_its_calls(service):
     assert uncertainty_of({"choices": body["choices"][:1]})["provenance"]["num_samples"] == 4
 
 
+async def test_what_a_tool_says_to_another_providers_cache_is_left_out(service):
+    marked = [{**tool, "cache_control": {"type": "ephemeral"}} for tool in TOOLS]
+    await answered(service, CHAT, tools=TOOLS)
+    assert uncertainty_of(await answered(service, CHAT, tools=marked))["cached"]
+
+
 CALL = {"id": "a", "type": "function", "function": {"name": "now", "arguments": "{}"}}
 
 

@@ -51,11 +51,11 @@ def _only_text(kind: object) -> object:
 
 
 # What clients and providers keep of earlier turns beside what a model reads.
-_KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "finish_reason"}
+_KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "createdAt"}
 _KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
 _KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "reasoning_details", "status"}
 _KEPT |= {"stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type", "uncertainty"}
-_KEPT |= {"usage", "weight"}
+_KEPT |= {"finish_reason", "is_error", "usage", "weight"}
 
 
 class Kept(NullIsDefault):

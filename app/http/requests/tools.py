@@ -110,9 +110,10 @@ class Function(NullIsDefault):
     are required."""
 
 
-class Tool(Body):
+class Tool(NullIsDefault):
     """Something that the model may call."""
 
+    left_out = frozenset({"cache_control"})
     type: Literal["function"]
     function: Function
 

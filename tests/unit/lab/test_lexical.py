@@ -40,6 +40,13 @@ def test_rouge_l_equals_the_rouge_score_package_on_ascii(seed):
     assert rouge_l(a, b) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("a", "b"), [("p ∧ q", "p \u2228 q"), ("A → B", "A ← B"), ("∀x", "∃x"), ("a ⊂ b", "a ⊃ b")]
+)
+def test_rouge_l_tells_signs_of_mathematics_apart(a, b):
+    assert rouge_l(a, b) < 1.0 == rouge_l(a, a)
+
+
 def test_rouge_l_knows_every_script():
     assert rouge_l("Пари́ж красив", "пари́ж красив") == 1.0
     assert rouge_l("東京", "京都") == 0.5, "by characters"
