@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.unit.models.engines.test_captured import numbers_of
-from tests.unit.models.engines.test_lean import MODELS, model_of
 
 from models.engines import rows
 from models.engines.protocol import EngineConfig
@@ -17,6 +15,8 @@ from models.engines.transformers import TransformersEngine
 from models.similarity.cross_encoder import CrossEncoderModel
 from models.similarity.nli import NliModel
 from models.similarity.protocol import NliConfig, SimilarityConfig
+from tests.unit.models.engines.fast.test_captured import numbers_of
+from tests.unit.models.engines.fast.test_lean import MODELS, model_of
 from tests.unit.models.engines.tiny_engines import generated, request_for, running, sequences
 
 pytestmark = pytest.mark.anyio
