@@ -24,9 +24,9 @@ from app.http.requests.values import (
     SampleNumber,
     Seed,
     StopStrings,
+    Text,
     Whole,
     empty,
-    encodable,
 )
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
@@ -70,7 +70,7 @@ _NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
 
 MAX_PROMPTS = 128
 _Several = Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)
-SomeText = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
+SomeText = Annotated[Text, Field(min_length=1)]
 TokenIds = Annotated[
     list[Annotated[int, Field(ge=0), Whole]],
     Field(min_length=1, fail_fast=True),
@@ -325,7 +325,7 @@ class Tokenize(NullIsDefault):
     """A text whose tokens are asked for."""
 
     model: _Ignored | None = None
-    prompt: Annotated[str, AfterValidator(encodable)]
+    prompt: Text
     add_special_tokens: bool = True
     """Whether those that belong around a text are among them."""
 

@@ -17,14 +17,14 @@ from app.http.requests.values import (
     ReasoningEffort,
     Seed,
     StopStrings,
+    Text,
     TokenLogprobs,
-    encodable,
 )
 from app.scoring.ask import Ask, GivenClaim, GivenSample, Units
 from app.scoring.selection import AnswerStrategy
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
-Quote = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
+Quote = Annotated[Text, Field(min_length=1)]
 # Names that other APIs have for these fields.
 _OTHER_NAMES = {
     "max_tokens": "max_new_tokens",
@@ -140,7 +140,7 @@ class ClientSample(Body):
 
     other_names: ClassVar[Mapping[str, str]] = {"logprobs": "token_logprobs"}
 
-    text: Annotated[str, AfterValidator(encodable)]
+    text: Text
     """As it continues the prompt."""
     token_logprobs: TokenLogprobs | None = None
     """Log-prob of each token, in nats."""
@@ -156,8 +156,7 @@ class ClientClaim(Body):
     """Something that the answer says, as the client reads it."""
 
     text: Annotated[
-        str,
-        AfterValidator(encodable),
+        Text,
         AfterValidator(_no_blank),
         Field(json_schema_extra={"pattern": r"\S"}),
     ]
@@ -174,7 +173,7 @@ class ScoreRequest(ScoringRequest):
     `documents` must be given. Nor is one asked where documents come without a word of scores.
     """
 
-    answer: Annotated[str, AfterValidator(encodable)]
+    answer: Text
     """The text to be scored, as it continues the prompt."""
     append_eos: bool = True
     """Whether the answer ends there; its end then counts."""

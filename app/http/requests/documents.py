@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from app.http.requests.body import NullIsDefault, having, refuse_if
-from app.http.requests.messages import Text
+from app.http.requests.values import Text
 from models.errors import InvalidRequest
 
 _MOST = 64

@@ -27,14 +27,13 @@ from app.http.requests.values import (
     NoSound,
     ReasoningEffort,
     TemplateVariables,
+    Text,
     encodable,
     few_values,
 )
 from models.errors import InvalidRequest
 from models.images import PARTS
 from models.records import EFFORT
-
-Text = Annotated[str, AfterValidator(encodable)]
 
 _DATA = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
 SHOWN = r"^(https://[!-~]+|data:image/(png|jpeg|gif|webp);base64,([A-Za-z0-9+/]{4})+={0,2})$"
@@ -157,8 +156,7 @@ class FunctionCalled(Kept):
 
     name: ToolName
     arguments: Annotated[
-        str,
-        AfterValidator(encodable),
+        Text,
         AfterValidator(_arguments),
         Field(json_schema_extra={"contentMediaType": "application/json"}),
     ]
@@ -168,7 +166,7 @@ class FunctionCalled(Kept):
 class ToolCalled(Kept):
     """A call of an earlier answer, sent back."""
 
-    id: Annotated[str, Field(max_length=256), AfterValidator(encodable)]
+    id: Annotated[Text, Field(max_length=256)]
     type: Literal["function"] = "function"
     function: FunctionCalled
     extra_content: Extra = None

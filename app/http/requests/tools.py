@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import Body, NullIsDefault, named_in, refuse_if
 from app.http.requests.scores import ScoresWanted
-from app.http.requests.values import JsonSchema, encodable
+from app.http.requests.values import JsonSchema, Text
 from models.errors import InvalidRequest
 from models.grammar.calls import grammar_of_calls
 from models.grammar.grammars import grammar_of
@@ -101,7 +101,7 @@ class Function(NullIsDefault):
     """What a tool is called, does and takes."""
 
     name: ToolName
-    description: Annotated[str, AfterValidator(encodable)] | None = None
+    description: Text | None = None
     parameters: Annotated[JsonSchema, AfterValidator(_typed)] | None = None
     """A JSON schema of its arguments; types may be called as in programs, `str` or `FLOAT`.
     Default: it takes none."""

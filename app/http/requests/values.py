@@ -40,6 +40,9 @@ def encodable(value: Value) -> Value:
     return value
 
 
+Text = Annotated[str, AfterValidator(encodable)]
+
+
 def few_values(value: Any) -> Any:
     """The value, unless it holds so many values that checking and rendering it takes long."""
     pending, num_values = [value], 0

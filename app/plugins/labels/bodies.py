@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from app.http.described import ABSENT, Described
 from app.http.requests.body import Body, having, refuse_if
-from app.http.requests.values import Whole, encodable
+from app.http.requests.values import Text, Whole
 from app.plugins.labels.protocol import CONTROL, MAX_PARTS
 from models.calibration import ALL
 
@@ -37,7 +37,7 @@ _OF_PART: JsonDict = {"allOf": [{"anyOf": [_BY_PATH, _BY_SPAN]}, {"anyOf": [_RIG
 class UnitFeedback(Body):
     """A label of one part: exactly one of `path` and `span` names it, as the response did."""
 
-    path: Annotated[str | None, Field(max_length=4096), AfterValidator(encodable)] = None
+    path: Annotated[Text, Field(max_length=4096)] | None = None
     """JSON Pointer of a field."""
     span: Annotated[
         list[Annotated[int, Field(ge=0), Whole]] | None, Field(min_length=2, max_length=2)
@@ -69,7 +69,7 @@ class UnitFeedback(Body):
 class FeedbackRequest(Body):
     """A label of one answer: `correct` or `quality`, or labels of `units` of it, or both."""
 
-    id: Annotated[str, Field(min_length=1, max_length=256), AfterValidator(encodable)]
+    id: Annotated[Text, Field(min_length=1, max_length=256)]
     """`id` of the response."""
     correct: bool | None = None
     """Whether the answer is right."""
@@ -80,9 +80,8 @@ class FeedbackRequest(Body):
     ] = None
     """Which of its parts are right, or grounded; the response must have told its `units`."""
     task: Annotated[
-        str | None,
+        Text | None,
         Field(min_length=1, max_length=64, json_schema_extra=_OF_TASK),
-        AfterValidator(encodable),
         AfterValidator(_readable),
     ] = None
     """What kind of question it was, for a calibration by task."""
