@@ -53,7 +53,7 @@ async def test_the_end_of_an_answer_counts_unless_it_is_left_open(service):
     assert ended["scores"]["sp"] > open_ended["scores"]["sp"]
 
 
-DRAWN = {"num_samples": 10, "temperature": 0.5, "top_k": 5, "top_p": 0.5, "seed": 0}
+DRAWN = {"num_samples": 10, "temperature": 0.5, "top_k": 5, "top_p": 0.5, "seed": 0, "stop": ["."]}
 
 
 @pytest.mark.parametrize("field", DRAWN)

@@ -38,7 +38,7 @@ _OTHER_NAMES = {
 }
 
 # How samples are drawn, which nothing reads of samples that are given.
-_OF_DRAWN = ("num_samples", "temperature", "top_k", "top_p", "seed")
+_OF_DRAWN = ("num_samples", "temperature", "top_k", "top_p", "seed", "stop")
 # What may stand beside documents that an answer is held to without a model.
 _OF_RULES = {"answer", "append_eos", "documents", "documents_in", "units", "claims", "timeout_s"}
 _OF_RULES |= {"prompt", "messages", "chat_template_kwargs", "reasoning_effort", "cache"}
