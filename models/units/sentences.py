@@ -45,7 +45,7 @@ _GERMAN_ORDINAL = re.compile(
 )
 # A line of a list without markers: "Capital: Lima".
 _LABELLED = re.compile(r"(?:^|(?<=\n))[^\W\d_a-z][^\n:.!?]{0,40}:[ \t]+\S")
-_MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--.*?-->|&[a-z]{2,8};")
+_MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--[^<]*-->|&[a-z]{2,8};")
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 _GOES_ON = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['goes_on']})\.$")
 _NUMBERED = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['numbered']})\.$")
