@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")  # a letter alone is often an initial
 # A number of a list that is written inline, which the splitter takes for a sentence.
 _NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
 # A letter or a Roman numeral, or any of them in bold, which begins an item.
-_BEGINS_ITEM = re.compile(r"\s*[*_]*\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})[.)][*_]*\s*$")
+_BEGINS_ITEM = re.compile(r"\s*()[*_]*\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})[.)][*_]*\s*$")
 # What belongs to the sentence that ends before it: the end of bold, and a note without a blank.
 _NOTE = r"[*_\u00b9\u00b2\u00b3\u2070-\u2079]|[\[(\u3010][^\s\])\u3011]{1,20}[\])\u3011]"
 _BEHIND = re.compile(rf"(?<=\S)(?:{_NOTE}|<sup>.{{1,9}}</sup>)+(?:\s+|$)")
@@ -143,9 +143,9 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
         if behind := _BEHIND.match(text, end, block.end):
             end = behind.end()
         near = max(begins_at, end - _AHEAD)
-        is_first = begins_at == block.start and _BEGINS_ITEM.match(text, begins_at, end)
+        item, is_first = _BEGINS_ITEM.match(text, begins_at, end), begins_at == block.start
         if end < block.end and (
-            is_first
+            (item and (is_first or "\n" in text[begins_at - 1 : item.start(1)]))
             or _NUMBER.match(text, begins_at, end)
             or (language == "de" and _GERMAN_ORDINAL.search(text, near, end))
             or _goes_on(text, begins_at, end, block.end)
