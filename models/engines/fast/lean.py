@@ -15,7 +15,7 @@ from torch import Tensor
 
 from models.engines.fast.attention import Attend, Beside, SharedPrompts, Whole, mask_of
 from models.engines.fast.layers import SLIDING, Block, block_of, kinds_of, norm_of, parts_of
-from models.engines.fast.products import keeps_both, may_pack, product_of
+from models.engines.fast.products import copy_unpacked, keeps_both, may_pack, product_of
 from models.pretrained import PreTrainedModel
 
 # Of positions: cosines and signed sines (rows, 1, S, head size), and what they attend to.
@@ -39,6 +39,8 @@ class LeanForward:
         packs = may_pack(model)
         # Then the model has lost its weights to this pass, and computes nothing by itself.
         self.is_alone = packs and not keeps_both(model)
+        if self.is_alone:
+            copy_unpacked(model)
         made = partial(product_of, packs=packs, keeps=not self.is_alone)
         kinds = kinds_of(config)
         self._blocks = list(map(partial(block_of, made), decoder.layers, kinds))

@@ -97,6 +97,14 @@ def product_of(*linears: nn.Linear, packs: bool, keeps: bool = True) -> Product:
     return Product(num_out, weight if keeps else None, bias, packed)
 
 
+def copy_unpacked(model: PreTrainedModel) -> None:
+    """Copy what no product lays out, as any view of a mapped file keeps all of it in memory."""
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if name != "weight" or not isinstance(module, nn.Linear):
+                parameter.data = parameter.data.clone()
+
+
 def block_size(rows: int) -> int:
     """Rows that a block of so many is filled up to.
 

@@ -1,6 +1,7 @@
 """The lean forward pass gives transformers' numbers, on padded and unpadded rows alike."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -131,6 +132,20 @@ def test_logits_and_hidden_states_are_those_of_transformers(name, packs, keeps, 
 
     for ours, theirs in zip(logits_and_states(lean), logits_and_states(plain), strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama 3", "gemma 3"])
+def test_weights_that_are_laid_out_leave_no_mapped_file(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(lean_module, "may_pack", lambda model: True)
+    monkeypatch.setattr(lean_module, "keeps_both", lambda model: False)
+    model_of(MODELS[name]).save_pretrained(tmp_path)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert str(tmp_path) in Path("/proc/self/maps").read_text()
+
+    cache = RowCache(model.eval())
+
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+    assert len(cache.prefill(PROMPTS)) == len(PROMPTS)
 
 
 def test_in_half_precision_numbers_differ_by_rounding_only():
