@@ -99,7 +99,7 @@ def answers_of(folder: Path, similarity: str | None = None) -> Column:
     counts = np.array(num_tokens, dtype=np.float64)
     is_binary = bool(np.isin(quality[~np.isnan(quality)], (0.0, 1.0)).all())
     kinds = [line["task"] for line in lines.values()]
-    return Column(folder.name, quality, is_binary, scores, counts, kinds)
+    return Column(folder.name, quality, is_binary, scores, counts, kinds, list(lines))
 
 
 def mixed(name: str, columns: Sequence[Column], seed: int = 0) -> Column:

@@ -27,6 +27,7 @@ class Column:
         scores: estimator to its uncertainties (n,), NaN where it has no value.
         num_tokens: (n,) lengths of the answers; None where they are not known.
         kinds: (n,) tasks of answers that are pooled; else none.
+        ids: (n,) of the prompts, where they were read from files of results; else none.
     """
 
     task: str
@@ -35,6 +36,7 @@ class Column:
     scores: Mapping[str, Array]
     num_tokens: Array | None = None
     kinds: Sequence[str] = ()
+    ids: Sequence[str] = ()
 
     @property
     def known_quality(self) -> Array:

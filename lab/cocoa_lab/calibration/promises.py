@@ -2,7 +2,8 @@
 
     python -m cocoa_lab.calibration.promises FOLDER … --estimator rb_cocoa_sp --num-labels 300
 
-Each folder is one of `cocoa evaluate`, whose answers stand for all that are to come.
+Each folder is one of `cocoa evaluate`, whose answers stand for all that are to come. Of a run over
+parts the labels of an answer's parts are drawn together, and `--num-labels` counts answers.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,13 @@ import typer
 from numpy.typing import NDArray
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
-from cocoa_lab.calibration.checking import risk_coverage
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
+from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.choosing import answers_of
+from cocoa_lab.comparison import Column
+from cocoa_lab.lines import objects_in
 from cocoa_lab.metrics import ece, expected_ece
+from cocoa_lab.parts.outputs import UNITS
 from cocoa_lab.rendering import markdown_table
 from models.calibration import Calibration, ShiftMonitor
 from models.records import Array
@@ -73,6 +77,7 @@ def promise(
     target: float,
     num_draws: int = 1000,
     seed: int = 0,
+    answers: Counts | None = None,
 ) -> Promise:
     """Calibrations of labels that are drawn with replacement, held to all answers.
 
@@ -83,24 +88,34 @@ def promise(
         target: promised share of wrong ones among the accepted.
         num_draws: calibrations.
         seed: of the draws.
+        answers: (n,) which labels are of parts of one answer; then answers are drawn, and
+            `num_labels` counts them. None where each is an answer.
     """
     rng = np.random.default_rng(seed)
+    rows_of = _rows_of(np.arange(len(correct)) if answers is None else answers)
     accepted: list[float] = []
     errors: list[float] = []
     broken = promised = 0
     for _ in range(num_draws):
-        rows = rng.integers(len(correct), size=num_labels)
+        drawn = [rows_of[answer] for answer in rng.integers(len(rows_of), size=num_labels)]
+        rows, drawn_answers = np.concatenate(drawn), None
+        if answers is not None:  # one that is drawn twice counts as two
+            drawn_answers = np.repeat(np.arange(num_labels), list(map(len, drawn)))
         try:
-            one = fit(uncertainty[rows], correct[rows])
+            one = fit(uncertainty[rows], correct[rows], drawn_answers)
         except CannotCalibrate:
             continue
         passes = _accepted(one, target, uncertainty)
         accepted.append(float(passes.mean()))
         promised += bool(passes.any())
-        broken += bool(passes.any()) and 1 - correct[passes].mean() > target
+        broken += bool(passes.any()) and _loss(passes, correct, answers) > target
         confidence = np.interp(uncertainty, one.knots, one.confidences)
         errors.append(_known(ece(confidence, correct)))
-    shares, risks = risk_coverage(uncertainty, correct)
+    best = 0.0
+    for level in np.unique(uncertainty):
+        passes = uncertainty <= level
+        if _loss(passes, correct, answers) <= target:
+            best = float(passes.mean())
     num_fitted = max(len(accepted), 1)
     exact = np.interp(uncertainty, *_curve(uncertainty, correct))
     return Promise(
@@ -108,7 +123,7 @@ def promise(
         share_promised=promised / num_fitted,
         share_broken=broken / num_fitted,
         accepted=float(np.mean(accepted or [0.0])),
-        best=float(max(shares[risks <= target], default=0.0)),
+        best=best,
         ece=float(np.mean(errors or [np.nan])),
         expected=_known(expected_ece(exact, correct, num_draws=200)),
     )
@@ -171,16 +186,22 @@ def main(
     """Print what the promise is worth on each run's answers, and by kind what a shift does."""
     rows, of_shifts = [], []
     for folder in folders:
-        column = answers_of(folder)
+        answers, is_of_parts = None, (folder / UNITS).exists()
+        column = parts_of(folder) if is_of_parts else answers_of(folder)
         known = ~np.isnan(column.scores[estimator]) & ~np.isnan(column.quality)
         u, correct = column.scores[estimator][known], (column.quality[known] == 1).astype(float)
-        one = promise(u, correct, num_labels=num_labels, target=target, num_draws=num_draws)
+        if is_of_parts:
+            _, of_prompts = np.unique(column.ids, return_inverse=True)
+            answers = of_prompts[known]
+        one = promise(
+            u, correct, num_labels=num_labels, target=target, num_draws=num_draws, answers=answers
+        )
         row = [folder.name, str(len(u)), f"{correct.mean():.2f}"]
         row += [f"{value:.3f}" for value in (one.share_promised, one.share_broken, one.accepted)]
         row += [f"{value:.3f}" for value in (one.best, one.ece, one.expected)]
         rows.append(row)
         kinds = [kind for kind, is_known in zip(column.kinds, known, strict=True) if is_known]
-        if len(set(kinds)) > 1:
+        if len(set(kinds)) > 1 and not is_of_parts:
             for shift in shifts(u, correct, kinds, num_labels=num_labels, target=target):
                 wrong = "-" if shift.wrong is None else f"{shift.wrong:.2f}"
                 until = "-" if shift.until is None else f"{shift.until:.0f}"
@@ -191,6 +212,36 @@ def main(
     if of_shifts:
         head = ["answers", "kind", "told", "answers until then", "accepted", "wrong of these"]
         typer.echo(markdown_table(head, of_shifts))
+
+
+def parts_of(folder: Path) -> Column:
+    """The labelled parts of a run over parts, with the ids of their answers' prompts."""
+    lines = list(objects_in(folder / UNITS))
+    scores = {}
+    for name in lines[0]["scores"]:
+        scores[name] = np.array([line["scores"][name] for line in lines], dtype=np.float64)
+    correct = np.array([line["correct"] for line in lines])
+    kinds, ids = [line["task"] for line in lines], [line["id"] for line in lines]
+    return Column(folder.name, correct, is_binary=True, scores=scores, kinds=kinds, ids=ids)
+
+
+def _loss(passes: NDArray[np.bool_], correct: Array, answers: Counts | None) -> float:
+    """What a target bounds: the wrong ones among those that pass; of parts its mean over answers.
+
+    An answer of which no part passes has none.
+    """
+    wrong = passes * (1 - correct)
+    if answers is None:
+        return float(wrong.sum() / passes.sum())
+    num_passing, num_wrong = np.bincount(answers, passes), np.bincount(answers, wrong)
+    return float((num_wrong / np.maximum(num_passing, 1)).mean())
+
+
+def _rows_of(answers: Counts) -> list[Counts]:
+    """The rows of each answer, in the order of their numbers."""
+    order = np.argsort(answers, kind="stable")
+    _, starts = np.unique(answers[order], return_index=True)
+    return np.split(order, starts[1:])
 
 
 def _accepted(one: Calibration, target: float, uncertainty: Array) -> NDArray[np.bool_]:

@@ -1,9 +1,12 @@
 """What a promise is worth over many calibrations, on answers whose law is known."""
 
+import json
+
 import numpy as np
 import pytest
 
-from cocoa_lab.calibration.promises import promise, shifts
+from cocoa_lab.calibration.promises import parts_of, promise, shifts
+from cocoa_lab.parts.outputs import UNITS
 
 RNG = np.random.default_rng(0)
 N = 2000
@@ -17,6 +20,33 @@ def test_a_promise_is_kept_but_for_one_in_ten_and_passes_less_than_the_best():
     assert found.share_broken <= 0.1
     assert 0 < found.accepted < found.best == pytest.approx(0.3**0.5, abs=0.04)
     assert found.expected < found.ece < 0.1
+
+
+def test_labels_of_one_answer_are_drawn_together_and_count_once():
+    asked = {"num_labels": 300, "target": 0.1, "num_draws": 30}
+    answers = np.repeat(np.arange(N), 5)
+    copies = np.repeat(U, 5), np.repeat(CORRECT, 5)
+    together = promise(*copies, answers=answers, **asked)
+    single = promise(U, CORRECT, answers=np.arange(N), **asked)
+    apart = promise(*copies, **(asked | {"num_labels": 1500}))
+
+    assert (together.accepted, together.best) == (single.accepted, single.best)
+    assert together.share_broken <= 0.1
+    assert apart.share_promised > promise(U, CORRECT, **asked).share_promised
+
+
+def test_labelled_parts_are_read_with_their_answers(tmp_path):
+    lines = []
+    for row in range(60):
+        line = {"id": f"p{row // 2}", "task": "t", "correct": float(row % 3 > 0)}
+        line["scores"] = {"sp": row % 3 + 0.1, "ppl": None}
+        lines.append(json.dumps(line) + "\n")
+    (tmp_path / UNITS).write_text("".join(lines))
+
+    found = parts_of(tmp_path)
+
+    assert (found.ids[:3], found.quality[:3].tolist()) == (["p0", "p0", "p1"], [0.0, 1.0, 1.0])
+    assert np.isnan(found.scores["ppl"]).all()
 
 
 def test_what_cannot_be_promised_is_not_broken():
