@@ -23,7 +23,7 @@ import typer
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.choosing import answers_of
-from cocoa_lab.comparison import Column, difference, measure
+from cocoa_lab.comparison import ByEstimator, Column, difference, measure
 from cocoa_lab.metrics import auroc, ece, prr
 from cocoa_lab.overwriting import GENERATIONS
 from cocoa_lab.recordings import read
@@ -95,16 +95,25 @@ def peer_scores(command: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> d
 
 
 def table(column: Column) -> dict[str, dict[str, Any]]:
-    """PRR with its interval and its distance from the default, ROC-AUC and ECE of every score."""
-    by_rank, by_pair, found = measure(prr, column), measure(auroc, column), {}
+    """PRR with its interval and its distance from the default, of every score.
+
+    ROC-AUC and ECE where answers are right or wrong, and not worth a share.
+    """
+    by_rank, found = measure(prr, column), {}
+    by_pair: ByEstimator = {}
+    if column.is_binary:
+        by_pair = measure(auroc, column)
     for name, measured in by_rank.items():
         interval, behind = measured.interval, difference(measured, by_rank[OURS[0]])
         found[name] = {
             "prr": [interval.value, interval.low, interval.high],
             "from_default": [behind.value, behind.low, behind.high],
-            "auroc": by_pair[name].value,
-            "ece": calibration_error(column.scores[name], column.quality),
+            "auroc": None,
+            "ece": None,
         }
+        if column.is_binary:
+            found[name]["auroc"] = by_pair[name].value
+            found[name]["ece"] = calibration_error(column.scores[name], column.quality)
     return found
 
 

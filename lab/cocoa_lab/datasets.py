@@ -39,12 +39,13 @@ TESTBEDS: dict[str, Callable[[Example], Example]] = {
 }
 
 
-# Questions with a truth by rule (`cocoa_lab.atlas`), as chats that ask for few words or for a
-# sentence, and behind examples for models without chats.
-ATLAS = ("atlas", "atlas-sentence", "atlas-raw")
-# Facts of countries as JSON objects, as paragraphs, and over documents, whose fields or sentences
-# are scored by themselves, too (`--units`).
-ATLAS_OF_PARTS = ("atlas-json", "atlas-paragraph", "atlas-documents")
+# Questions with a truth by rule, in the forms of `cocoa_lab.atlas.questions.FORMS`.
+ATLAS = (
+    *("atlas", "atlas-sentence", "atlas-raw", "atlas-persona", "atlas-turn", "atlas-steps"),
+    *("atlas-german", "atlas-spanish"),
+)
+# Those whose fields or sentences are scored by themselves (`--units`); calls only so.
+ATLAS_OF_PARTS = ("atlas-json", "atlas-paragraph", "atlas-documents", "atlas-call")
 
 
 def load(
@@ -133,11 +134,15 @@ def _atlas(form: str, kind: str) -> list[Example]:
         from cocoa_lab.atlas.questions import FORMS, KINDS, OF_PARTS
     if form in OF_PARTS:
         return OF_PARTS[form]()
+    if form not in FORMS:
+        raise ValueError(f"{form} asks for calls, which are scored by their arguments: add --units")
     if kind and kind not in KINDS:
         raise ValueError(f"{form} has no questions of kind {kind!r}, but {', '.join(KINDS)}")
     examples: list[Example] = []
     for one in [kind] if kind else KINDS:
         examples += FORMS[form](one)
+    if not examples:
+        raise ValueError(f"{form} has no questions of kind {kind!r}")
     return examples
 
 

@@ -144,6 +144,8 @@ def default_quality(task: str) -> str:
     """
     if task.startswith("atlas/"):
         return "contains"
+    if task.startswith("atlas-steps/"):
+        return "gsm8k"
     if task.startswith("wmt"):
         if find_spec("comet"):
             return "comet"

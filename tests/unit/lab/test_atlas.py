@@ -15,7 +15,7 @@ from cocoa_lab.atlas.questions import FORMS, KINDS, records
 from cocoa_lab.datasets import load
 from cocoa_lab.judges import Verdict, judge_of
 from cocoa_lab.parts.examples import read_parts
-from cocoa_lab.quality import contains, facts, fields, quality_names
+from cocoa_lab.quality import contains, facts, fields, gsm8k, quality_names
 
 
 def truth(kind):
@@ -123,6 +123,58 @@ def test_it_is_loaded_by_name_whole_and_by_kind_and_labelled_by_what_answers_con
     assert set(quality_names(every, None).values()) == {"contains"}
     with pytest.raises(ValueError, match="no questions of kind 'cheese', but capital"):
         load("atlas/cheese", limit=None)
+
+
+def test_other_forms_ask_the_same_and_have_the_same_truth():
+    (first, *_, last), turns = FORMS["atlas"]("capital"), FORMS["atlas-turn"]("capital")
+    question, answer = turns[1].messages[1:3]
+    assert (question, answer["content"]) == (first.messages[1], first.references[0])
+    assert turns[0].messages[1] == last.messages[1]
+    assert [one.references for one in turns] == [
+        one.references for one in FORMS["atlas-persona"]("capital")
+    ]
+
+
+def test_numbers_behind_a_few_sentences_are_the_last_ones():
+    found = load("atlas-steps", limit=None)
+    assert len(found) == 260
+    assert set(quality_names(found, None).values()) == {"gsm8k"}
+    assert gsm8k("8 and 9 make 17. Answer: 18", found[0]) == 0.0
+    assert gsm8k("8 and 9 make 18, less 1. Answer: 17", found[0]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "right", "wrong"),
+    [
+        ("atlas-german", "Welches Land grenzt an dieses Land: Portugal?", "Spanien", "Frankreich"),
+        ("atlas-german", "Wie heißt die Währung dieses Landes: Polen?", "Der Złoty.", "Euro"),
+        ("atlas-spanish", "¿En qué continente está este país: Perú?", "América del Sur", "Asia"),
+        ("atlas-spanish", "¿Qué idioma es oficial en este país: Perú?", "El español", "portugués"),
+    ],
+)
+def test_questions_in_other_languages_have_the_names_of_these(form, text, right, wrong):
+    examples = {one.messages[1]["content"]: one for one in load(form, limit=None)}
+    assert len(examples) > 400
+    assert contains(right, examples[text]) == 1.0
+    assert contains(wrong, examples[text]) == 0.0
+
+
+def test_a_call_has_the_arguments_that_its_words_say():
+    found = read_parts(Path("atlas-call"), "fields")
+    assert len(found) > 100
+    for one in found:
+        (call,), text = one.reference, one.example.messages[0]["content"]
+        arguments = call["arguments"]
+        days = [datetime.date.fromisoformat(arguments[key]) for key in ("arrival", "departure")]
+        numbers = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+        nights, adults, children = (
+            numbers.index(word) for word in re.findall(r"(\w+) (?:nights|adults|children)", text)
+        )
+        assert f"{days[0].day} {days[0]:%B %Y}" in text
+        assert (days[1] - days[0]).days == nights
+        assert arguments["guests"] == adults + children
+    with pytest.raises(ValueError, match="add --units"):
+        load("atlas-call", limit=None)
 
 
 def test_records_are_lines_with_a_schema_that_their_reference_follows(tmp_path):

@@ -1,0 +1,161 @@
+"""One model on every form of answers, and what each score is worth there.
+
+    COCOA_GENERATION__MODEL=… python -m cocoa_lab.ladder OUT
+
+Each form is a run of `cocoa evaluate` in a folder of OUT, and an interrupted one is continued. The
+forms and their numbers of prompts stand here; the rule by which the default score is judged stands
+in docs/adr/0034.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.scoring.defaults import DEFAULT_ESTIMATORS
+from cocoa_lab.choosing import answers_of
+from cocoa_lab.comparison import difference, measure
+from cocoa_lab.metrics import Interval, prr
+from cocoa_lab.overwriting import RESULTS
+from cocoa_lab.rendering import markdown_table
+from cocoa_lab.report import number, signed
+
+DEFAULT = DEFAULT_ESTIMATORS[0]
+RIVALS = ("sp", "ppl", "mte", "inconsistency", "cocoa_sp")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of answers.
+
+    Attributes:
+        dataset: of `cocoa evaluate`.
+        limit: number of prompts.
+        units: parts that are scored by themselves; None for whole answers.
+    """
+
+    dataset: str
+    limit: int
+    units: str | None = None
+
+
+FORMS = (
+    Form("atlas", 900),
+    Form("atlas-sentence", 900),
+    Form("atlas-json", 130, "fields"),
+    Form("atlas-paragraph", 110, "sentences"),
+    Form("atlas-call", 130, "fields"),
+    Form("atlas-documents", 300, "sentences"),
+    Form("atlas-persona", 300),
+    Form("atlas-turn", 300),
+    Form("atlas-german", 300),
+    Form("atlas-spanish", 300),
+    Form("atlas-steps", 260),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """What came of a form: PRR with intervals by score, and the default's lead over each rival."""
+
+    form: Form
+    num_answers: int
+    share_right: float
+    prr: dict[str, Interval]
+    lead: dict[str, Interval]
+
+
+def rung(form: Form, folder: Path) -> Rung | None:
+    """What a finished run says; None where it ranks nothing."""
+    if form.units is not None:
+        return _of_parts(form, json.loads((folder / RESULTS).read_text()))
+    column = answers_of(folder)
+    measured = measure(prr, column)
+    found, lead = {}, {}
+    for name in (DEFAULT, *RIVALS):
+        if name in measured and (interval := measured[name].interval) is not None:
+            found[name] = interval
+            behind = difference(measured[DEFAULT], measured[name])
+            if name != DEFAULT and behind is not None:
+                lead[name] = behind
+    if DEFAULT not in found:
+        return None
+    return Rung(form, len(column.quality), column.mean_quality or 0.0, found, lead)
+
+
+def _of_parts(form: Form, results: dict[str, Any]) -> Rung | None:
+    """Of parts the run itself has intervals over answers; its lead is over its own default."""
+    found, lead = {}, {}
+    for name in (results["primary"], *RIVALS):
+        metrics = results["metrics"].get(name, {})
+        if metrics.get("prr"):
+            found[name] = Interval(**metrics["prr"])
+        if metrics.get("lead") and name != results["primary"]:
+            lead[name] = Interval(**metrics["lead"])
+    if results["primary"] not in found:
+        return None
+    found = {DEFAULT: found.pop(results["primary"]), **found}
+    share = results["num_right"] / results["num_parts"]
+    return Rung(form, results["num_parts"], share, found, lead)
+
+
+def table(rungs: Sequence[Rung]) -> str:
+    """A row a form: PRR of each score, and the lead over the best of the others."""
+    rows = []
+    for one in rungs:
+        row = [f"`{one.form.dataset}`", str(one.num_answers), number(one.share_right)]
+        for name in (DEFAULT, *RIVALS):
+            row.append(_cell(one.prr.get(name)))
+        best = max(one.lead, key=lambda name: one.prr[name].value, default=None)
+        told = "-"
+        if best is not None:
+            lead = one.lead[best]
+            told = f"{signed(lead.value)} [{signed(lead.low)}, {signed(lead.high)}] `{best}`"
+        rows.append([*row, told])
+    head = ["form", "n", "right", f"`{DEFAULT}`", *(f"`{name}`" for name in RIVALS)]
+    return markdown_table([*head, "the default's lead over the best"], rows)
+
+
+def main(
+    out: Annotated[Path, typer.Argument(help="Folder of the runs.")],
+    only: Annotated[list[str] | None, typer.Option(help="These datasets alone.")] = None,
+    num_samples: Annotated[str, typer.Option(help="As of `cocoa evaluate`.")] = "10,5,3",
+    is_read: Annotated[bool, typer.Option("--read", help="Run nothing; read what is there.")] = (
+        False
+    ),
+) -> None:
+    """Run what is not finished, and print what there is."""
+    rungs = []
+    for form in FORMS:
+        folder = out / form.dataset
+        if only and form.dataset not in only:
+            continue
+        if not is_read and not (folder / RESULTS).exists():
+            command = _command(form, folder, num_samples)
+            subprocess.run(command, check=True)  # noqa: S603 - our own command
+        if (folder / RESULTS).exists() and (one := rung(form, folder)) is not None:
+            rungs.append(one)
+    typer.echo(table(rungs))
+
+
+def _command(form: Form, folder: Path, num_samples: str) -> list[str]:
+    command = [str(Path(sys.executable).with_name("cocoa")), "evaluate", form.dataset]
+    command += ["--limit", str(form.limit), "--num-samples", num_samples, "--out", str(folder)]
+    if form.units is not None:
+        return [*command, "--units", form.units]
+    return [*command, "--answers", "greedy"]
+
+
+def _cell(found: Interval | None) -> str:
+    if found is None:
+        return "-"
+    return f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
+
+
+if __name__ == "__main__":
+    typer.run(main)
