@@ -268,6 +268,10 @@ async def test_every_endpoint_takes_what_tools_gave_and_shows_it_once(service):
     chat = await service.client.post("/v1/chat/completions", json=asked)
     uncertainty = chat.json()["choices"][0]["uncertainty"]
     assert (uncertainty["grounded"], said(uncertainty)) == (native["grounded"], said(native))
+    del asked["documents"]
+    inside = asked | {"uncertainty": {"documents": "tools"}}
+    again = await service.client.post("/v1/chat/completions", json=inside)
+    assert again.json()["choices"][0]["uncertainty"]["grounded"] == native["grounded"]
 
     items = [CHAT[0]]
     for call, name, given in CALLS:
@@ -275,6 +279,8 @@ async def test_every_endpoint_takes_what_tools_gave_and_shows_it_once(service):
     for call, text in RESULTS:
         items.append({"type": "function_call_output", "call_id": call, "output": text})
     functions = [{"type": "function", **tool["function"]} for tool in TOOLS]
+    del body["documents"]
+    body["uncertainty"] = {"documents": "tools"}
     asked = body | {"input": items, "tools": functions, "max_output_tokens": 64}
     response = (await service.client.post("/v1/responses", json=asked)).json()
     assert response["output"][0]["uncertainty"]["grounded"] == native["grounded"]
@@ -353,6 +359,17 @@ GIVEN = {"answer": ANSWER}
             {"messages": [{"role": "system", "content": "So."}], "documents": ["a"]},
             "documents",
             "message of the user",
+        ),
+        (
+            "/v1/chat/completions",
+            {
+                "model": "cocoa",
+                "messages": TOLD,
+                "documents": ["a"],
+                "uncertainty": {"documents": "tools"},
+            },
+            "uncertainty.documents",
+            "beside the messages",
         ),
         (
             "/v1/chat/completions",

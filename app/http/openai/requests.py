@@ -156,9 +156,18 @@ class SharedRequest(NullIsDefault):
         return None
 
 
+class ChatUncertainty(UncertaintyWanted):
+    """The same of a chat."""
+
+    documents: Literal["tools"] | None = None
+    """`documents` beside the messages, for clients that send all that is not OpenAI's in here."""
+
+
 class ChatFields(SharedRequest, Templated, DocumentsWanted):
     """What chats and responses take, which are chats by other names."""
 
+    uncertainty: ChatUncertainty = ChatUncertainty()
+    """Which scores, of how many samples; the fields of the other endpoints."""
     metadata: Platform | None = None
     moderation: Annotated[Any, empty(why="nothing is moderated here")] = None
     prompt_cache_key: _Ignored | None = None
@@ -167,6 +176,14 @@ class ChatFields(SharedRequest, Templated, DocumentsWanted):
     safety_identifier: _Ignored | None = None
     service_tier: Annotated[Any, only("auto", "default", why="there is one tier here")] = None
     store: Annotated[Any, only(False, why="nothing is stored here")] = False
+
+    @model_validator(mode="after")
+    def _check_documents(self) -> Self:
+        if self.uncertainty.documents is not None:
+            why = "must be left out where documents stand beside the messages"
+            refuse_if(self.documents not in ([], "tools"), "uncertainty.documents", why)
+            self.documents = self.uncertainty.documents
+        return self
 
 
 class _OpenAIRequest(SharedRequest):
