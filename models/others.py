@@ -12,7 +12,9 @@ _IN_LAB = ("rouge_l", "jaccard", "lexical_similarity")
 
 
 def in_lab(name: str) -> str:
-    """What to do about a name of the lab where the lab is not installed; "" for all others."""
+    """What to do about a name that is gone, or the lab's where that is not installed; else ""."""
+    if name.startswith("unseen_rb_"):
+        return f"{name} is gone: {name.removeprefix('unseen_')} ranks answers as well"
     if name not in _IN_LAB:
         return ""
     return f"{name} is the lab's: install the lab (`pip install ./lab` from the checkout)"

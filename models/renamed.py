@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-_OLD = {"consistency", "consistency_light", "rb_consistency", "unseen_rb_consistency"}
-_OLD |= {"sentence_consistency"}
+_OLD = {"consistency", "consistency_light", "rb_consistency", "sentence_consistency"}
 
 
 def current_name(name: str) -> str:

@@ -22,7 +22,6 @@ from models.estimators import (
     reflection,
     relevance,
     semantic,
-    unseen,
 )
 from models.estimators.information import Undefined
 from models.estimators.products import products
@@ -44,7 +43,6 @@ _ROWS = (
     row(light.inconsistency_light, "inconsistency", bounds=SHARE),
     row(light.high_semantic_entropy_light, "semantic", bounds=SHARE),
     row(cocoa.rb_inconsistency, "rao_blackwell", bounds=SHARE),
-    row(unseen.unseen_rb_inconsistency, "unseen", bounds=SHARE),
     row(semantic.degmat, "semantic", bounds=SHARE),
     row(semantic.ce_degmat, "semantic", bounds=SHARE),
     row(semantic.eigv, "semantic", unit="meanings"),

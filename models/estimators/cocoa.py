@@ -84,27 +84,6 @@ def rb_inconsistency(
     return plain(seen + (1.0 - mass) * unseen)
 
 
-def found_mass(
-    answer_token_logprobs: Array,
-    sample_token_logprobs: Sequence[Array],
-    sample_texts: Sequence[str],
-    exact_match: Array,
-) -> float:
-    """Probability of all that was found, min(P, 1) of `rb_inconsistency`: in [0, 1].
-
-    No estimator of uncertainty: it says how much of `rb_inconsistency` is weighed exactly.
-
-    answer_token_logprobs: (T,). sample_token_logprobs: M arrays (T_i,). sample_texts: M.
-    exact_match: (M,).
-
-    Raises:
-        Undefined: no samples, or an answer or a sample without tokens.
-    """
-    distinct = distinct_rows(sample_texts, sample_token_logprobs, exact_match)
-    probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, distinct)
-    return plain(min(1.0, probabilities.sum()))
-
-
 def distinct_rows(
     sample_texts: Sequence[str], sample_token_logprobs: Sequence[Array], exact_match: Array
 ) -> list[int]:

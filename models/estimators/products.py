@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from operator import add, mul
 
-from models.estimators import cocoa, light, unseen
+from models.estimators import cocoa, light
 from models.estimators.information import mte, ppl, root_sp, sp
 from models.estimators.rows import FROM_0, SHARE, Base, Estimator, Family, read_by
 
@@ -28,11 +28,6 @@ _KINDS: Mapping[str, tuple[Callable[..., float], Family, str]] = {
         "CoCoA of samples, over {}",
     ),
     "rb_cocoa_{}": (cocoa.rb_inconsistency, "rao_blackwell", "Rao-Blackwellised CoCoA over {}"),
-    "unseen_rb_cocoa_{}": (
-        unseen.unseen_rb_inconsistency,
-        "unseen",
-        "CoCoA, unseen texts, over {}",
-    ),
 }
 _DEFAULTS = {
     "rb_cocoa_root_sp": "CoCoA (default)",
@@ -77,10 +72,6 @@ _USES = {
     ),
     "rb_cocoa_ppl": "as cocoa_ppl, where the samples' log-probs are known.",
     "rb_cocoa_mte": "as cocoa_mte, where the samples' log-probs are known.",
-    "unseen_rb_cocoa_sp": (
-        "as rb_cocoa_sp, of most use with fewer samples than ten and below temperature 1, where "
-        "many answers are repeated by all samples."
-    ),
 }
 
 
@@ -98,7 +89,7 @@ def products() -> Iterator[Estimator]:
                 formula, function = f"(1 - exp(-{base_name})) * {factor.__name__}", _of_probability
                 bounds = SHARE
             source = _PAPER
-            if base is root_sp or family in ("rao_blackwell", "unseen"):
+            if base is root_sp or family == "rao_blackwell":
                 source = _OURS
             called = _DEFAULTS.get(name, title.format(words))
             doc = f"{called}: {formula}.\n\n{source}.\n\nUse: {_USES[name]}"

@@ -12,7 +12,7 @@ from models.estimators.information import Undefined
 from models.statistics import STATISTICS
 
 # cocoa: the product of a base and of inconsistency, light or not. alternative: other formulas over
-# the same. rao_blackwell, unseen: ours over CoCoA. The others are methods of their own.
+# the same. rao_blackwell: ours over CoCoA. The others are methods of their own.
 Family = Literal[
     "likelihood",
     "reasoning",
@@ -20,7 +20,6 @@ Family = Literal[
     "cocoa",
     "alternative",
     "rao_blackwell",
-    "unseen",
     "semantic",
     "relevance",
     "reflection",

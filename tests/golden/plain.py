@@ -75,19 +75,10 @@ def found(s):
     return pairs
 
 
-def found_mass(s):
-    return min(1.0, sum(p for p, _ in found(s)))
-
-
 def rb_inconsistency(s):
     total = sum(p for p, _ in found(s))
     seen = sum(p * unlike for p, unlike in found(s))
     return seen / total if total > 1 else seen + (1 - total) * inconsistency(s)
-
-
-def unseen_rb_inconsistency(s):
-    mass = found_mass(s)
-    return rb_inconsistency(s) + (1 - mass) * mass * (1 - inconsistency(s)) / 2
 
 
 def root_sp(s):
@@ -228,8 +219,6 @@ PLAIN = {
     "prob_cocoa_sp": lambda s: (1 - math.exp(-sp(s))) * inconsistency(s),
     "prob_cocoa_ppl": lambda s: (1 - math.exp(-ppl(s))) * inconsistency(s),
     "rb_inconsistency": rb_inconsistency,
-    "unseen_rb_inconsistency": unseen_rb_inconsistency,
-    "unseen_rb_cocoa_sp": times(sp, unseen_rb_inconsistency),
     "root_sp": root_sp,
     "cocoa_root_sp": times(root_sp, inconsistency),
     "rb_cocoa_root_sp": times(root_sp, rb_inconsistency),
@@ -244,7 +233,6 @@ PLAIN = {
     "sar": sar,
     "p_true": lambda s: -s["p_true_logprob"],
     "bsdetector": bsdetector,
-    "found_mass": found_mass,
     "remaining": remaining,
     "ungrounded": lambda s: 1 - s["grounded"],
 }

@@ -47,7 +47,6 @@ EstimatorName: TypeAlias = Literal[
     "inconsistency_light",
     "high_semantic_entropy_light",
     "rb_inconsistency",
-    "unseen_rb_inconsistency",
     "degmat",
     "ce_degmat",
     "eigv",
@@ -80,7 +79,6 @@ EstimatorName: TypeAlias = Literal[
     "rb_cocoa_root_sp",
     "rb_cocoa_ppl",
     "rb_cocoa_mte",
-    "unseen_rb_cocoa_sp",
 ]
 
 

@@ -100,11 +100,13 @@ def test_what_the_lab_adds_is_left_out_without_it_with_one_warning_and_alone_ref
 
 def test_an_estimator_that_is_not_here_is_left_out_and_its_neighbours_are_served(tmp_path, caplog):
     path = tmp_path / "older.json"
-    groups = {ALL: {"sp": calibration(), "capped_sp": calibration()}}
+    old = ("capped_sp", "unseen_rb_cocoa_sp")
+    groups = {ALL: {name: calibration() for name in ("sp", *old)}}
     path.write_text(to_json(calibrator(groups, nli="fake nli")))
     [part] = load_calibrator(str(path), deployment()).parts
     assert list(part.groups[ALL]) == ["sp"]
     assert "left out: there is no estimator capped_sp" in caplog.text
+    assert "unseen_rb_cocoa_sp is gone: rb_cocoa_sp ranks answers as well" in caplog.text
 
 
 def test_beside_the_lab_its_estimator_and_its_similarity_are_calibrated(tmp_path):
