@@ -3,6 +3,7 @@
 from cocoa_client.root_error import CocoaError
 
 __all__ = [
+    "BadSchema",
     "ChatTemplateError",
     "CocoaError",
     "DeadlineExceeded",
@@ -70,6 +71,12 @@ class NotCalibrated(InvalidRequest):
     """`target_error`, and no calibrator is loaded or it is not good for this request."""
 
     default_code = "not_calibrated"
+
+
+class BadSchema(InvalidRequest):
+    """A schema that is none, or that no text can follow; names the place in it and the reason."""
+
+    default_code = "invalid_request"
 
 
 class UnknownModel(CocoaError):
