@@ -9,6 +9,7 @@ from cocoa_lab.log import AnotherRun
 
 RESULTS = "results.json"
 GENERATIONS = "generations.jsonl"
+UNITS = "units.jsonl"  # of a run over parts
 
 
 def check_replaceable(out: Path, settings: Mapping[str, Any], num_prompts: int) -> None:

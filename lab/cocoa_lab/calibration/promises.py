@@ -22,7 +22,7 @@ from cocoa_lab.choosing import answers_of
 from cocoa_lab.comparison import Column
 from cocoa_lab.lines import objects_in
 from cocoa_lab.metrics import ece, expected_ece
-from cocoa_lab.parts.outputs import UNITS
+from cocoa_lab.overwriting import UNITS
 from cocoa_lab.rendering import markdown_table
 from models.calibration import Calibration, ShiftMonitor
 from models.records import Array

@@ -10,14 +10,13 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from cocoa_lab.metrics import Interval
-from cocoa_lab.overwriting import RESULTS
+from cocoa_lab.overwriting import RESULTS, UNITS
 from cocoa_lab.parts.measured import Measured, Metrics
 from cocoa_lab.parts.measures import Kept
 from cocoa_lab.parts.running import PartsRun
 from cocoa_lab.plots import INK, MUTED, STYLE, save
 from cocoa_lab.rendering import markdown_table
 
-UNITS = "units.jsonl"
 _SHOWN = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 _METRICS = ("prr", "roc_auc", "ece", "lead")
 _CURVES = ("cocoa_sp", "sp", "inconsistency")

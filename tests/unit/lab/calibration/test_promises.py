@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cocoa_lab.calibration.promises import parts_of, promise, shifts
-from cocoa_lab.parts.outputs import UNITS
+from cocoa_lab.overwriting import UNITS
 
 RNG = np.random.default_rng(0)
 N = 2000
