@@ -1,0 +1,72 @@
+"""What runs of the ladder say of each form, and the table of all."""
+
+import json
+
+import numpy as np
+import pytest
+
+from cocoa_lab import ladder
+from cocoa_lab.atlas.questions import FORMS
+from cocoa_lab.comparison import Column
+from cocoa_lab.datasets import ATLAS_OF_PARTS
+from cocoa_lab.ladder import DEFAULT, Form, rung, table
+from cocoa_lab.overwriting import RESULTS
+
+PRR = {"value": 0.5, "low": 0.4, "high": 0.6}
+LEAD = {"value": 0.1, "low": -0.1, "high": 0.3}
+
+
+def of_parts(tmp_path, **changes):
+    metrics = {"ungrounded": {"prr": PRR}, "sp": {"prr": {**PRR, "value": 0.4}, "lead": LEAD}}
+    found = {"primary": "ungrounded", "num_parts": 40, "num_right": 30, "metrics": metrics}
+    (tmp_path / RESULTS).write_text(json.dumps(found | changes))
+    return rung(Form("atlas-documents", 300, "sentences"), tmp_path)
+
+
+def test_of_parts_the_run_itself_says_what_its_own_default_is_worth(tmp_path):
+    one = of_parts(tmp_path)
+
+    assert (one.num_answers, one.share_right) == (40, 0.75)
+    assert (one.prr[DEFAULT].value, one.lead["sp"].low) == (0.5, -0.1)
+    row = table([one]).splitlines()[-1]
+    assert row.startswith("| `atlas-documents` | 40 | .750 | .500 [.400, .600] | .400 [")
+    assert row.endswith("| +.100 [-.100, +.300] `sp` |")
+
+
+def test_of_whole_answers_the_default_leads_by_resamples_of_its_own_prompts(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    wrong = (rng.random(200) < 0.4).astype(float)
+    scores = {DEFAULT: wrong + rng.random(200), "sp": rng.random(200)}
+    column = Column("atlas", 1 - wrong, is_binary=True, scores=scores)
+    monkeypatch.setattr(ladder, "answers_of", lambda folder: column)
+
+    one = rung(Form("atlas", 900), tmp_path)
+
+    assert (one.num_answers, one.share_right) == (200, column.mean_quality)
+    assert one.prr.keys() == {DEFAULT, "sp"}
+    assert one.lead["sp"].low > 0
+    assert one.lead["sp"].value == pytest.approx(one.prr[DEFAULT].value - one.prr["sp"].value)
+
+
+def test_what_ranks_nothing_is_no_row(tmp_path):
+    assert of_parts(tmp_path, metrics={"ungrounded": {"prr": None}}) is None
+
+
+def test_every_form_is_one_that_evaluate_knows_and_asks_once():
+    names = [form.dataset for form in ladder.FORMS]
+    assert len(set(names)) == len(names) == 11
+    assert set(names) <= {*FORMS, *ATLAS_OF_PARTS}
+    assert {form.dataset for form in ladder.FORMS if form.units} == set(ATLAS_OF_PARTS)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_finished_run_is_read_and_others_are_run_only_where_asked(tmp_path, monkeypatch, is_read):
+    run = []
+    monkeypatch.setattr(ladder.subprocess, "run", lambda command, **_: run.append(command))
+    (tmp_path / "atlas-documents").mkdir()
+    of_parts(tmp_path / "atlas-documents")
+
+    ladder.main(tmp_path, ["atlas-documents", "atlas-call"], "10,5", is_read)
+
+    asked = [command[2:4] for command in run]
+    assert asked == ([] if is_read else [["atlas-call", "--limit"]])
