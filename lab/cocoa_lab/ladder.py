@@ -89,17 +89,22 @@ def rung(form: Form, folder: Path) -> Rung | None:
 
 
 def _of_parts(form: Form, results: dict[str, Any]) -> Rung | None:
-    """Of parts the run itself has intervals over answers; its lead is over its own default."""
-    found, lead = {}, {}
-    for name in (results["primary"], *RIVALS):
+    """Of parts the run itself has intervals over answers; its lead is that of its own default.
+
+    Over documents labels say whether these say a part: `ungrounded` is the score, and has no lead.
+    """
+    found, lead, own = {}, {}, results["primary"]
+    if "ungrounded" in results["metrics"]:
+        own = "ungrounded"
+    for name in (own, *RIVALS):
         metrics = results["metrics"].get(name, {})
         if metrics.get("prr"):
             found[name] = Interval(**metrics["prr"])
-        if metrics.get("lead") and name != results["primary"]:
+        if metrics.get("lead") and own == results["primary"] != name:
             lead[name] = Interval(**metrics["lead"])
-    if results["primary"] not in found:
+    if own not in found:
         return None
-    found = {DEFAULT: found.pop(results["primary"]), **found}
+    found = {DEFAULT: found.pop(own), **found}
     share = results["num_right"] / results["num_parts"]
     return Rung(form, results["num_parts"], share, found, lead)
 

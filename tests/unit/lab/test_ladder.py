@@ -17,10 +17,10 @@ LEAD = {"value": 0.1, "low": -0.1, "high": 0.3}
 
 
 def of_parts(tmp_path, **changes):
-    metrics = {"ungrounded": {"prr": PRR}, "sp": {"prr": {**PRR, "value": 0.4}, "lead": LEAD}}
-    found = {"primary": "ungrounded", "num_parts": 40, "num_right": 30, "metrics": metrics}
+    metrics = {"cocoa_root_sp": {"prr": PRR}, "sp": {"prr": {**PRR, "value": 0.4}, "lead": LEAD}}
+    found = {"primary": "cocoa_root_sp", "num_parts": 40, "num_right": 30, "metrics": metrics}
     (tmp_path / RESULTS).write_text(json.dumps(found | changes))
-    return rung(Form("atlas-documents", 300, "sentences"), tmp_path)
+    return rung(Form("atlas-json", 130, "fields"), tmp_path)
 
 
 def test_of_parts_the_run_itself_says_what_its_own_default_is_worth(tmp_path):
@@ -29,8 +29,16 @@ def test_of_parts_the_run_itself_says_what_its_own_default_is_worth(tmp_path):
     assert (one.num_answers, one.share_right) == (40, 0.75)
     assert (one.prr[DEFAULT].value, one.lead["sp"].low) == (0.5, -0.1)
     row = table([one]).splitlines()[-1]
-    assert row.startswith("| `atlas-documents` | 40 | .750 | .500 [.400, .600] | .400 [")
+    assert row.startswith("| `atlas-json` | 40 | .750 | .500 [.400, .600] | .400 [")
     assert row.endswith("| +.100 [-.100, +.300] `sp` |")
+
+
+def test_over_documents_the_score_is_that_of_documents(tmp_path):
+    metrics = {"ungrounded": {"prr": PRR, "lead": LEAD}, "sp": {"prr": PRR, "lead": LEAD}}
+    one = of_parts(tmp_path, metrics={"cocoa_root_sp": {"prr": None}, **metrics})
+
+    assert one.prr[DEFAULT].value == 0.5
+    assert one.lead == {}
 
 
 def test_of_whole_answers_the_default_leads_by_resamples_of_its_own_prompts(tmp_path, monkeypatch):
@@ -49,7 +57,7 @@ def test_of_whole_answers_the_default_leads_by_resamples_of_its_own_prompts(tmp_
 
 
 def test_what_ranks_nothing_is_no_row(tmp_path):
-    assert of_parts(tmp_path, metrics={"ungrounded": {"prr": None}}) is None
+    assert of_parts(tmp_path, metrics={"cocoa_root_sp": {"prr": None}}) is None
 
 
 def test_every_form_is_one_that_evaluate_knows_and_asks_once():
