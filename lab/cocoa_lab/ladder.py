@@ -74,7 +74,10 @@ def rung(form: Form, folder: Path) -> Rung | None:
     """What a finished run says; None where it ranks nothing."""
     if form.units is not None:
         return _of_parts(form, json.loads((folder / RESULTS).read_text()))
-    column = answers_of(folder)
+    try:
+        column = answers_of(folder)
+    except ValueError:  # no kind of question has ten right and ten wrong answers
+        return None
     measured = measure(prr, column)
     found, lead = {}, {}
     for name in (DEFAULT, *RIVALS):

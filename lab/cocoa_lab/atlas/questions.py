@@ -79,10 +79,13 @@ def steps(kind: str) -> list[Example]:
 
 
 def _in(language: str, kind: str) -> list[Example]:
-    """Each question in another language, as a chat that asks for few words."""
+    """Each question in another language, as a chat that asks for few words.
+
+    There is room for a sentence, since small models write one nevertheless.
+    """
     found, system = [], languages.FEW_WORDS[language]
     for i, question in enumerate(languages.questions(language, kind)):
-        found.append(_chat(question, i, system, _SHORT))
+        found.append(_chat(question, i, system, _LONG))
     return found
 
 

@@ -56,7 +56,12 @@ def test_of_whole_answers_the_default_leads_by_resamples_of_its_own_prompts(tmp_
     assert one.lead["sp"].value == pytest.approx(one.prr[DEFAULT].value - one.prr["sp"].value)
 
 
-def test_what_ranks_nothing_is_no_row(tmp_path):
+def test_what_ranks_nothing_is_no_row(tmp_path, monkeypatch):
+    def answers_of(folder):
+        raise ValueError("no task ranks anything")
+
+    monkeypatch.setattr(ladder, "answers_of", answers_of)
+    assert rung(Form("atlas", 900), tmp_path) is None
     assert of_parts(tmp_path, metrics={"cocoa_root_sp": {"prr": None}}) is None
 
 
