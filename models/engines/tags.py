@@ -113,7 +113,7 @@ HARMONY = Tags(
 )
 # All that a reasoning is known to begin with.
 STARTS = tuple(tags.start for tags in (*KNOWN_TAGS, HARMONY))
-_NAMED = re.compile(r"(?i)\s*(<\|?)/?((?:\w+[:_])?(?:think|thought|reason)\w*\|?>)")
+_NAMED = re.compile(r"(?i)\s*(<\|?)/?((?:\w+[:_])?(?:(?:think|thought)\w*|reasoning)\|?>)")
 _HARMONY_TOKENS = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|end|>"})
 # With such a sign a tag begins.
 _SIGNS = "<[{(◁"

@@ -264,6 +264,16 @@ async def test_tags_that_leak_into_a_message_are_no_part_of_its_answer(
     assert not is_streamed or heard == answer.text
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_an_answer_in_tags_of_its_own_stays_whole(is_streamed):
+    content = "<reason>It is late.</reason><refund>yes</refund>"
+    reply = JSONResponse({"choices": [said("", message={"content": content})]})
+    if is_streamed:
+        reply = stream(delta(content=content), STOP)
+    generation, _ = await answer_to(reply, is_streamed=is_streamed)
+    assert (generation.answer.text, generation.answer.reasoning) == (content, None)
+
+
 @pytest.mark.parametrize(
     "content",
     [
