@@ -47,7 +47,8 @@ class Tags:
         '<thinking>'
         """
         for tags in (*KNOWN_TAGS, HARMONY):
-            if text.lstrip().startswith((tags.start, tags.end)):
+            is_certain = tags.end in text or not tags.start.startswith("Here")  # as answers may
+            if is_certain and text.lstrip().startswith((tags.start, tags.end)):
                 return tags
         named = _NAMED.match(text)
         return named and cls(named[1] + named[2], f"{named[1]}/{named[2]}")
@@ -103,7 +104,6 @@ KNOWN_TAGS = (
     Tags("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
     Tags("<|begin_of_thought|>", "<|end_of_thought|>"),
     Tags("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
-    Tags("Here is my thought process:", "Here is my response:"),
 )
 # Harmony has channels in place of tags. A reply that begins with the final one has no thoughts.
 HARMONY = Tags(

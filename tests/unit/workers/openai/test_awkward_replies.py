@@ -264,14 +264,22 @@ async def test_tags_that_leak_into_a_message_are_no_part_of_its_answer(
     assert not is_streamed or heard == answer.text
 
 
+@pytest.mark.parametrize("thoughts", ["", "Let me see."])
 @pytest.mark.parametrize("is_streamed", [False, True])
-async def test_an_answer_in_tags_of_its_own_stays_whole(is_streamed):
-    content = "<reason>It is late.</reason><refund>yes</refund>"
-    reply = JSONResponse({"choices": [said("", message={"content": content})]})
+@pytest.mark.parametrize(
+    "content",
+    ["<reason>It is late.</reason><refund>yes</refund>", "Here are my reasoning steps: It is."],
+)
+async def test_an_answer_that_begins_as_a_reasoning_might_stays_whole(
+    content, is_streamed, thoughts
+):
+    told = {"reasoning": thoughts} if thoughts else {}
+    reply = JSONResponse({"choices": [said("", message={"content": content, **told})]})
     if is_streamed:
-        reply = stream(delta(content=content), STOP)
-    generation, _ = await answer_to(reply, is_streamed=is_streamed)
-    assert (generation.answer.text, generation.answer.reasoning) == (content, None)
+        reply = stream(delta(**told), delta(content=content), STOP)
+    generation, heard = await answer_to(reply, is_streamed=is_streamed)
+    assert generation.answer.text == content
+    assert heard in ("", content)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +288,7 @@ async def test_an_answer_in_tags_of_its_own_stays_whole(is_streamed):
         "<thinking>Let me see.</thinking>It is.",
         "<Thought>\nLet me see.\n</Thought>\nIt is.",
         "<|begin_of_thought|>Let me see.<|end_of_thought|>It is.",
-        "Here is my thought process:\nLet me see.\nHere is my response:\nIt is.",
+        "Here are my reasoning steps:\nLet me see.\n[BEGIN FINAL RESPONSE]\nIt is.",
         "Let me see.\n</think>\n\nIt is.",
     ],
 )
@@ -291,10 +299,16 @@ async def test_tags_that_no_field_tells_of_are_known_by_what_they_are_called(con
 
 
 @pytest.mark.parametrize(
-    "content", ["```\n</think>\n```\nIt is.", "<thin>It is.</thin>", "It is.\n</think>"]
+    "content",
+    [
+        "```\n</think>\n```\nIt is.",
+        "<thin>It is.</thin>",
+        "It is.\n</think>",
+        "Here are my reasoning steps:\nIt is.",
+    ],
 )
 async def test_what_is_no_reasoning_is_the_answer_as_it_stands(content):
-    pieces = [delta(content=one) for one in content]
+    pieces = [delta(content=content[i : i + 6]) for i in range(0, len(content), 6)]
     for reply in (JSONResponse({"choices": [said(content)]}), stream(*pieces, STOP)):
         generation, heard = await answer_to(reply, is_streamed=not isinstance(reply, JSONResponse))
         assert generation.answer.text == content
