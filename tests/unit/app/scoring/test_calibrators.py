@@ -105,7 +105,7 @@ def test_an_estimator_that_is_not_here_is_left_out_and_its_neighbours_are_served
     path.write_text(to_json(calibrator(groups, nli="fake nli")))
     [part] = load_calibrator(str(path), deployment()).parts
     assert list(part.groups[ALL]) == ["sp"]
-    assert "left out: there is no estimator capped_sp" in caplog.text
+    assert "there is no estimator capped_sp" in caplog.text
     assert "unseen_rb_cocoa_sp is gone: rb_cocoa_sp ranks answers as well" in caplog.text
 
 
