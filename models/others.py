@@ -11,7 +11,7 @@ ESTIMATORS: dict[str, str] = {}
 _IN_LAB = ("rouge_l", "jaccard", "lexical_similarity")
 
 
-def in_lab(name: str) -> str:
+def instead_of(name: str) -> str:
     """What to do about a name that is gone, or the lab's where that is not installed; else ""."""
     if name.startswith("unseen_rb_"):
         return f"{name} is gone: {name.removeprefix('unseen_')} ranks answers as well"

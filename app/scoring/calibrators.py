@@ -15,7 +15,7 @@ from app.scoring.plan import NO_CALIBRATOR
 from models.calibration import ALL, Calibration, Calibrator, Part, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 from models.estimators import known_estimators
-from models.others import in_lab
+from models.others import instead_of
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +66,13 @@ def _without_gone(calibrator: Calibrator, models: Models) -> Calibrator:
         way = f"{binding.unit} of {binding.input}, {binding.strategy}"
         why = binding.gone
         if binding.similarity not in models.similarity_scorers:
-            why = why or in_lab(binding.similarity)
+            why = why or instead_of(binding.similarity)
         if why:
             gone[why].append(way)
             continue
         groups, unknown = _of_known(part)
         for name in unknown:
-            gone[in_lab(name) or f"there is no estimator {name}"].append(way)
+            gone[instead_of(name) or f"there is no estimator {name}"].append(way)
         if groups[ALL]:
             kept.append(replace(part, groups=groups))
     reasons = "; ".join(f"{why} ({'; '.join(ways)})" for why, ways in gone.items())

@@ -113,7 +113,10 @@ def _of_parts(form: Form, results: dict[str, Any]) -> Rung | None:
 
 
 def table(rungs: Sequence[Rung]) -> str:
-    """A row a form: PRR of each score, and the lead over the best of the others."""
+    """A row a form: PRR of its default and of other scores, and its lead over the best of these.
+
+    The default is `rb_cocoa_root_sp` of whole answers, of parts that of the run.
+    """
     rows = []
     for one in rungs:
         row = [f"`{one.form.dataset}`", str(one.num_answers), number(one.share_right)]
@@ -125,8 +128,8 @@ def table(rungs: Sequence[Rung]) -> str:
             lead = one.lead[best]
             told = f"{signed(lead.value)} [{signed(lead.low)}, {signed(lead.high)}] `{best}`"
         rows.append([*row, told])
-    head = ["form", "n", "right", f"`{DEFAULT}`", *(f"`{name}`" for name in RIVALS)]
-    return markdown_table([*head, "the default's lead over the best"], rows)
+    head = ["form", "n", "right", "default", *map("`{}`".format, RIVALS)]
+    return markdown_table([*head, "its lead over the best"], rows)
 
 
 def main(

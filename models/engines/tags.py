@@ -34,9 +34,10 @@ class Tags:
     def known_in(cls, text: str, *, opened: bool = False) -> "Tags":
         """The tags that a text begins with, or known ones by which it ends an opened reasoning."""
         begun = cls.at_start(text)
-        for tags in KNOWN_TAGS * opened:
-            if begun is None and tags.end in text:
-                begun = tags
+        if begun is None and opened:
+            for tags in KNOWN_TAGS:
+                if tags.end in text:
+                    return tags
         return begun or KNOWN_TAGS[0]
 
     @classmethod
@@ -47,7 +48,8 @@ class Tags:
         '<thinking>'
         """
         for tags in (*KNOWN_TAGS, HARMONY):
-            is_certain = tags.end in text or not tags.start.startswith("Here")  # as answers may
+            # An answer may begin with words; with its end they are a tag.
+            is_certain = tags.end in text or not tags.start[0].isalpha()
             if is_certain and text.lstrip().startswith((tags.start, tags.end)):
                 return tags
         named = _NAMED.match(text)

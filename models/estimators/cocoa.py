@@ -74,7 +74,11 @@ def rb_inconsistency(
     only what was not found is estimated from the samples.
     """
     distinct = distinct_rows(sample_texts, sample_token_logprobs, exact_match)
-    probabilities = _probabilities(answer_token_logprobs, sample_token_logprobs, distinct)
+    sums, samples = [nonempty(answer_token_logprobs).sum()], with_tokens(sample_token_logprobs)
+    for i in distinct:
+        sums.append(samples[i].sum())
+    # What underflows was as good as not found: it weighs nothing, and inconsistency stands for it.
+    probabilities: Array = np.exp(np.array(sums))
     unseen = inconsistency(similarity)
     of_each = _of_each_sample(similarity, answer_token_logprobs, sample_token_logprobs, exact_match)
     dissimilarity = np.array([0.0, *(1.0 - of_each[distinct])])  # y* is wholly similar to itself
@@ -96,22 +100,6 @@ def distinct_rows(
         if not exact_match[i]:
             indices.setdefault((text, *sample_token_logprobs[i].tolist()), i)
     return list(indices.values())
-
-
-def _probabilities(
-    answer_token_logprobs: Array, sample_token_logprobs: Sequence[Array], distinct: Sequence[int]
-) -> Array:
-    """Probabilities of the answer and of the distinct samples: (1 + len(distinct),).
-
-    The exponential is taken of sums only. What underflows was as good as not found: it weighs
-    nothing, and inconsistency stands for it.
-    """
-    sums = [nonempty(answer_token_logprobs).sum()]
-    samples = with_tokens(sample_token_logprobs)
-    for i in distinct:
-        sums.append(samples[i].sum())
-    probabilities: Array = np.exp(np.array(sums))
-    return probabilities
 
 
 def _of_each_sample(

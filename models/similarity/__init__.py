@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from models.others import in_lab
+from models.others import instead_of
 
 # Similarity functions of their own, with weights or without; `load` takes a `SimilarityConfig`.
 PAIR_MODELS: dict[str, str] = {
@@ -29,4 +29,4 @@ LEARNED = ("cross_encoder", "embedding")
 
 def not_known(name: str, known: Iterable[str]) -> str:
     """What to say of a name that is none of those that are known."""
-    return in_lab(name) or GONE.get(name, f"must be one of {', '.join(known)}")
+    return instead_of(name) or GONE.get(name, f"must be one of {', '.join(known)}")

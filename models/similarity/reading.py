@@ -56,6 +56,7 @@ _PLAIN = str.maketrans("\u2212\u2013\u00d7\u00f7\u2019\u30fb", "--*/' ")
 MARKS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0dff"
 _LETTERS = rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*"
 _WORD = re.compile(rf"(?!\w'$){_LETTERS}(?:['&-]{_LETTERS})*'?")
+# What most chunks are, and a mark behind it.
 _PLAIN_WORD = re.compile(r"(?!cannot$|(?i:cannot)\W)([A-Za-z]{1,98})((?:(?<=\w\w)[.,;:!?])?)")
 _NOT_BEHIND = re.compile(r"(?i)(?<=\bcan)not$|n't$|^n'(?=[^\W_])")
 _ABBREVIATED = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")

@@ -298,14 +298,15 @@ class OpenAIRequest:
         is_short = choice.token_ids is not None and len(choice.token_ids) < self._most
         if choice.finish_reason == "length" and is_short:
             raise EngineError("the server ended a text before its time")
-        num_tops = request.num_tops_of(index)
         unsound = self._other_law(index) or choice.unsound
-        numbers = frozenset[str]() if unsound else wanted
-        sequence = sequences.to_sequence(choice, numbers, num_tops * (not unsound))
+        numbers, num_tops = wanted, request.num_tops_of(index)
+        if unsound:
+            numbers, num_tops = frozenset(), 0
+        sequence = sequences.to_sequence(choice, numbers, num_tops)
         is_empty = not choice.text and choice.logprobs is None  # of an end that is not listed
         if sequence.is_withheld or is_empty:
             sequence = replace(sequence, token_tops=None)
-        elif num_tops and not unsound and len(sequence.token_tops or ()) != sequence.num_tokens:
+        elif num_tops and len(sequence.token_tops or ()) != sequence.num_tokens:
             raise EngineError("the server told no likeliest tokens")
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn(Warned.NO_EOS_LOGPROB)

@@ -160,7 +160,7 @@ class ChatUncertainty(UncertaintyWanted):
     """The same of a chat."""
 
     documents: Literal["tools"] | None = None
-    """`documents` beside the messages, for clients that send all that is not OpenAI's in here."""
+    """As `documents` beside the messages, for clients that put what is not OpenAI's in here."""
 
 
 class ChatFields(SharedRequest, Templated, DocumentsWanted):

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from app.spelling import closest, did_you_mean
 from models.estimators import ESTIMATORS, known_estimators
-from models.others import in_lab
+from models.others import instead_of
 from models.ranges import LOGPROBS
 from models.renamed import current_name
 
@@ -22,8 +22,8 @@ def _known_estimator(name: str) -> str:
     known = known_estimators()
     if current_name(name) in known:
         return name
-    if instead := in_lab(name):
-        raise PydanticCustomError("in_lab", "{instead}", {"instead": instead})
+    if instead := instead_of(name):
+        raise PydanticCustomError("instead", "{instead}", {"instead": instead})
     message = "unknown estimator{meant} GET /estimators lists all"
     meant = did_you_mean(closest(name, known)) or ";"
     raise PydanticCustomError("unknown_estimator", message, {"meant": meant})
