@@ -76,6 +76,8 @@ class Binding(Exact):
     schema_use: str = "none"
     # Version of the rules that scores are made by (`models.similarity.rules.SCORED`).
     rules: int = UNNAMED_RULES
+    # What says how far documents say a sentence: "nli", or "words".
+    documents_judged_by: str = "words"
     # Always false; calibrators of draws that do not repeat are no more.
     distinct: Literal[False] = False
     # Of files of older releases, which drew samples in waves; None ever since.

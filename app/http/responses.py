@@ -247,15 +247,24 @@ def _unit(scored: ScoredUnit, answer_sample: int | None) -> dict[str, Any]:
     if alternatives := unit.alternatives.items():
         fields["alternatives"] = [{"value": value, "share": share} for value, share in alternatives]
     if unit.grounded is not None:
-        fields["documents"] = {"grounded": unit.grounded, "missing": unit.missing}
-    if unit.document is not None:
-        fields["documents"] |= {"id": unit.document, "span": unit.document_span}
+        fields["documents"] = _said_by_documents(scored)
     return fields | {
         "estimator": scored.estimator,
         "uncertainty": scored.uncertainty,
         "scores": dict(scored.scores),
         "reasons": dict(scored.reasons),
     }
+
+
+def _said_by_documents(scored: ScoredUnit) -> dict[str, Any]:
+    """A `UnitDocuments`."""
+    unit = scored.unit
+    fields: dict[str, Any] = {"grounded": unit.grounded, "missing": unit.missing}
+    if unit.document is not None:
+        fields |= {"id": unit.document, "span": unit.document_span}
+    if unit.denied_by_documents is not None:
+        fields["contradicted_by"] = unit.denied_by_documents
+    return fields
 
 
 def _call_info(call: Call) -> dict[str, Any]:

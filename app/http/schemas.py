@@ -143,6 +143,8 @@ class UnitDocuments(Described):
     """where that one does: the first character in its text, ≥ 0, and the one behind the last"""
     missing: list[str]
     """numbers and names that it adds to its question, and that stand in no document"""
+    contradicted_by: list[str] = ABSENT
+    """ids of the documents that deny it, where an NLI model judges them"""
 
 
 class UnitInfo(Described):

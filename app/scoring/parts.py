@@ -90,22 +90,31 @@ class PartsOfAnswer:
         self.plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
         return parts
 
-    def beside_documents(self, answer: TokenSequence, parts: Parts) -> Parts:
-        """The parts with what documents say of each, and of the answer; see `grounded`."""
+    async def beside_documents(self, answer: TokenSequence, parts: Parts) -> Parts:
+        """The parts with what documents say of each, and of the answer; see `grounded`.
+
+        Raises:
+            InvalidRequest: texts or documents are too long, or make too many pairs.
+            CocoaError: a worker failed.
+        """
         ask, stated, most = self.plan.ask, parts, len(parts.units)
         if (code := answer.no_answer) is not None:
             return replace(parts, grounded=f"{code}: {NO_ANSWER[code]}")
         if not ask.documents:
             return replace(parts, grounded="no tool has given anything in the messages")
         if not parts.units:
-            stated = split(answer, "sentences", tools=ask.tools)
+            stated = await self.in_thread(split, answer, "sentences", tools=ask.tools)
             if ask.units == "fields" and ask.tools and ask.target_error is None:
                 most = self.limits.max_units  # of an answer that calls no tool
         if parts.value is not None or not stated.units:
             return replace(parts, grounded="the answer has no sentences")
         asked = questions_of(without_documents(ask))[-1]
-        units, share = grounded(stated.units, ask.documents, asked, self.looking_up)
-        return replace(parts, units=units[:most], grounded=share)
+        look_up = partial(grounded, stated.units, ask.documents, asked, self.looking_up)
+        grounds = await self.in_thread(look_up)
+        if self.plan.documents_judged_by == "nli":
+            table = await self.scores.table(await self.in_thread(grounds.pairs))
+            grounds = grounds.judged(table.scores)
+        return replace(parts, units=grounds.units[:most], grounded=grounds.share)
 
     async def _make(self, subject: Subject) -> Callable[[PairTable], Parts] | Parts:
         """A function from scores of pairs to the parts, or these where nothing is compared."""

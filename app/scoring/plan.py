@@ -114,6 +114,16 @@ class Plan:
         return texts
 
     @property
+    def documents_judged_by(self) -> Literal["nli", "words"]:
+        """What says how far documents say a sentence.
+
+        That is the NLI model where it compares both sentences and answers with the samples.
+        """
+        if self.parts_compared_by == "nli" and self.similarity == "nli":
+            return "nli"
+        return "words"
+
+    @property
     def num_rows(self) -> int:
         if self.ask.samples is not None:
             return 1 + len(self.ask.samples)
@@ -211,7 +221,8 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     for name in binding.reasoning.keys() | how_it_reasons.keys():
         compared[name] = binding.reasoning.get(name), how_it_reasons.get(name)
     if ask.answer is not None:
-        if read == needs([OF_DOCUMENTS]) and binding.strategy == plan.strategy:
+        is_by_words = plan.documents_judged_by == binding.documents_judged_by == "words"
+        if read == needs([OF_DOCUMENTS]) and binding.strategy == plan.strategy and is_by_words:
             return {}  # no model has a part in the answer, nor in its score
         compared["append_eos"] = True, ask.answer.append_eos
     if reads_samples(read) or plan.is_sampled:
@@ -223,6 +234,9 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         compared["similarity"] = (binding.similarity, plan.similarity)
     if plan.parts_compared_by == "words" and "similarity" in read and binding.unit != "answer":
         compared["compared by"] = "nli" if binding.nli else "words", "words"
+    if "grounded" in read:
+        judges = binding.documents_judged_by, plan.documents_judged_by
+        compared["documents judged by"] = judges
     schema_use = ask.schema_use
     used = f"{binding.schema_use} {schema_use}"
     if binding.unit != "answer" or "followed" in used:

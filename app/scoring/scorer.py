@@ -259,7 +259,7 @@ async def _compared(work: PartsOfAnswer, evidence: Evidence) -> tuple[Parts, flo
     began_at, generation = time.monotonic(), evidence.generation
     parts = await work.compared(evidence.subject)
     if work.plan.ask.documents is not None:
-        parts = await work.in_thread(work.beside_documents, evidence.subject.answer, parts)
+        parts = await work.beside_documents(evidence.subject.answer, parts)
     if generation is not None and generation.sentence_readings:
         parts = with_readings(parts, dict(generation.sentence_readings))
     return parts, time.monotonic() - began_at

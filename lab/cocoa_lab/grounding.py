@@ -83,8 +83,7 @@ def grounded_of(labelled: Labelled) -> float:
     document = {"doc_id": "0", "title": "", "text": labelled.document}
     if not units:
         return 0.0
-    _, share = grounded(units, [document], labelled.question, WorkBudget(_MOST_STEPS))
-    return share
+    return grounded(units, [document], labelled.question, WorkBudget(_MOST_STEPS)).share
 
 
 def measured(name: str, answers: list[Labelled]) -> str:

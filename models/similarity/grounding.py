@@ -2,7 +2,8 @@
 
 Of a sentence count the words that it adds to its question: numbers and names as a whole, others by
 how they begin, as verbs and plurals end differently, and pairs of characters where a script has no
-blanks between words. Who denies what a document says has its words, too, and is not seen.
+blanks between words. Who denies what a document says has its words, too, and is not seen, but by a
+model of natural language inference (NLI) beside the premises that words find.
 """
 
 import re
@@ -12,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 
+from models.records import Pair, Span
 from models.records import Sequence as TokenSequence
-from models.records import Span
 from models.similarity.added import asked_in
 from models.similarity.reading import MARKS, NO_BLANKS
 from models.similarity.vocabulary import (
@@ -29,6 +30,7 @@ from models.units.steps import WorkBudget
 from models.units.unit import Unit
 
 _MOST_SENTENCES = 3  # of one document, that may say together what one of the answer says
+_MOST_PREMISES = 3  # of documents
 _MISSING = 0.5  # a factor where numbers stand in no document, and another where names do
 _ELSEWHERE = 0.5  # the same for a document that speaks of something else
 _STEM = 5  # letters by which words of one stem are told from others
@@ -47,8 +49,8 @@ _LINE = re.compile(rf"\S.{{0,{_LONGEST - 1}}}(?!\S)|\S.{{0,{_LONGEST - 1}}}")
 
 def grounded(
     units: Sequence[Unit], documents: Sequence[Mapping[str, str]], prompt: str, steps: WorkBudget
-) -> tuple[tuple[Unit, ...], float]:
-    """Sentences or claims of an answer with what documents say of each, and the mean of that.
+) -> "Grounds":
+    """What documents say of sentences or claims of an answer, by their words.
 
     1 for one that stands in a document word by word; else the share of what it adds to the question
     of a prompt that stands in the three best sentences of one document, or its title, halved where
@@ -71,7 +73,71 @@ def grounded(
         told.append(read.beside(unit, words, named, repeated or subjects.keys()))
         if words:
             shares.append(told[-1].grounded or 0.0)
-    return tuple(told), sum(shares) / max(1, len(shares))
+    return Grounds(tuple(told), sum(shares) / max(1, len(shares)), read)
+
+
+@dataclass(eq=False)
+class Grounds:
+    """What documents say of the sentences or claims of an answer.
+
+    Attributes:
+        units: with what documents say of each.
+        share: the mean of that, in [0, 1].
+    """
+
+    units: tuple[Unit, ...]
+    share: float
+    _documents: "_Documents"
+    _premises: Sequence[Sequence["_Premise"]] = ()
+
+    def pairs(self) -> list[Pair]:
+        """What an NLI model is asked, to judge the units: premises, each before its unit.
+
+        Premises are the three best sentences of each of the three documents that have most of a
+        unit's words, those of the question among them. None is for one that stands there word by
+        word.
+
+        Raises:
+            InvalidRequest: looking for the words takes too many steps.
+        """
+        found, pairs = list[list[_Premise]](), list[Pair]()
+        for unit in self.units:
+            words, _ = _said(unit.text, (), has_names=False)
+            found.append(self._documents.most_like(unit.text, words))
+            for premise in found[-1]:
+                pairs.append((premise.text, unit.text))
+        self._premises = found
+        return pairs
+
+    def judged(self, scores: Mapping[Pair, Sequence[float]]) -> "Grounds":
+        """The same as an NLI model judges: by the premise that entails a unit most.
+
+        scores: of each of `pairs`, probabilities in the order of `NLI_LABELS`.
+        """
+        told, shares = list[Unit](), list[float]()
+        for unit, premises in zip(self.units, self._premises, strict=True):
+            most, denying = -1.0, list[str]()
+            for premise in premises:
+                entailed, neutral, denied = scores[premise.text, unit.text]
+                if denied > max(entailed, neutral):
+                    denying.append(premise.doc_id)
+                if entailed > most:
+                    most, name, place = entailed, premise.doc_id, premise.span
+                    unit = replace(unit, grounded=most, document=name, document_span=place)
+            told.append(replace(unit, denied_by_documents=tuple(denying)))
+            words, _ = _said(unit.text, (), has_names=False)
+            if words:
+                shares.append(told[-1].grounded or 0.0)
+        return replace(self, units=tuple(told), share=sum(shares) / max(1, len(shares)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Premise:
+    """The best sentences of a document, and the place of the best one."""
+
+    doc_id: str
+    span: Span
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +145,20 @@ class _Document:
     """A document's id and text, and the keys of its words."""
 
     doc_id: str
+    title: str
     text: str
     sentences: list[tuple[Span, set[str]]]  # what the title has, each of them has
     standing: set[str]  # in any of them
     has_names: bool  # it speaks of somebody, or of something
+
+    def premise(self, spans: Sequence[Span]) -> _Premise:
+        """These sentences in their order, behind the title."""
+        texts = []
+        if self.title:
+            texts.append(f"{self.title}.")
+        for start, end in sorted(spans):
+            texts.append(self.text[start:end])
+        return _Premise(self.doc_id, spans[0], " ".join(texts))
 
 
 class _Documents:
@@ -103,7 +179,7 @@ class _Documents:
                 standing |= sentences[-1][1]
             _, named = _said(f"the {document['title']}. {text}", (), has_names=True)
             has_names = not all(map(str.isdecimal, map(itemgetter(0), named)))
-            about = document["doc_id"], document["text"]
+            about = document["doc_id"], document["title"], document["text"]
             self._documents.append(_Document(*about, sentences, standing, has_names))
         self._standing = set[str]().union(*map(attrgetter("standing"), self._documents))
 
@@ -129,31 +205,47 @@ class _Documents:
         most = max([len(subjects & one.standing) for one in self._documents], default=0)
         for one in self._documents:
             self._steps.take(len(one.sentences))
-            span, said = _best(one.sentences, words)
+            spans, said = _best(one.sentences, words)
             if is_known and (start := one.text.find(text)) >= 0:
-                span, said = (start, start + len(text)), words
+                spans, said = [(start, start + len(text))], words
             part = len(said) / max(1, len(words))
             if one.has_names and len(subjects & one.standing) < most:
                 part *= _ELSEWHERE
-            if span is not None and part > share:
+            if spans and part > share:
                 share = part
-                unit = replace(unit, document=one.doc_id, document_span=span)
+                unit = replace(unit, document=one.doc_id, document_span=spans[0])
         kinds = set(map(str.isdecimal, map(itemgetter(0), lacking)))  # numbers, and names
         share *= _MISSING ** len(kinds)
         return replace(unit, grounded=share, missing=tuple(missing))
 
+    def most_like(self, text: str, words: set[str]) -> list[_Premise]:
+        """The premises of a sentence with these words, the document with most of them first."""
+        found = list[tuple[int, _Premise]]()
+        for one in self._documents:
+            self._steps.take(len(one.sentences))
+            if text.rstrip(".! ") in one.text:
+                return []
+            spans, said = _best(one.sentences, words)
+            if spans:
+                found.append((len(said), one.premise(spans)))
+        found.sort(key=itemgetter(0), reverse=True)
+        return list(map(itemgetter(1), found[:_MOST_PREMISES]))
+
 
 def _best(
     sentences: Sequence[tuple[Span, set[str]]], words: set[str]
-) -> tuple[Span | None, set[str]]:
-    """The sentence with most of the words, and those that the best ones have together."""
-    having, best, said = dict[frozenset[str], Span](), None, set[str]()
+) -> tuple[list[Span], set[str]]:
+    """The best sentences, that with most of the words first, and the words that they have."""
+    having, best, said = dict[frozenset[str], Span](), list[Span](), set[str]()
     for span, keys in sentences:
         if not keys.isdisjoint(words):
             having.setdefault(frozenset(keys & words), span)  # the first of those that say the same
     for _ in range(min(_MOST_SENTENCES, len(having))):
         common = max(having, key=lambda one: len(one - said))
-        best, said = best or having[common], said | common
+        if common <= said:
+            break
+        best.append(having[common])
+        said |= common
     return best, said
 
 

@@ -53,6 +53,8 @@ class Unit:
     document: str | None = None
     document_span: Span | None = None
     missing: tuple[str, ...] = ()
+    # Ids of the documents that deny it, by an NLI model; None where none has judged.
+    denied_by_documents: tuple[str, ...] | None = None
 
     @property
     def support(self) -> float | None:

@@ -93,6 +93,15 @@ async def test_a_model_that_reads_beside_it_changes_no_decision(promised):
         assert read["units"][1][name] == by_rules["units"][1][name]
 
 
+async def test_sentences_that_an_nli_model_judges_are_not_promised_by_labels_of_words(promised):
+    asked = NAMED | {"answer": sentence(8), "similarity": "nli", "num_samples": 3}
+    read = (await score(promised, **asked, estimators=["ungrounded", "cocoa_sp"])).json()
+    assert read["units"][1]["confidence"] is None
+    refused = (await score(promised, **asked, target_error=0.2)).json()["error"]
+    assert refused["code"] == "not_calibrated"
+    assert "documents judged by words" in refused["message"]
+
+
 async def test_who_names_another_score_or_none_is_not_judged_by_documents(promised):
     asked = {"documents": DOCUMENTS, "messages": CHAT, "answer": sentence(8)}
     for named in ({}, {"estimators": ["sp", "ungrounded"]}, {"estimator": "sp"}):

@@ -408,6 +408,25 @@ async def test_a_raw_prompt_may_hold_them_and_they_are_no_part_of_its_question(s
     assert said(body)[0]["missing"] == ["4"]
 
 
+async def test_an_nli_model_judges_documents_where_answers_are_compared_by_it(service):
+    asked = {"messages": CHAT, "answer": ANSWER, "documents": DOCUMENTS, "num_samples": 2}
+    by_words = await scored(service, **asked)
+    assert said(by_words) == SAID
+    num_pairs = sum(service.nli_model.batches)
+    body = await scored(service, **asked, similarity="nli")
+
+    # Of the documents that have a word of it: by the fake model's share of the document's words.
+    first, second = said(body)
+    assert first == {**SAID[0], "grounded": 3 / 7, "contradicted_by": []}
+    assert second == {**SAID[1], "grounded": 3 / 6, "contradicted_by": []}
+    assert body["grounded"] == pytest.approx((3 / 7 + 3 / 6) / 2)
+    assert body["units"][1]["scores"]["ungrounded"] == pytest.approx(4 / 7)
+    assert sum(service.nli_model.batches) > num_pairs
+    asked |= {"similarity": "nli", "documents": ["The capital is Rome."]}
+    again = await scored(service, **asked)
+    assert [one["grounded"] for one in said(again)] == [3 / 4, 0.0]
+
+
 async def test_the_cache_keeps_answers_over_other_documents_apart(service):
     async def cached(documents):
         asked = {"messages": CHAT, "seed": 1, "documents": documents}

@@ -92,4 +92,5 @@ def _binding(result: Result) -> Binding | None:
         reasoning=ask.how_it_reasons,
         schema_use=ask.schema_use,
         rules=SCORED,
+        documents_judged_by=plan.documents_judged_by,
     )

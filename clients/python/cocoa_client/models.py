@@ -363,6 +363,8 @@ class UnitDocuments(BaseModel):
     """where that one does: the first character in its text, ≥ 0, and the one behind the last"""
     missing: list[str]
     """numbers and names that it adds to its question, and that stand in no document"""
+    contradicted_by: list[str] | None = None
+    """ids of the documents that deny it, where an NLI model judges them"""
 
 
 class UnitInfo(BaseModel):

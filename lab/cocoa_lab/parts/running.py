@@ -195,6 +195,7 @@ async def _run(
         prompts.append(ScoredPrompt(one.example, recording, ()))
     origin = origin_of(prompts, scorer.workers)
     binding = _binding(spec, log.header, origin, first, plan.similarity)
+    binding = replace(binding, documents_judged_by=plan.documents_judged_by)
     for name in {SENTENCES_READ} & set(log.header.statistics):
         probes = {name: scorer.workers.generator.info.probes[name].sha256}
         binding = replace(binding, probes=probes)

@@ -58,9 +58,10 @@ function nameOf({ id }) {
   return id === undefined ? "none" : String(Number(id) + 1);
 }
 
-function facts({ grounded, id, missing }) {
+function facts({ grounded, id, missing, contradicted_by: deniers = [] }) {
   const known = [id === undefined ? "No document says any of it" : `Document ${nameOf({ id })} says ${percent(grounded)} of it`];
   if (missing.length) known.push(`in none: ${missing.join(", ")}`);
+  if (deniers.length) known.push(`denied by document ${deniers.map((id) => nameOf({ id })).join(", ")}`);
   return `${known.join(" · ")}.`;
 }
 

@@ -27,8 +27,9 @@ def document(text, doc_id="7", title=""):
 
 def beside(text, *documents, prompt=""):
     documents = [document(one) if isinstance(one, str) else one for one in documents]
-    (told,), share = grounded([unit(text)], documents, prompt, WorkBudget())
-    assert share == told.grounded
+    grounds = grounded([unit(text)], documents, prompt, WorkBudget())
+    (told,) = grounds.units
+    assert grounds.share == told.grounded
     return told
 
 
@@ -144,10 +145,29 @@ def test_german_nouns_are_no_names():
 
 def test_a_mean_leaves_out_sentences_that_say_nothing():
     said = list(map(unit, ["Yes.", "Lima is the capital.", "Lima is blue."]))
-    told, share = grounded(said, [document(LIMA)], "", WorkBudget())
+    grounds = grounded(said, [document(LIMA)], "", WorkBudget())
 
-    assert [one.grounded for one in told] == [0.0, 1.0, 0.5]
-    assert share == 0.75
+    assert [one.grounded for one in grounds.units] == [0.0, 1.0, 0.5]
+    assert grounds.share == 0.75
+
+
+def test_an_nli_model_judges_by_the_sentences_that_fit_best_of_three_documents():
+    said = list(map(unit, ["Yes.", "Lima is the capital of Peru.", "Lima is not the capital."]))
+    coast = document("Lima lies at the sea. It rains. Its capital!", "8", title="Coast")
+    documents = [document(LIMA), coast, *(document(f"Lima {word}.", word) for word in "abc")]
+    grounds = grounded(said, documents, "What is the capital of Peru?", WorkBudget())
+    pairs = grounds.pairs()
+
+    # What stands in a document word by word needs no judgement.
+    texts = ["Lima is the capital of Peru.", "Coast. Lima lies at the sea. Its capital!", "Lima a."]
+    assert pairs == [(text, said[2].text) for text in texts]
+    values = [(0.1, 0.2, 0.7), (0.3, 0.6, 0.1), (0.2, 0.4, 0.4)]
+    told = grounds.judged(dict(zip(pairs, values, strict=True)))
+    assert [one.grounded for one in told.units] == [0.0, 1.0, 0.3]
+    assert told.share == pytest.approx(0.65)
+    assert (told.units[2].document, told.units[2].document_span) == ("8", (0, 21))
+    assert [one.denied_by_documents for one in told.units] == [(), (), ("7",)]
+    assert [one.denied_by_documents for one in grounds.units] == [None] * 3
 
 
 def test_looking_for_words_is_bounded_and_can_be_ended():
@@ -164,9 +184,11 @@ def test_looking_for_words_is_bounded_and_can_be_ended():
 @given(st.text(), st.lists(st.text(), max_size=3), st.text())
 def test_any_texts_have_a_share_and_a_place_within_their_document(answer, texts, prompt):
     documents = [document(text, str(number)) for number, text in enumerate(texts)]
-    (told,), share = grounded([unit(answer)], documents, prompt, WorkBudget())
+    grounds = grounded([unit(answer)], documents, prompt, WorkBudget())
+    (told,) = grounds.units
 
-    assert 0 <= told.grounded == share <= 1
+    assert 0 <= told.grounded == grounds.share <= 1
+    assert all(premise.strip() and asked == answer for premise, asked in grounds.pairs())
     if told.document is not None:
         start, end = told.document_span
         assert 0 <= start < end <= len(texts[int(told.document)])
@@ -258,12 +280,13 @@ def collection(seed, num_towns=40):
 def test_edited_sentences_are_less_grounded_than_their_originals_and_paraphrases_stay(seed):
     documents, facts = collection(seed)
     paraphrases = list(map(unit, [plain for plain, _ in facts]))
-    originals, _ = grounded(paraphrases, documents, "", WorkBudget())
+    originals = grounded(paraphrases, documents, "", WorkBudget()).units
     stay = [one.grounded >= 0.5 for one in originals]
     assert np.mean(stay) >= 0.9
 
     for edit in EDITS:
-        edited, _ = grounded([unit(told[edit]) for _, told in facts], documents, "", WorkBudget())
+        said = [unit(told[edit]) for _, told in facts]
+        edited = grounded(said, documents, "", WorkBudget()).units
         is_less = []
         for old, new in zip(originals, edited, strict=True):
             if old.text != new.text:
@@ -288,7 +311,7 @@ def test_a_document_is_read_in_whole_sentences_and_lines_between_them():
 
 def test_sentences_of_an_answer_keep_all_else_that_is_known_of_them():
     units = split_of("Lima is the capital of Peru. It is blue.")
-    told, _ = grounded(units, [document(LIMA)], "", WorkBudget())
+    told = grounded(units, [document(LIMA)], "", WorkBudget()).units
     assert [one.spans for one in told] == [one.spans for one in units]
     assert [one.kind for one in told] == ["sentence"] * 2
 
