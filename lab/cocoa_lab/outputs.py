@@ -1,4 +1,4 @@
-"""The files of a run: results.json, scores.jsonl, report.md, report.html and the plots."""
+"""The files of a run: results.json, scores.jsonl, reports, tables and the plots."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 
 from cocoa_lab import rendering, report
 from cocoa_lab.comparison import MEAN, ByEstimator, Column, intervals, overall, without
+from cocoa_lab.exports import write_tables
 from cocoa_lab.overwriting import RESULTS, check_replaceable
 from cocoa_lab.plots import (
     ranking_figure,
@@ -60,6 +61,7 @@ def write(
     (out / RESULTS).write_text(results)
     (out / "report.md").write_text(rendering.markdown(page), encoding="utf-8")
     (out / "report.html").write_text(rendering.html(page), encoding="utf-8")
+    write_tables([*page.grids, *page.similarity_grids, *page.sample_grids], out)
     return page
 
 

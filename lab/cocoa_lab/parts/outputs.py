@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from cocoa_lab.exports import write_tables
 from cocoa_lab.metrics import Interval
 from cocoa_lab.overwriting import RESULTS, UNITS
 from cocoa_lab.parts.measured import Measured, Metrics
@@ -16,10 +17,12 @@ from cocoa_lab.parts.measures import Kept
 from cocoa_lab.parts.running import PartsRun
 from cocoa_lab.plots import INK, MUTED, STYLE, save
 from cocoa_lab.rendering import markdown_table
+from cocoa_lab.report import Cell, Grid, Line
 
 _SHOWN = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+_COLUMNS = ("PRR at 50 %", "ROC-AUC", "ECE", "lead")
 _METRICS = ("prr", "roc_auc", "ece", "lead")
-_CURVES = ("cocoa_sp", "sp", "inconsistency")
+_CURVES = ("ungrounded", "cocoa_sp", "sp", "inconsistency")
 
 
 def write(
@@ -29,7 +32,8 @@ def write(
     plots = out / "plots"
     plots.mkdir(exist_ok=True)
     if found.kept:
-        names = [name for name in _CURVES if name in found.kept] or list(found.kept)[:3]
+        drawn = dict.fromkeys([run.primary, *_CURVES])
+        names = list(filter(found.kept.__contains__, drawn)) or list(found.kept)[:3]
         save(_curve_figure({name: found.kept[name] for name in names}), plots / "precision")
     results = {
         "settings": settings,
@@ -50,6 +54,7 @@ def write(
     }
     (out / UNITS).write_text("".join(_lines(run)), encoding="utf-8")
     (out / RESULTS).write_text(json.dumps(results, indent=1) + "\n")
+    write_tables([_grid(run, found)], out)
     report = _report(run, found, command)
     (out / "report.md").write_text(report, encoding="utf-8")
     return report
@@ -105,17 +110,32 @@ def facts_of(run: PartsRun, found: Measured) -> list[str]:
     return facts
 
 
+def _grid(run: PartsRun, found: Measured) -> Grid:
+    """The table of all estimators, that of the deployment first."""
+    lines = []
+    for name in sorted(found.metrics, key=lambda name: name != run.primary):
+        cells = []
+        for metric in _METRICS:
+            value = found.metrics[name].get(metric)
+            cells.append(None if value is None else Cell(value))
+        lines.append(Line(name, "", tuple(cells)))
+    return Grid(f"Parts of answers: {run.binding.unit}", _COLUMNS, tuple(lines))
+
+
 def _report(run: PartsRun, found: Measured, command: str) -> str:
     rows = []
-    for name, metrics in found.metrics.items():
-        rows.append([f"`{name}`", *map(_cell, map(metrics.get, _METRICS))])
+    for line in _grid(run, found).lines:
+        row = [f"`{line.method}`"]
+        for cell in line.cells:
+            row.append(_cell(None if cell is None else cell.value))
+        rows.append(row)
     parts = [f"# Parts of answers: {run.binding.unit}", f"```sh\n{command}\n```"]
     parts.append("\n".join(f"- {fact}" for fact in facts_of(run, found)))
     parts += [
         "Uncertainty of parts against their labels. In brackets the 95 % interval of the "
         "percentile bootstrap over answers. ECE: of confidences by curves that were fitted on "
         f"other answers. Lead: PRR of `{run.primary}` less that of the row, on the same answers.",
-        markdown_table(["estimator", "PRR at 50 %", "ROC-AUC", "ECE", "lead"], rows),
+        markdown_table(["estimator", *_COLUMNS], rows),
     ]
     if found.judge is not None:
         rows = []
@@ -171,7 +191,7 @@ def _cell(interval: Interval | None) -> str:
 
 def _curve_figure(kept: Mapping[str, Sequence[Kept]]) -> Figure:
     """Precision, and dashed the respond ratio, against the share of parts that is kept."""
-    colours = ("#b8500f", "#0f6f8f", "#3f7d3a")
+    colours = ("#b8500f", "#0f6f8f", "#3f7d3a", "#7a4f9e", "#8a6d00")
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.subplots()

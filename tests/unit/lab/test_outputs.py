@@ -1,6 +1,8 @@
 """The files of a run whose scores and qualities were made up."""
 
+import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -112,6 +114,24 @@ def test_the_results_hold_every_metric_task_and_strategy(folder):
     assert [task["num_prompts"] for task in results["tasks"]] == [24, 24]
     assert {claim["claim"] for claim in results["similarity_claims"]} == {"fake above jaccard"}
     assert results["header"]["seed"] == 3
+
+
+def test_the_tables_are_written_for_other_programs_and_for_a_paper(folder):
+    results = json.loads((folder / "results.json").read_text())
+    with (folder / "tables.csv").open(encoding="utf-8", newline="") as file:
+        rows = {(row["table"], row["method"], row["column"]): row for row in csv.DictReader(file)}
+    row = rows["PRR, greedy answers", "cocoa_sp", "facts"]
+    told = results["prr"]["greedy"]["facts"]["cocoa_sp"]
+    assert {name: float(row[name]) for name in ("value", "low", "high")} == told
+
+    text = (folder / "tables.tex").read_text()
+    assert (
+        text.count(r"\begin{tabular}") == text.count(r"\bottomrule") == text.count(r"\end{table}")
+    )
+    assert r"\caption{PRR, greedy answers}" in text
+    [line] = set(re.findall(r"^cocoa\\_sp & .*", text, re.MULTILINE)[:1])
+    assert line.endswith(r" \\")
+    assert line.count("&") == len(results["prr"]["greedy"])
 
 
 def test_the_first_note_names_a_pair_model_that_does_not_know_the_answers(folder):
