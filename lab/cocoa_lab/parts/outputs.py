@@ -125,10 +125,10 @@ def _grid(run: PartsRun, found: Measured) -> Grid:
 def _report(run: PartsRun, found: Measured, command: str) -> str:
     rows = []
     for line in _grid(run, found).lines:
-        told = [f"`{line.method}`"]
+        cells = [f"`{line.method}`"]
         for cell in line.cells:
-            told.append(_cell(None if cell is None else cell.value))
-        rows.append(told)
+            cells.append(_cell(None if cell is None else cell.value))
+        rows.append(cells)
     parts = [f"# Parts of answers: {run.binding.unit}", f"```sh\n{command}\n```"]
     parts.append("\n".join(f"- {fact}" for fact in facts_of(run, found)))
     parts += [
