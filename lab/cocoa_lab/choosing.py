@@ -61,18 +61,23 @@ class Verdict:
         return not self.losses and not self.not_above
 
 
-def answers_of(folder: Path, similarity: str | None = None) -> Column:
-    """The greedy answers of a run with all candidates' scores, those of tasks that rank something.
+def answers_of(
+    folder: Path, similarity: str | None = None, *, of_every_task: bool = False
+) -> Column:
+    """The greedy answers of a run with all candidates' scores.
 
     Args:
         folder: of the run.
         similarity: function that they are compared by; None for the run's first.
+        of_every_task: those of tasks that rank nothing by themselves, too.
 
     Raises:
-        ValueError: no task of the run ranks anything.
+        ValueError: no task of the run ranks anything, and others are not asked for.
     """
     results = json.loads((folder / "results.json").read_text())
-    left_out = {task["task"] for task in results["tasks"] if task["left_out"]}
+    left_out = set[str]()
+    if not of_every_task:
+        left_out = {task["task"] for task in results["tasks"] if task["left_out"]}
     _, recordings = read(folder / GENERATIONS)
     first = next(iter(results["similarity"]))
     draw = next(iter(results["samples"]["greedy"]))

@@ -8,6 +8,7 @@ in docs/adr/0034.
 """
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ import typer
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from cocoa_lab.choosing import answers_of
-from cocoa_lab.comparison import difference, measure
+from cocoa_lab.comparison import difference, measure, why_left_out
 from cocoa_lab.metrics import Interval, prr
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.rendering import markdown_table
@@ -74,9 +75,9 @@ def rung(form: Form, folder: Path) -> Rung | None:
     """What a finished run says; None where it ranks nothing."""
     if form.units is not None:
         return _of_parts(form, json.loads((folder / RESULTS).read_text()))
-    try:
-        column = answers_of(folder)
-    except ValueError:  # no kind of question has ten right and ten wrong answers
+    # A form has few prompts of a kind: its kinds rank nothing by themselves.
+    column = answers_of(folder, of_every_task=True)
+    if why_left_out(column) is not None:
         return None
     measured = measure(prr, column)
     found, lead = {}, {}
@@ -115,9 +116,13 @@ def _of_parts(form: Form, results: dict[str, Any]) -> Rung | None:
 def table(rungs: Sequence[Rung]) -> str:
     """A row a form: PRR of its default and of other scores, and its lead over the best of these.
 
-    The default is `rb_cocoa_root_sp` of whole answers, of parts that of the run.
+    The default is `rb_cocoa_root_sp` of whole answers, of parts that of the run. The last row is
+    the mean over forms whose default has a lead: not over documents.
     """
     rows = []
+    leading = [one for one in rungs if one.lead]
+    if len(leading) > 1:
+        rungs = [*rungs, _mean(leading)]
     for one in rungs:
         row = [f"`{one.form.dataset}`", str(one.num_answers), number(one.share_right)]
         for name in (DEFAULT, *RIVALS):
@@ -130,6 +135,26 @@ def table(rungs: Sequence[Rung]) -> str:
         rows.append([*row, told])
     head = ["form", "n", "right", "default", *map("`{}`".format, RIVALS)]
     return markdown_table([*head, "its lead over the best"], rows)
+
+
+def _mean(rungs: Sequence[Rung]) -> Rung:
+    """The mean over forms, each of which counts alike; their intervals are independent."""
+    prr, lead = {}, {}
+    for name in (DEFAULT, *RIVALS):
+        if all(name in one.prr for one in rungs):
+            prr[name] = _mean_of([one.prr[name] for one in rungs])
+        if all(name in one.lead for one in rungs):
+            lead[name] = _mean_of([one.lead[name] for one in rungs])
+    share = sum(one.share_right for one in rungs) / len(rungs)
+    form = Form(f"mean of {len(rungs)}", 0)
+    return Rung(form, sum(one.num_answers for one in rungs), share, prr, lead)
+
+
+def _mean_of(intervals: Sequence[Interval]) -> Interval:
+    """The mean of independent values, its interval by the widths of theirs."""
+    value = sum(one.value for one in intervals) / len(intervals)
+    half = math.hypot(*((one.high - one.low) / 2 for one in intervals)) / len(intervals)
+    return Interval(value, value - half, value + half)
 
 
 def main(

@@ -33,6 +33,15 @@ def test_of_parts_the_run_itself_says_what_its_own_default_is_worth(tmp_path):
     assert row.endswith("| +.100 [-.100, +.300] `sp` |")
 
 
+def test_the_last_row_is_the_mean_of_forms_with_a_lead(tmp_path):
+    one = of_parts(tmp_path)
+    documents = of_parts(tmp_path, metrics={"ungrounded": {"prr": PRR}})
+    row = table([one, documents, one]).splitlines()[-1]
+    assert row.startswith("| `mean of 2` | 80 | .750 | .500 [.429, .571] | .400 [")
+    assert row.endswith("| +.100 [-.041, +.241] `sp` |")
+    assert len(table([one, documents]).splitlines()) == 4
+
+
 def test_over_documents_the_score_is_that_of_documents(tmp_path):
     metrics = {"ungrounded": {"prr": PRR, "lead": LEAD}, "sp": {"prr": PRR, "lead": LEAD}}
     one = of_parts(tmp_path, metrics={"cocoa_root_sp": {"prr": None}, **metrics})
@@ -46,7 +55,7 @@ def test_of_whole_answers_the_default_leads_by_resamples_of_its_own_prompts(tmp_
     wrong = (rng.random(200) < 0.4).astype(float)
     scores = {DEFAULT: wrong + rng.random(200), "sp": rng.random(200)}
     column = Column("atlas", 1 - wrong, is_binary=True, scores=scores)
-    monkeypatch.setattr(ladder, "answers_of", lambda folder: column)
+    monkeypatch.setattr(ladder, "answers_of", lambda folder, of_every_task: column)
 
     one = rung(Form("atlas", 900), tmp_path)
 
@@ -57,10 +66,9 @@ def test_of_whole_answers_the_default_leads_by_resamples_of_its_own_prompts(tmp_
 
 
 def test_what_ranks_nothing_is_no_row(tmp_path, monkeypatch):
-    def answers_of(folder):
-        raise ValueError("no task ranks anything")
-
-    monkeypatch.setattr(ladder, "answers_of", answers_of)
+    scores = {DEFAULT: np.arange(50.0)}
+    column = Column("atlas", np.arange(50) < 9, is_binary=True, scores=scores)
+    monkeypatch.setattr(ladder, "answers_of", lambda folder, of_every_task: column)
     assert rung(Form("atlas", 900), tmp_path) is None
     assert of_parts(tmp_path, metrics={"cocoa_root_sp": {"prr": None}}) is None
 
