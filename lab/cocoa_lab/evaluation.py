@@ -155,7 +155,9 @@ async def _run(
     on_scored: Callable[[], None],
 ) -> Run:
     recordings = kept.recordings
-    _check_prompts(examples, recordings)
+    for example in examples:
+        if example.id in recordings and recordings[example.id].prompt != example.prompt:
+            raise AnotherRun(f"the generation of {example.id} is another prompt's")
     statistics = recorded_statistics(header)
     empty = Ask(prompt="", sampling=SamplingParams(**header.sampling))
     over_recordings = replaying(scorer, statistics)
@@ -181,7 +183,8 @@ async def _run(
     binary = {task for task, measure in spec.measure_by_task.items() if measure.is_binary}
     speed = {}
     if not recordings:
-        speed = _speed(len(examples), seconds)
+        cores = len(os.sched_getaffinity(0))
+        speed = {"prompts_per_s": len(examples) / seconds, "seconds": seconds, "cores": cores}
     return Run(
         header=header,
         prompts=answered,
@@ -287,12 +290,6 @@ async def _no_state(name: str, ask: Ask) -> None:
     """Without a language model no prompt is read."""
 
 
-def _check_prompts(examples: Sequence[Example], recordings: Mapping[str, Recording]) -> None:
-    for example in examples:
-        if example.id in recordings and recordings[example.id].prompt != example.prompt:
-            raise AnotherRun(f"the generation of {example.id} is another prompt's")
-
-
 def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     """Similarity functions, and NLI where it is read, by role."""
     models = {}
@@ -350,9 +347,3 @@ def _schema_use(prompts: Sequence[ScoredPrompt]) -> str | None:
 
 def _named(info: SimilarityInfo) -> str:
     return with_revision(info.model_id, info.revision)
-
-
-def _speed(num_prompts: int, seconds: float) -> dict[str, float]:
-    """Prompts a second, generated and scored."""
-    cores = len(os.sched_getaffinity(0))
-    return {"prompts_per_s": num_prompts / seconds, "seconds": seconds, "cores": cores}

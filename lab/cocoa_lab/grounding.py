@@ -112,18 +112,14 @@ def timed(answers: list[Labelled]) -> str:
     return f"{sizes}: {np.median(times_ms):.0f} ms of a processor, at most {max(times_ms):.0f}"
 
 
-def commit_of(folder: Path) -> str:
-    """The commit of a checkout."""
-    command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
-    return subprocess.check_output(command, text=True).strip()  # noqa: S603
-
-
 def main() -> None:
     if len(sys.argv) != 4:
         sys.exit((__doc__ or "").partition("\n\n")[2].partition("\n")[0].strip())
     of_wice, of_begin, of_faithbench = map(Path, sys.argv[1:])
     for folder in (of_wice, of_begin, of_faithbench):
-        print(f"{folder.name}: {commit_of(folder)}")
+        command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+        commit = subprocess.check_output(command, text=True)  # noqa: S603
+        print(f"{folder.name}: {commit.strip()}")
     tuned = list(wice(of_wice, "dev"))
     print(measured("WiCE dev (tuned)", tuned))
     print(measured("WiCE test", list(wice(of_wice, "test"))))

@@ -50,11 +50,6 @@ _SAYS_SOMETHING = re.compile(r"[^\W_]")
 _GOES_ON = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['goes_on']})\.$")
 _NUMBERED = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['numbered']})\.$")
 _NUMBERS = re.compile(r"[(#]?(?:\d|[IVXLC]+\b|[A-Z](?![^\W\d_]))")
-# A number that a model has written with a blank behind its point, "1. 4 billion". What may yet
-# become such a number as the text grows counts as one, so that no sentence is reported too early.
-_HALF = re.compile(r"(?<![\w.,])[$\u00a3\u20ac\u00a5]?\d{1,3}\.$")
-_OTHER_HALF = _pattern(rf"\d[\d,]*\s*(?:%|[^\W\d_]*$|{_LISTS['quantities']})")
-_FRACTION = re.compile(r"\d{1,2}(?!\d)")
 _AHEAD = 32
 # No claims: questions, greetings and courtesies, and what announces the lines behind it.
 _QUESTION = re.compile(
@@ -180,12 +175,7 @@ def _goes_on(text: str, start: int, end: int, block_end: int) -> bool:
         return True
     if _GOES_ON.search(before):
         return True
-    if _NUMBERED.search(before) and _NUMBERS.match(after):
-        return True
-    if not (half := _HALF.search(before)):
-        return False
-    is_price = not half[0][0].isdigit()
-    return bool(_OTHER_HALF.match(after) or (is_price and _FRACTION.match(after)))
+    return bool(_NUMBERED.search(before) and _NUMBERS.match(after))
 
 
 def _claims(sentence: str) -> bool:

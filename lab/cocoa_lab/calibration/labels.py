@@ -113,7 +113,9 @@ def read_labels(
         CannotCalibrate: no such results, or quality of degrees without `correct_at`.
     """
     results = _results(folder)
-    _check_rules(folder, results)
+    origin = results.get("binding") or results["origin"]
+    if origin.get("rules", UNNAMED_RULES) != SCORED:
+        raise CannotCalibrate(f"the scores in {folder} {OUTDATED}")
     if "auto" in results["settings"].get("num_samples", ""):
         logger.warning("%s: scores of num_samples auto, which is gone, are left out", folder)
     wanted = Variant(strategy or "", similarity or "", draw or "")  # type: ignore[arg-type]
@@ -155,12 +157,6 @@ def prompts_of(folder: Path) -> dict[str, str]:
         if "prompt" in line:  # all but the header
             prompts[line["id"]] = " ".join(line["prompt"].split())
     return prompts
-
-
-def _check_rules(folder: Path, results: Mapping[str, Any]) -> None:
-    origin = results.get("binding") or results["origin"]
-    if origin.get("rules", UNNAMED_RULES) != SCORED:
-        raise CannotCalibrate(f"the scores in {folder} {OUTDATED}")
 
 
 def _is_wanted(wanted: Variant, found: tuple[str, str, str]) -> bool:

@@ -129,11 +129,6 @@ def test_items_notes_and_abbreviations_leave_two_sentences(text):
     assert len(said(text)) == 2
 
 
-@pytest.mark.parametrize("text", ["<!-- note -->", "&nbsp;", "</p>", "<br/>"])
-def test_markup_alone_says_nothing(text):
-    assert said(text) == []
-
-
 def test_lines_with_labels_are_sentences_of_their_own():
     text = "Name: Peru\nCapital: Lima. It is big,\nand old.\nMain language: Spanish"
     lines = ["Name: Peru", "Capital: Lima.", "It is big,\nand old.", "Main language: Spanish"]
@@ -155,10 +150,6 @@ def test_lines_with_labels_are_sentences_of_their_own():
         "Art. 5 and para. 3 of Ch. 2, Eq. 4, App. B and Tab. IV hold.",
         "Op. 27 No. 2 is by Beethoven.",
         "Mass. is a state, e.g. of the U.S. and of old.",
-        "It cost 1. 4 billion dollars.",
-        "It cost $1. 40 in all.",
-        "It grew by 2. 5% in a year.",
-        "He was 1. 85 m tall.",
         "They met at 5 p.m. on Monday.",
         "A. Smith wrote it with J. Doe.",
         "Hi Bob, Rome is old.",
@@ -210,7 +201,9 @@ def test_marks_around_sentences_neither_join_them_nor_are_any(text, sentences):
     assert said(text) == sentences
 
 
-@pytest.mark.parametrize("text", ["</p>", "<br/>", "<p class='a'>", "$$", "\\[", "</div>\n</p>"])
+@pytest.mark.parametrize(
+    "text", ["<!-- note -->", "&nbsp;", "<br/>", "<p class='a'>", "$$", "\\[", "</div>\n</p>"]
+)
 def test_markup_alone_is_no_sentence(text):
     assert said(text) == []
 
@@ -218,9 +211,6 @@ def test_markup_alone_is_no_sentence(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "In 2010. 4 people came.",
-        "I have 12. 5 are red.",
-        "He weighs 80 kg. 5 men came.",
         "Is it so? No. It is not.",
         "He lives in the U.S. He is old.",
         "it is so. then he left.",
@@ -260,7 +250,7 @@ def test_a_line_above_others_is_a_heading_of_them(heading):
     ]
 
 
-PIECES = [" It cost 1.", " 4 billion.", " $2.", " 5", " m", " See App. B", "oth", ".", " Is it"]
+PIECES = [" See App. B", "oth", ".", " Is it"]
 PIECES += [
     "?",
     " At 5 p.m.",
