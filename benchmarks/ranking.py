@@ -21,8 +21,8 @@ import numpy as np
 import typer
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
+from cocoa_lab.answers import answers_of
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
-from cocoa_lab.choosing import answers_of
 from cocoa_lab.comparison import ByEstimator, Column, difference, measure
 from cocoa_lab.metrics import auroc, ece, prr
 from cocoa_lab.overwriting import GENERATIONS

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
-from cocoa_lab.choosing import answers_of
+from cocoa_lab.answers import answers_of
 from cocoa_lab.comparison import difference, measure, why_left_out
 from cocoa_lab.metrics import Interval, prr
 from cocoa_lab.overwriting import RESULTS

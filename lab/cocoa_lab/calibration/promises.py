@@ -16,9 +16,9 @@ import typer
 from numpy.typing import NDArray
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
+from cocoa_lab.answers import answers_of
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.thresholds import Counts
-from cocoa_lab.choosing import answers_of
 from cocoa_lab.comparison import Column
 from cocoa_lab.lines import objects_in
 from cocoa_lab.metrics import ece, expected_ece
