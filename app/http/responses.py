@@ -18,6 +18,7 @@ _REVEALING = ["text", "reasoning", "explanation", "groups", "units", "samples", 
 _REVEALING += ["tool_calls"]
 # Some templates take identifiers of calls of nine characters only.
 _ID_CHARACTERS = 9
+_NO_INTERVAL = "there is no confidence that other samples would move"
 
 
 def to_response(result: Result, request_id: str) -> dict[str, Any]:
@@ -77,13 +78,16 @@ def scored(result: Result, **fields: Any) -> dict[str, Any]:
 
 
 def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
-    """Explanation and groups of the samples; null, with their reasons, where none were compared."""
+    """What `explain` adds; null, with their reasons, where no samples were compared."""
     explanation, groups = result.explained()
     if groups is None:
         absent = result.evidence.absent
         reason = absent.get("similarity", "there are no samples that were compared")
         reasons |= {"explanation": reason, "groups": reason}
-    return {"explanation": explanation, "groups": groups}
+    interval = result.judgement.interval
+    if interval is None:
+        reasons["confidence_interval"] = _NO_INTERVAL
+    return {"explanation": explanation, "groups": groups, "confidence_interval": interval}
 
 
 def token_info(token: Token) -> dict[str, Any]:

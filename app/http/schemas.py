@@ -297,6 +297,9 @@ class Scored(Described):
     """with `explain`: what the samples say, in a sentence; null with its reason"""
     groups: list[SampleGroup] | None = ABSENT
     """with `explain`: samples by meaning, that of the answer first; null with its reason"""
+    confidence_interval: Annotated[list[float], Field(min_length=2, max_length=2)] | None = ABSENT
+    """with `explain`: between which confidences 90 % of other draws of as many samples would lie,
+    0 to 1; null with its reason"""
     units: list[UnitInfo] | None = ABSENT
     """with `units`: the answer, then its parts; null where the answer is held back"""
     units_mean: float | None = ABSENT

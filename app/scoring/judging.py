@@ -96,6 +96,8 @@ class Judgement:
     reason: str | None = None
     has_shifted: bool = False  # what is served no longer looks like what was calibrated
     parts: UnitsJudgement | None = None
+    # Of the confidence, by chance in the samples (`confidence_interval`); None unless requested.
+    interval: tuple[float, float] | None = None
 
 
 def judge(

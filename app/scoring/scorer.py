@@ -22,6 +22,7 @@ from app.scoring.observer import Observer
 from app.scoring.parts import PartsOfAnswer
 from app.scoring.plan import Plan
 from app.scoring.planning import available_statistics, make_plan
+from app.scoring.resampling import confidence_interval
 from app.scoring.result import STAGES, Result, Source
 from app.scoring.units import Scored, scored, with_readings
 from models.calibration import Calibrator
@@ -243,10 +244,22 @@ class Scorer:
             judgement = judged()
         else:
             judgement = await work.parts.in_thread(judged, steps=work.parts.steps)
+        if plan.ask.explain:
+            judgement = await self._with_interval(plan, evidence, judgement)
         if (observed := judgement.observed) is None:
             return judgement
         has_shifted = self.calibrator.observe(plan.ask, observed, is_new=source == "computed")
         return replace(judgement, has_shifted=has_shifted)
+
+    async def _with_interval(
+        self, plan: Plan, evidence: Evidence, judgement: Judgement
+    ) -> Judgement:
+        """The judgement with the interval of its confidence, which takes some ten milliseconds."""
+        if judgement.confidence is None:
+            return judgement
+        work, loop = partial(confidence_interval, plan, evidence), asyncio.get_running_loop()
+        interval = await loop.run_in_executor(self.threads[LONG_TEXTS], work)
+        return replace(judgement, interval=interval)
 
 
 def _begun() -> AbstractAsyncContextManager[float]:

@@ -234,7 +234,10 @@ async def test_an_explanation_groups_the_samples_and_a_held_back_answer_has_none
         explained = (await service.generate(**TARGET, explain=True)).json()
         held_back = (await service.generate(**TARGET, explain=True, on_reject="abstain")).json()
 
-    assert not plain.keys() & {"explanation", "groups"}
+    assert not plain.keys() & {"explanation", "groups", "confidence_interval"}
+    low, high = explained["confidence_interval"]
+    assert 0 <= low <= explained["confidence"] <= high <= 1
+    assert low < high
     assert "the same as the answer" in explained["explanation"]
     assert explained["groups"][0]["is_answer"]
     assert sum(group["count"] for group in explained["groups"]) == 10
@@ -242,6 +245,14 @@ async def test_an_explanation_groups_the_samples_and_a_held_back_answer_has_none
     for name in ("explanation", "groups"):
         assert held_back[name] is None
         assert "the answer is held back" in held_back["reasons"][name]
+
+
+async def test_a_confidence_that_no_sample_moves_has_no_interval(calibrated):
+    async with calibrated(await bound_to_fakes()) as service:
+        body = (await service.generate(explain=True, estimator="sp")).json()
+
+    assert body["confidence_interval"] is None
+    assert "there is no confidence" in body["reasons"]["confidence_interval"]
 
 
 async def test_light_mode_has_no_samples_to_explain(service):

@@ -13,6 +13,11 @@ class Alternative(BaseModel):
     """of all samples, 0 to 1"""
 
 
+class ConfidenceInterval(RootModel[list[float]]):
+    root: Annotated[list[float], Field(max_length=2, min_length=2)]
+    """with `explain`: between which confidences 90 % of other draws of as many samples would lie, 0 to 1; null with its reason"""
+
+
 class DecisionInfo(BaseModel):
     """Whether the answer may pass, and what that promises."""
 
@@ -460,6 +465,8 @@ class GenerateResponse(BaseModel):
     """with `explain`: what the samples say, in a sentence; null with its reason"""
     groups: list[SampleGroup] | None = None
     """with `explain`: samples by meaning, that of the answer first; null with its reason"""
+    confidence_interval: ConfidenceInterval | None = None
+    """with `explain`: between which confidences 90 % of other draws of as many samples would lie, 0 to 1; null with its reason"""
     units: list[UnitInfo] | None = None
     """with `units`: the answer, then its parts; null where the answer is held back"""
     units_mean: float | None = None
