@@ -27,7 +27,10 @@ from cocoa_lab.rendering import markdown_table
 from cocoa_lab.report import number, signed
 
 DEFAULT = DEFAULT_ESTIMATORS[0]
-RIVALS = ("sp", "ppl", "mte", "inconsistency", "cocoa_sp")
+RIVALS = (
+    "sp", "ppl", "mte", "inconsistency", "cocoa_sp", "rb_cocoa_sp", "rb_inconsistency",
+    "prob_cocoa_sp",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
