@@ -42,6 +42,7 @@ _TOLERANCE = 2e-3
 _PROMPTS = ("Once upon a time, there was", "Hi")
 _GIVEN = " a text of more tokens than one pass over a given answer reads, which is sixty-four."
 _NUM_TOKENS = 24
+_LIMIT_S = 120  # for one family
 
 # Sizes: names by size, those that are always given, and what a family needs of its own.
 _SIZES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -178,14 +179,14 @@ def _answer(family: str, answers: Connection) -> None:
     answers.send(try_family(family))
 
 
-def _tried(family: str, limit_s: float) -> dict[str, Any]:
+def _tried(family: str) -> dict[str, Any]:
     """In a process of its own, which is ended behind the limit."""
     ours, theirs = _PROCESSES.Pipe(duplex=False)
     process = _PROCESSES.Process(target=_answer, args=(family, theirs))
     process.start()
     theirs.close()
-    outcome = _outcome("refused badly", f"nothing within {limit_s:g} s")
-    if ours.poll(limit_s):
+    outcome = _outcome("refused badly", f"nothing within {_LIMIT_S} s")
+    if ours.poll(_LIMIT_S):
         outcome = _outcome("refused badly", "its process died")
         with suppress(EOFError):
             outcome = ours.recv()
@@ -201,7 +202,6 @@ app = typer.Typer(help=__doc__, add_completion=False)
 def sweep(
     out: Annotated[Path, typer.Option(help="A JSON line for each family; what it has is kept.")],
     only: Annotated[list[str] | None, typer.Argument(help="Families; default: all.")] = None,
-    limit_s: Annotated[float, typer.Option(help="Seconds for one family.")] = 120,
 ) -> None:
     """Try each family, and print the counts of outcomes."""
     found: dict[str, dict[str, Any]] = {}
@@ -212,7 +212,7 @@ def sweep(
     families = only or list(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
     missing = [family for family in families if family not in found]
     with ThreadPoolExecutor(2) as pool, out.open("a") as lines:
-        results = pool.map(_tried, missing, [limit_s] * len(missing))
+        results = pool.map(_tried, missing)
         for result in track(results, total=len(missing), description="families"):
             found[result["family"]] = result
             lines.write(json.dumps(result) + "\n")

@@ -181,7 +181,6 @@ def main(
     ),
     num_labels: Annotated[int, typer.Option(help="Of each calibration.")] = 300,
     target: Annotated[float, typer.Option(help="Promised share of wrong ones.")] = 0.1,
-    num_draws: Annotated[int, typer.Option(help="Calibrations.")] = 1000,
 ) -> None:
     """Print what the promise is worth on each run's answers, and by kind what a shift does."""
     rows, of_shifts = [], []
@@ -193,9 +192,7 @@ def main(
         if is_of_parts:
             _, of_prompts = np.unique(column.ids, return_inverse=True)
             answers = of_prompts[known]
-        one = promise(
-            u, correct, num_labels=num_labels, target=target, num_draws=num_draws, answers=answers
-        )
+        one = promise(u, correct, num_labels=num_labels, target=target, answers=answers)
         row = [folder.name, str(len(u)), f"{correct.mean():.2f}"]
         row += [f"{value:.3f}" for value in (one.share_promised, one.share_broken, one.accepted)]
         row += [f"{value:.3f}" for value in (one.best, one.ece, one.expected)]
