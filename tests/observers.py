@@ -23,10 +23,6 @@ class Told(Observer):
         return [one[1] == "hit" for one in self.counted if one[0] == "cache_lookups"]
 
     @property
-    def num_joined(self):
-        return sum(one[0] == "joined_requests" for one in self.counted)
-
-    @property
     def num_corrupt(self):
         return sum(one[0] == "cache_corrupt_entries" for one in self.counted)
 

@@ -1,17 +1,12 @@
 """Where the scores of a result come from: what is known, and nothing that is not."""
 
-from app.http.responses import provenance_of, to_response
-from app.http.schemas import GenerateResponse, Provenance
+from app.http.responses import to_response
+from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
 from app.scoring.questions import subject_of
 from models.records import GivenAnswer
 from tests.results import a_plan, a_result
-
-
-def about_of(result):
-    """The provenance by its documented shape."""
-    return Provenance.model_validate(provenance_of(result), extra="forbid")
 
 
 def test_texts_alone_name_no_model_and_cost_no_tokens():

@@ -17,7 +17,6 @@ from tests.made_calibrators import calibration, calibrator
 from tests.results import a_deployment
 
 SUPPLIED = supplied_by("answer", "samples", "question")
-RB = ("rb_cocoa_sp", "rb_cocoa_root_sp", "rb_inconsistency", "sp", "p_true")
 
 
 def checked(ask, **deployment):

@@ -45,15 +45,15 @@ def subject(answer=ANSWER, samples=SAMPLES, index=None):
     return Subject(answer, index, tuple(map(sequence, samples)))
 
 
-def parts_of(given_subject, max_units=100, schema=True, score=0.5):
-    stated = split(given_subject.answer, "fields", max_units=max_units, schema=schema)
+def parts_of(given_subject, max_units=100):
+    stated = split(given_subject.answer, "fields", max_units=max_units)
     beside = stated.fields_beside(given_subject.other_texts, max_units, WorkBudget())
 
     def parts(table):
         return beside(table.similarity_of_values())
 
     pairs = pairs_read(parts, ("similarity",), TextRules())
-    return parts(PairTable(("similarity",), dict.fromkeys(pairs, (score,)), TextRules()))
+    return parts(PairTable(("similarity",), dict.fromkeys(pairs, (0.5,)), TextRules()))
 
 
 def failed(name, error):

@@ -37,7 +37,7 @@ def beside(answer, *samples, schema=True, similarity=likeness):
     return {unit.path: unit for unit in units}, extra
 
 
-def strings_read(answer, *samples, schema=True):
+def strings_read(answer, *samples):
     """The pairs of strings that are compared, each of which is found to be unlike."""
     found = {}
 
@@ -45,7 +45,7 @@ def strings_read(answer, *samples, schema=True):
         found[first, second] = None
         return 0.0
 
-    beside(answer, *samples, schema=schema, similarity=similarity)
+    beside(answer, *samples, similarity=similarity)
     return list(found)
 
 
