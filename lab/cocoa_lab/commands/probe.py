@@ -100,7 +100,7 @@ def train(
 
     Of several layers the one with the lowest validation loss is kept.
     """
-    # Networks and plots come from extras, without which the other commands work.
+    # Networks come from extras, without which the other commands work.
     from cocoa_lab.probes.collection import read
     from cocoa_lab.probes.from_collection import (
         TrainingSpec,
@@ -108,7 +108,7 @@ def train(
         save_marked,
         train_probe,
     )
-    from cocoa_lab.probes.outputs import show_training, write_training_plots
+    from cocoa_lab.probes.outputs import show_training
 
     out.mkdir(parents=True, exist_ok=True)
     collected = read(collection)
@@ -120,7 +120,6 @@ def train(
     with _epochs_shown(f"training on {collection}") as on_epoch:
         trained, how = train_probe(collected, spec, out / "training.checkpoint.pt", on_epoch)
     save_marked(trained, out, own)
-    write_training_plots(how, target, out)
     show_training(trained.card, how)
     typer.echo(f"probe {trained.card.sha256[:12]}: {out}")
 

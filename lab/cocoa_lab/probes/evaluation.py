@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from cocoa_lab.probes.checkpoint import Epoch
 from cocoa_lab.probes.collecting import AnswerQuality
 from cocoa_lab.probes.collection import Collection
@@ -15,7 +13,6 @@ from cocoa_lab.probes.notes import notes, num_own_prompts
 from cocoa_lab.probes.predicting import Predicted, leave_one_out, predictions
 from models.probes.card import Card, check_model
 from models.probes.probe import TrainedProbe
-from models.records import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,6 @@ class ProbeEvaluation:
     """What was measured, by probe: the one as it is, and those that never saw the task.
 
     Attributes:
-        true: (N,) what samples showed, NaN where the target has no value.
         num_own: answers to prompts of the probe's own collection; None where that is not at hand.
         notes: what has to be known before the figures are trusted.
     """
@@ -51,7 +47,6 @@ class ProbeEvaluation:
     by_probe: Mapping[str, Predicted]
     agreements: Mapping[str, Mapping[str, Mapping[str, float | None]]]
     contrasts: Sequence[Contrast]
-    true: Array
     num_own: int | None
     notes: Sequence[str]
 
@@ -96,7 +91,6 @@ def evaluate_probe(
         by_probe=by_probe,
         agreements=agreements,
         contrasts=compared,
-        true=np.array([a.scores.get(card.target) for a in measured.answers], dtype=np.float64),
         num_own=num_own,
         notes=notes(card, measured, num_own, compared[0].left_out),
     )

@@ -1,4 +1,4 @@
-"""What training and evaluating a probe leave behind: tables, plots, report.md, results.json."""
+"""What training and evaluating a probe leave behind: tables, report.md, results.json."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,25 +9,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cocoa_lab.metrics import Interval
 from cocoa_lab.overwriting import RESULTS
-from cocoa_lab.plots import save
-from cocoa_lab.probes.agreement import as_targets
 from cocoa_lab.probes.comparing import (
     MAX_LOSS_ON_AVERAGE,
     MAX_LOSS_PER_TASK,
-    SEEN,
     Contrast,
     light_name,
-    max_loss,
     within_bounds,
 )
 from cocoa_lab.probes.evaluation import ProbeEvaluation
-from cocoa_lab.probes.plots import difference_figure, loss_figure, prediction_figure
 from cocoa_lab.probes.training import Trained
 from cocoa_lab.rendering import markdown_table
 from cocoa_lab.report import number, signed
-from models.probes.card import Card, Target
+from models.probes.card import Card
 
 
 def show_training(card: Card, trained: Trained) -> None:
@@ -50,16 +44,6 @@ def show_training(card: Card, trained: Trained) -> None:
         console.print(f"{split} ({trained.sizes[split]} answers): {', '.join(figures)}")
 
 
-def write_training_plots(trained: Trained, target: Target, out: Path) -> None:
-    """Loss curves, and predictions against the truth on the third split."""
-    folder = out / "plots"
-    folder.mkdir(exist_ok=True)
-    save(loss_figure(trained.epochs, trained.layer), folder / "losses")
-    predicted, true = trained.predictions
-    title = f"{target}, {len(true)} answers of the third split"
-    save(prediction_figure(predicted, true, title), folder / "predictions")
-
-
 def settings_of(card: Card, dataset: str, seed: int) -> dict[str, Any]:
     """What an evaluation has in common with those that may replace its results."""
     return {"command": "probe evaluate", "probe": card.sha256, "dataset": dataset, "seed": seed}
@@ -68,11 +52,10 @@ def settings_of(card: Card, dataset: str, seed: int) -> dict[str, Any]:
 def write_evaluation(
     evaluation: ProbeEvaluation, out: Path, command: str, dataset: str, seed: int
 ) -> None:
-    """report.md, results.json and plots.
+    """report.md and results.json.
 
     dataset, seed: of the prompts.
     """
-    _write_evaluation_plots(evaluation, out)
     (out / "report.md").write_text(_markdown(evaluation, command), encoding="utf-8")
     results = {
         "settings": settings_of(evaluation.card, dataset, seed),
@@ -86,22 +69,6 @@ def write_evaluation(
         "notes": list(evaluation.notes),
     }
     (out / RESULTS).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-
-
-def _write_evaluation_plots(evaluation: ProbeEvaluation, out: Path) -> None:
-    folder = out / "plots"
-    folder.mkdir(exist_ok=True)
-    by_name: dict[str, dict[str, Mapping[str, Interval]]] = {}
-    for one in evaluation.contrasts:
-        by_name.setdefault(light_name(one.name), {})[one.probe] = one.differences
-    # The probe as it is has all columns, one that never saw a task perhaps fewer.
-    bounds = {column: max_loss(column) for column in evaluation.contrasts[0].columns}
-    save(difference_figure(by_name, bounds), folder / "light-full")
-    card = evaluation.card
-    true = as_targets(evaluation.true, card.split)
-    title = f"{card.target}, {evaluation.num_answers} answers"
-    figure = prediction_figure(evaluation.by_probe[SEEN].values, true, title)
-    save(figure, folder / "predictions")
 
 
 def _contrast_json(one: Contrast) -> dict[str, Any]:

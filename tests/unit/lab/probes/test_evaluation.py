@@ -78,10 +78,6 @@ def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(
     assert "none of them to its own prompts" in report
     assert SEEN in report
     assert UNSEEN in report
-    assert {file.name for file in (tmp_path / "plots").iterdir()} >= {
-        "light-full.png",
-        "predictions.svg",
-    }
 
 
 def test_a_probe_of_another_model_is_not_compared(tmp_path, collection):
