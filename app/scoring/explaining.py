@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from app.scoring.derive import Evidence
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
+from models.estimators.cocoa import distinct_rows
 from models.estimators.semantic import classes_of
 from models.ranges import Described
 from models.records import Array
@@ -127,14 +128,16 @@ def _group(subject: Subject, to_answer: Array, rows: NDArray[np.intp]) -> Sample
 
 
 def _mass(members: Sequence[TokenSequence]) -> float | None:
-    """Probability of the distinct texts together; None where one is not known."""
-    masses: dict[str, float] = {}
-    for text in members:
-        if text.token_logprobs is not None and text.num_tokens:
-            masses.setdefault(text.compared_text, float(np.exp(text.token_logprobs.sum())))
-    if any(text.compared_text not in masses for text in members):
-        return None
-    return min(1.0, sum(masses.values()))
+    """Probability of the distinct rows of tokens together; None where one is not known."""
+    texts, rows, mass = [], [], 0.0
+    for one in members:
+        if one.token_logprobs is None or not one.num_tokens:
+            return None
+        texts.append(one.compared_text)
+        rows.append(one.token_logprobs)
+    for i in distinct_rows(texts, rows, np.zeros(len(rows))):
+        mass += float(np.exp(rows[i].sum()))
+    return min(1.0, mass)
 
 
 def short(text: str) -> str:

@@ -4,7 +4,7 @@ The definitions are those of `models.units`. Nothing here is stored: the pairs o
 `app.scoring.pairs`, so that the units of an answer that comes again cost no model.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from app.scoring.defaults import OF_SUPPORT
 from app.scoring.derive import Evidence
 from app.scoring.plan import Plan
-from models.estimators import OnFailure, needs, score
+from models.estimators import needs, score
 from models.records import ProbeReading, Span
 from models.units.parts import Parts
 from models.units.unit import Unit
@@ -72,7 +72,7 @@ def with_readings(parts: Parts, readings: Mapping[Span, ProbeReading]) -> Parts:
     return replace(parts, units=tuple(units))
 
 
-def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: OnFailure) -> Scored:
+def scored(plan: Plan, evidence: Evidence, parts: Parts, on_failure: Callable[..., None]) -> Scored:
     """The scores of the answer, and of its parts where units are wanted."""
     absent = {Unit.PREDICTED: _NO_PROBE, **plan.absent, **evidence.absent}
     statistics = dict(evidence.statistics)

@@ -28,9 +28,6 @@ from models.estimators.products import products
 from models.estimators.rows import ANY, FROM_1, SHARE, Estimator
 from models.estimators.rows import row as row
 
-# Called with the name of an estimator that failed, and its error.
-OnFailure = Callable[[str, Exception], None]
-
 _ROWS = (
     row(information.sp, "likelihood"),
     row(information.root_sp, "likelihood"),
@@ -101,7 +98,7 @@ def score(
     names: Iterable[str],
     statistics: Mapping[str, Any],
     absent: Mapping[str, str] | None = None,
-    on_failure: OnFailure = lambda name, error: None,
+    on_failure: Callable[[str, Exception], None] = lambda name, error: None,
 ) -> tuple[dict[str, float | None], dict[str, str]]:
     """Values of the named estimators, and for each that has none the reason.
 

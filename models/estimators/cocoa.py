@@ -2,11 +2,8 @@
 
 u is `sp`, `ppl` or `mte`, c is `inconsistency`. Vashurin et al. 2025.
 
-Rao-Blackwellised (ours): texts that were found weigh by probability, the rest by inconsistency. The
-model knows the probability of each sequence that it drew. A is the answer y* and the distinct rows
-of tokens among the samples, p(y) = exp(sum_t l_t), P = sum_A p: a text weighs as much as all its
-rows together, and equal rows count once. A sample that equals y* adds nothing. Where P is 0, these
-are inconsistency and CoCoA.
+Rao-Blackwellised (ours): texts that were found weigh by probability, the rest by inconsistency, as
+`rb_inconsistency` has it. Where P is 0, these are inconsistency and CoCoA.
 """
 
 import math
@@ -16,6 +13,10 @@ import numpy as np
 
 from models.estimators.information import at_least, nonempty, plain, with_tokens
 from models.records import Array
+
+# A text may be written in several rows of tokens, each of a probability of its own. Log-probs of
+# the same one differ by so many nats, at most, with what decodes beside it.
+NOISE = 0.15
 
 
 def inconsistency(similarity: Array) -> float:
@@ -91,15 +92,16 @@ def rb_inconsistency(
 def distinct_rows(
     sample_texts: Sequence[str], sample_token_logprobs: Sequence[Array], exact_match: Array
 ) -> list[int]:
-    """Index of one sample of each row of tokens, by text and log-probs, that is not the answer's.
-
-    The same text may be written in several tokens, each of a probability of its own.
-    """
-    indices: dict[tuple[str | float, ...], int] = {}
-    for i, text in enumerate(sample_texts):
-        if not exact_match[i]:
-            indices.setdefault((text, *sample_token_logprobs[i].tolist()), i)
-    return list(indices.values())
+    """Index of one sample of each row of tokens, by text and log-probs, but for the answer's."""
+    found: dict[int, tuple[str, Array]] = {}
+    for i in sorted(range(len(sample_texts)), key=lambda i: sample_token_logprobs[i].tolist()):
+        text, row = sample_texts[i], sample_token_logprobs[i]
+        if not exact_match[i] and not any(
+            text == other and row.shape == one.shape and np.allclose(row, one, 0.0, NOISE)
+            for other, one in found.values()
+        ):
+            found[i] = text, row
+    return sorted(found)
 
 
 def _of_each_sample(

@@ -112,10 +112,10 @@ def test_every_order_of_the_samples_gives_the_same_value(name, stats):
         assert value(name, reordered(stats, list(order))) == expected
 
 
-def test_the_probability_of_a_text_is_that_of_all_its_rows_of_tokens():
+def test_the_probability_of_a_text_is_that_of_its_rows_equal_ones_but_for_noise_once():
     stats = {
         "sample_texts": ["Paris", "Paris", "Rome", "Paris"],
-        "sample_token_logprobs": [np.array([one]) for one in (-5.0, -0.5, -1.0, -0.5)],
+        "sample_token_logprobs": [np.array([one]) for one in (-5.0, -0.5, -1.0, -0.4)],
         "entailment": np.array([[1.0, 1, 0, 1], [1, 1, 0, 1], [0, 0, 1, 0], [1, 1, 0, 1]]),
         "contradiction": np.zeros((4, 4)),
     }

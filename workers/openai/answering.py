@@ -165,12 +165,12 @@ class OpenAIRequest:
     def _repeat(self) -> bool:
         """True where the draws are so much alike as their law hardly lets them be.
 
-        Log-probs tell the law from a temperature of 1 on, where it is not cut to a few tokens.
+        Log-probs tell the law where it is not cut to a few tokens.
         """
         law = self._request.sampling
         is_cut = 0 < law.top_k < _FEW_TOKENS or self._request.grammar is not None
         nats = repetition([*self._greedy_choice, *self.draws], law.temperature)
-        if nats is None or is_cut or law.temperature < 1.0:
+        if nats is None or is_cut:
             return False
         longest = max(one.num_tokens or 0 for one in self.draws)
         return nats - len(self.draws) * longest * math.log(law.top_p) < _UNLIKELY
@@ -255,6 +255,8 @@ class OpenAIRequest:
         needs = mode or num_tops or is_parted_here or wanted - {"compared_text"}
         if needs and not self._other_law(index):
             least = 0 if index and server.profile.tokenizes else 1
+            if index and request.sampling.temperature < 1.0:  # see `repetition`
+                least = 2
             top = max(num_columns, num_tops, min(server.profile.logprobs or 0, least))
         body = requests.completion(
             server,

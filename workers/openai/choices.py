@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.records import Array, FinishReason
-from workers.openai.logprobs import UNCOVERED
+from workers.openai.logprobs import UNCOVERED, without_columns
 from workers.remote.client import Unreachable
 
 
@@ -76,16 +76,22 @@ class Choice:
 def repetition(draws: Sequence[Choice], temperature: float) -> float | None:
     """The log-probability (nats), at most, that draws are all as the first; None where they differ.
 
-    NaN where the server tells no log-probs. From a temperature of 1 on, a token of probability p is
-    the surest where all the rest is one other token's: 1 / (1 + ((1 - p) / p)^(1 / temperature)).
+    NaN where the server tells no log-probs. At a temperature t, a token of probability p has at
+    most p^(1/t) / sum_i p_i^(1/t) over the likeliest that are told. From t = 1 on, it is the surest
+    where all the rest is one other token's: 1 / (1 + ((1 - p) / p)^(1/t)).
     """
     if len(draws) < 2 or len({(one.text, one.reasoning) for one in draws}) > 1:
         return None
-    for one in draws:
-        if one.logprobs is not None and not one.unsound:
-            with np.errstate(over="ignore"):
-                odds = np.expm1(np.maximum(-one.logprobs, 0.0)) ** (1.0 / temperature)
-            return (len(draws) - 1) * float(-np.log1p(odds).sum())
+    for one in reversed(draws):  # the first may be a greedy one, of which less is told
+        if one.logprobs is None or one.unsound:
+            continue
+        with np.errstate(over="ignore"):
+            odds = np.expm1(np.maximum(-one.logprobs, 0.0)) ** (1.0 / temperature)
+        surest = np.where(temperature < 1.0, 0.0, -np.log1p(odds))
+        for place, likeliest in enumerate(without_columns(one.tops)):
+            told = np.logaddexp.reduce(np.fromiter(likeliest.values(), float) / temperature)
+            surest[place] = min(surest[place], one.logprobs[place] / temperature - told)
+        return (len(draws) - 1) * float(surest.sum())
     return math.nan
 
 
@@ -113,12 +119,7 @@ def count_in(usage: Any, choices: Sequence[Choice], most: int, stop: tuple[str, 
 
 
 def count(usage: Any, *path: str) -> int:
-    """A count in `usage`; 0 where there is none.
-
-    >>> count({"completion_tokens_details": {"reasoning_tokens": 3}}, "completion_tokens_details",
-    ...     "reasoning_tokens")
-    3
-    """
+    """A count in `usage`, by the names that lead to it; 0 where there is none."""
     for name in path:
         if not isinstance(usage, Mapping):
             return 0

@@ -260,11 +260,7 @@ GENERIC = "generic"
 
 
 def by_host(url: str, model: str) -> str:
-    """The profile of a host's name, and of the model's where a host has several; "" for none.
-
-    >>> by_host("https://api.openai.com", "gpt-5-mini"), by_host("https://api.openai.com", "gpt-4o")
-    ('openai-reasoning', 'openai')
-    """
+    """The profile of a host's name, and of the model's where a host has several; "" for none."""
     host = urlsplit(url).hostname or ""
     for name, profile in PROFILES.items():
         if host.endswith(profile.hosts or ("\0",)) and model.startswith(profile.models or ("",)):

@@ -5,6 +5,7 @@ the token that ends these. Log-probs under a schema are tried out later (`worker
 """
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -37,9 +38,10 @@ logger = logging.getLogger(__name__)
 # Fixed texts, sent to every server as `HOUSE` is.
 _SUM, _STORY = "What is 12 + 5 + 7?", "Write a short story."
 # Draws of the second one. What repeats is no draw if it is as unlikely as this, in nats; where no
-# log-probs are told, if it is as long, in characters, where hardly a token is sure.
+# log-probs are told, if it is as long, in characters.
 _DRAWN = SamplingParams(num_samples=2, max_new_tokens=24, top_k=0, seed=3)
-_HIGH, _UNLIKELY, _LEAST_CHARACTERS = 2.0, -9.2, 32
+_SEVERAL = replace(_DRAWN, num_samples=8, max_new_tokens=48)
+_UNLIKELY, _LEAST = -9.2, 32
 _FINGERPRINT_TOKENS, _BEGINNING_TOKENS = 12, 48
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
@@ -333,36 +335,32 @@ def _has_reasoned(choice: Choice, *, opened: bool = False) -> bool:
 
 
 async def _draws_repeat(calls: ModelCalls) -> bool:
-    """True where draws of a text that no model knows by heart are all the same.
+    """True where draws of a text that no model knows by heart are all the same at an endpoint.
 
-    They are held to the log-probs that are told of them, at two temperatures; where there are none,
-    two texts are drawn where hardly a token of a model is sure.
+    Two that are alike are made again, longer and more often, and held to the log-probs that are
+    told of them; where there are none, to the length of the text.
     """
-    tells, num_characters = calls.server.raw_samples, 0
+    profile, story = calls.server.profile, ({"role": "user", "content": _STORY},)
     refusals: tuple[type[Exception], ...] = (*calls.server.refusals, CocoaError)
-    texts = [(_STORY, _HIGH), (HOUSE, _HIGH)]
-    if tells:
-        texts = [(_STORY, 1.0), (_STORY, _HIGH)]
-    for text, temperature in texts:
-        asked = GenerationRequest(
-            prompt=text,
-            sampling=replace(_DRAWN, temperature=temperature),
-            statistics=frozenset({"sample_texts", "sample_token_logprobs"}),
-            answer=NO_TEXT,  # no greedy one is written beside the draws
-        )
-        if calls.server.profile.chats:
-            asked = replace(asked, prompt=None, messages=({"role": "user", "content": text},))
-        request = OpenAIRequest(calls, asked, Listener(None))
-        try:
-            await request.run(calls.server.info)
-        except refusals:
-            return False
-        nats = repetition(request.draws, temperature)
-        if nats is None or nats < _UNLIKELY:
-            return nats is not None
-        num_characters += len(request.draws[0].text)
-        if num_characters >= _LEAST_CHARACTERS and not tells:
-            return True
+    asked = GenerationRequest(
+        statistics=frozenset({"sample_texts", "sample_token_logprobs"}),
+        answer=NO_TEXT,  # no greedy one is written beside the draws
+    )
+    ways = [replace(asked, messages=story)] * profile.chats
+    ways += [replace(asked, prompt=_STORY)] * (not profile.chats or not profile.tokenizes)
+    for way in ways[: 1 + profile.completes]:
+        for law in (_DRAWN, _SEVERAL):
+            request = OpenAIRequest(calls, replace(way, sampling=law), Listener(None))
+            try:
+                await request.run(calls.server.info)
+            except refusals:
+                return False
+            nats = repetition(request.draws, law.temperature)
+            if nats is None:
+                break
+            length = len(request.draws[0].text + (request.draws[0].reasoning or ""))
+            if nats < _UNLIKELY or (law is _SEVERAL and math.isnan(nats) and length >= _LEAST):
+                return True
     return False
 
 

@@ -1,5 +1,7 @@
 """Samples in groups by meaning, and the sentence about them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,13 @@ def test_the_mass_of_a_group_is_that_of_its_distinct_texts_and_of_the_answer():
     assert [group.mass for group in found] == pytest.approx([each, each])
     two = groups_of(evidence(["It is Paris."], [0.9], blocks(1)))
     assert [group.mass for group in two] == [1.0], "two of .61 are no more than 1"
+    rows = [(-5.0, "Paris"), (-1.01, "Paris"), (-1.0, "Paris")]
+    samples = tuple(sequence(text, 1, token_logprobs=np.array([one])) for one, text in rows)
+    of_rows = evidence(["Paris"] * 3, [1, 1], blocks(3), answer_sample=0)
+    for moved in (samples, samples[::-1]):
+        subject = replace(of_rows.subject, samples=moved)
+        [group] = groups_of(replace(of_rows, subject=subject))
+        assert group.mass == pytest.approx(np.exp(-5.0) + np.exp(-1.01))
 
 
 def test_without_log_probs_no_mass_is_known():

@@ -52,10 +52,21 @@ async def test_draws_that_repeat_in_the_trial_are_none(greedy_where, endpoint):
     assert generation.answer.token_logprobs is not None
 
 
+GREEDY_OF_SEVERAL = {
+    "always": GREEDY["always"],
+    "up to 1": lambda body: body["temperature"] <= 1.0,
+    "completions": lambda body: body.get("n", 1) > 1 and "prompt" in body,
+    "chats": lambda body: body.get("n", 1) > 1 and "messages" in body,
+}
+
+
+@pytest.mark.parametrize("greedy_where", GREEDY_OF_SEVERAL.values(), ids=GREEDY_OF_SEVERAL)
 @pytest.mark.parametrize("max_logprobs", [None, 20], ids=["none told", "after temperature"])
-async def test_without_log_probs_of_the_raw_law_a_high_temperature_shows_it(max_logprobs):
+async def test_without_log_probs_of_the_raw_law_draws_themselves_show_it(
+    max_logprobs, greedy_where
+):
     traits = {"tokenizes": False, "max_logprobs": max_logprobs, "scales": max_logprobs is not None}
-    greedy = traits | {"greedy_where": GREEDY["always"]}
+    greedy = traits | {"greedy_where": greedy_where}
     async with openai_server(**greedy) as server, over(server) as generator:
         assert generator.info.absent["sample_texts"] == REPEATED
     async with openai_server(**traits) as server, over(server) as generator:
@@ -79,12 +90,16 @@ async def test_a_sure_model_that_is_drawn_from_is_no_greedy_one(endpoint, sharpn
         ({}, True),
         ({"temperature": 1.5}, True),
         ({"top_p": 0.95}, True),
-        ({"temperature": 0.1}, False),
+        ({"temperature": 0.7}, True),
+        ({"temperature": 0.01}, False),
         ({"top_k": 2}, False),
     ],
 )
-async def test_draws_that_repeat_later_are_warned_of_where_their_law_hardly_lets_them(law, warns):
-    async with openai_server() as server, over(server) as generator:
+@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
+async def test_draws_that_repeat_later_are_warned_of_where_their_law_hardly_lets_them(
+    endpoint, law, warns
+):
+    async with openai_server(**endpoint) as server, over(server) as generator:
         server.greedy_where = GREEDY["always"]
         sampling = replace(REQUEST.sampling, **law)
         generation = await generator.generate(replace(REQUEST, sampling=sampling))
@@ -104,13 +119,16 @@ def test_a_repetition_is_as_likely_as_its_draws_behind_the_first():
     assert math.isnan(repetition([Choice("Paris", "stop")] * 3, 1.0))
 
 
-@pytest.mark.parametrize("temperature", [1.0, 1.3, 2.0])
-def test_no_law_of_a_token_makes_it_likelier_than_its_bound(temperature):
+@pytest.mark.parametrize("num_told", [0, 2, 8])
+@pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 1.3, 2.0])
+def test_no_law_of_a_token_makes_it_likelier_than_its_bound(temperature, num_told):
     rng = np.random.default_rng(0)
     for _ in range(200):
         law = rng.dirichlet(np.full(8, 0.3))
         heated = law ** (1.0 / temperature)
         heated /= heated.sum()
+        told = {str(i): math.log(law[i]) for i in np.argsort(-law)[:num_told] if law[i] > 1e-12}
         for p, exact in zip(law, heated, strict=True):
-            if p > 1e-12:
-                assert math.log(exact) <= repetition([drawn(p)] * 2, temperature) + 1e-9
+            if p > 1e-12 and exact > 1e-12:
+                one = replace(drawn(p), tops=(told,))
+                assert math.log(exact) <= repetition([one] * 2, temperature) + 1e-9

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
     [
         ({"probes": ()}, 5),
         ({"budget": "heeded", "tags": "tokens", "num_thoughts": 2}, 7),
-        ({"tokenizes": False, "draws_several": False, "scales": True}, 8),
+        ({"tokenizes": False, "draws_several": False, "scales": True}, 9),
     ],
     ids=["vLLM with the plugin", "vLLM that reasons", "scaled"],
 )
