@@ -7,7 +7,7 @@ quality is measured while the models still run.
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.scoring.ask import Ask
@@ -30,11 +30,11 @@ from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recordi
 from models.errors import InvalidRequest
 from models.estimators import known_estimators, needs
 from models.records import Array, SamplingParams
-from models.statistics import supplied_by
-from workers.protocol import GeneratorInfo, SimilarityInfo, Workers
+from models.statistics import SENTENCES_READ, supplied_by
+from workers.protocol import GeneratorInfo, ProbeInfo, SimilarityInfo, Workers
 
 # What a generator tells of its own texts.
-_RECORDED = supplied_by("answer", "samples", "reasoning")
+_RECORDED = supplied_by("answer", "samples", "reasoning", "probe") - {SENTENCES_READ}
 
 Put = Callable[[int, Recording], None]
 
@@ -114,7 +114,7 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
             _check_measures(spec, scorer)
             kept = Kept(recordings, _never, _no_state)
             return await _run(spec, examples, kept, header, scorer, on_scored)
-    async with lab_scorer(settings) as scorer:
+    async with lab_scorer(settings, has_probes=True) as scorer:
         _check_measures(spec, scorer)
         states = StatesFile(spec.generations.with_name(STATES), scorer.workers.generator)
         with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
@@ -140,6 +140,7 @@ def _generator_of(header: RecordingHeader) -> RecordedGenerator:
         dtype="",
         statistics=recorded_statistics(header),
         max_context_tokens=0,
+        probes={name: ProbeInfo(**fields) for name, fields in header.probes.items()},
         no_grammar="",  # what was held to a schema can be scored
         bounds_samples=header.bounds_samples,
     )
@@ -271,6 +272,9 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         # alone costs prefills.
         statistics=tuple(sorted(generator.statistics & _RECORDED)),
         asks_p_true="p_true_logprob" in generator.statistics & wanted,
+        probes={
+            name: asdict(generator.probes[name]) for name in generator.probes.keys() & _RECORDED
+        },
         bounds_samples=generator.bounds_samples,
     )
 

@@ -1,4 +1,4 @@
-"""The scoring core for an offline command: over the models that serve, without probes."""
+"""The scoring core for an offline command, over the models that serve."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,24 +19,25 @@ from workers.build import build_workers
 from workers.protocol import Generator, Workers
 from workers.supervision import running_workers
 
-# What samples show is stored; probes are compared with it by `cocoa probe evaluate`.
+# Beside a collection: probes are compared with what samples show by `cocoa probe evaluate`.
 _NO_PROBES = ProbeConfig("", "")
 
 
 @asynccontextmanager
 async def lab_scorer(
-    settings: Settings, generator: Generator | None = None
+    settings: Settings, generator: Generator | None = None, *, has_probes: bool = False
 ) -> AsyncIterator[Scorer]:
     """A scorer whose workers run while the context is open; it remembers pairs for so long.
 
     Args:
         settings: of the models, as they serve.
         generator: in place of the language model, which is then not loaded.
+        has_probes: whether its probes read the answers; a worker elsewhere has them anyway.
     """
     hand_over(installed())  # commands did so already, modules that run alone did not
     config = settings.workers
-    if generator is not None or not settings.generation.url:
-        config = replace(config, probes=_NO_PROBES)  # a worker elsewhere has its probes anyway
+    if generator is not None or not (has_probes or settings.generation.url):
+        config = replace(config, probes=_NO_PROBES)
     config = replace(config, calibrator="")
     async with running_workers(build_workers(config, generator=generator)) as workers:
         memory = Memory(MemoryCache(CacheConfig()), Observer())

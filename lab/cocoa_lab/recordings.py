@@ -30,6 +30,7 @@ class RecordingHeader:
         seed: that of each prompt is derived from it and from the prompt's id.
         statistics: what the engine was asked for, in alphabetical order.
         asks_p_true: whether the model was asked about each of its answers.
+        probes: fields of each probe that has read the answers, by the statistic that it predicts.
         bounds_samples: whether the model, where it serves, ends samples at their limit. They are
             recorded whole, for any strategy, and cut where they are scored.
     """
@@ -41,6 +42,7 @@ class RecordingHeader:
     sampling: Mapping[str, Any]
     statistics: tuple[str, ...]
     asks_p_true: bool
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     bounds_samples: bool = True  # as of files of before, most of which are of models in process
     format: int = _FORMAT
 

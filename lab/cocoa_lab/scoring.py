@@ -18,7 +18,7 @@ from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
 from models.grammar.grammars import grammar_of
 from models.records import Generation, SamplingParams
-from models.statistics import reads_samples
+from models.statistics import reads_samples, supplied_by
 from workers.protocol import Generator
 
 
@@ -53,12 +53,14 @@ def variants(
     """What is asked of one recording: each strategy, with the first similarity function and draw.
 
     A further function is compared under the first strategy, by the estimators that read
-    `similarity`; a further draw under every strategy, by those that read samples.
+    `similarity`; a further draw under every strategy, by those that read samples. Probes have read
+    the greedy answer alone.
     """
     first = drawing(ask, draws[0])
-    asks = []
+    asks, unread = [], [name for name in estimators if not needs([name]) & supplied_by("probe")]
     for strategy in strategies:
-        asks.append(_variant(first, estimators, strategy, similarities[0]))
+        scored = estimators if strategy == "greedy" else unread
+        asks.append(_variant(first, scored, strategy, similarities[0]))
     compared = [name for name in estimators if "similarity" in needs([name])]
     if compared:
         asks += [_variant(first, compared, strategies[0], name) for name in similarities[1:]]

@@ -176,7 +176,7 @@ async def test_what_may_be_absent_is_not_required_and_provenance_is_never_null(s
 
     optional = {"reasoning", "decision", "explanation", "groups", "samples", "tokens"}
     optional |= {"tool_calls", "units", "units_mean", "units_max", "units_decision", "refined_text"}
-    optional |= {"refusal", "support", "grounded"}
+    optional |= {"refusal", "support", "grounded", "confidence_interval"}
     whole = schemas["GenerateResponse"]
     assert whole["properties"].keys() - set(whole["required"]) == optional
     provenance = schemas["Provenance"]

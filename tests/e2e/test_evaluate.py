@@ -96,7 +96,8 @@ def test_scoring_again_gives_equal_numbers(out, cocoa):
         old, new = json.loads(old_line), json.loads(new_line)
         assert (old["id"], old["text"], old["sample"]) == (new["id"], new["text"], new["sample"])
         # The padding of a batch changes the last digits of a pair's score.
-        assert new["scores"] == pytest.approx(old["scores"], abs=1e-4)
+        again = {name: new["scores"][name] for name in old["scores"]}  # all that can be, are
+        assert again == pytest.approx(old["scores"], abs=1e-4)
 
 
 @pytest.mark.parametrize(

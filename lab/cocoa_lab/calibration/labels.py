@@ -278,7 +278,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         similarity=variant.similarity,
         comparer=origin["comparers"][variant.similarity],
         nli=origin["nli"],
-        probes={},
+        probes={name: one["sha256"] for name, one in header.get("probes", {}).items()},
         schema_use=schema_use,
         rules=SCORED,
     )

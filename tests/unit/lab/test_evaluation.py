@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from app.settings import Settings
-from cocoa_lab import evaluation
+from cocoa_lab import evaluation, outputs
+from cocoa_lab.calibration.labels import read_labels
 from cocoa_lab.calibration.prompts import STATES, read_states
 from cocoa_lab.evaluation import EvaluationSpec
 from cocoa_lab.examples import Example
@@ -18,6 +19,7 @@ from cocoa_lab.quality import QUALITY, quality_names
 from cocoa_lab.run import numbers_of_samples
 from models.errors import InvalidRequest
 from models.estimators import needs
+from models.probes.protocol import ProbeConfig
 from models.similarity import PAIR_MODELS
 from models.similarity.protocol import NliConfig
 from models.statistics import supplied_by
@@ -27,8 +29,8 @@ from tests.fakes.engine import FakeEngine
 from tests.fakes.estimators import WITHOUT_DOCUMENTS
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.fakes.settings import FAKES
+from tests.tiny_probes import saved
 
-# An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
 WITHOUT_PROBE = [name for name in WITHOUT_DOCUMENTS if not needs([name]) & supplied_by("probe")]
 WITHOUT_PROBE.append("lexical_similarity")  # which the lab adds
 STRATEGIES = ["greedy", "most_probable", "mbr"]
@@ -130,6 +132,24 @@ def test_every_estimator_is_scored_under_every_strategy_and_each_example_once(tm
     assert calls["generate"] == calls["states"] == len(seen) == 12
     assert set(scores(run)) == {(e.id, s, "fake") for e in examples(12) for s in STRATEGIES}
     assert all(set(by_name) == set(WITHOUT_PROBE) for by_name in scores(run).values())
+
+
+def test_a_probe_reads_greedy_answers_and_a_calibrator_is_bound_to_it(tmp_path):
+    probes = ProbeConfig(inconsistency=saved(tmp_path))
+    settings = Settings(**FAKES | {"probes": probes})
+    wanted = spec(tmp_path, count=60, estimators=["cocoa_sp_light", "sp"])
+    run = asyncio.run(evaluation.evaluate(wanted, settings, lambda: None))
+    for name in STRATEGIES:
+        read = [set(found) for (_, strategy, _), found in scores(run).items() if strategy == name]
+        assert all(("cocoa_sp_light" in found) == (name == "greedy") for found in read)
+
+    outputs.write(run, tmp_path, "cocoa evaluate made", num_resamples=10)
+    parts, _ = read_labels(tmp_path, strategy="greedy")
+    sha256 = {"predicted_dissimilarity": run.header.probes["predicted_dissimilarity"]["sha256"]}
+    assert parts[0].bindings[0].probes == sha256
+    assert "cocoa_sp_light" in parts[0].labels.scores
+    again = asyncio.run(evaluation.evaluate(replace(wanted, rescore=True), settings, lambda: None))
+    assert scores(again) == scores(run)
 
 
 def test_the_costs_of_all_estimators_are_measured_by_what_models_are_asked_for(tmp_path):
