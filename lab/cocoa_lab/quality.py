@@ -29,24 +29,44 @@ from models.units.schemas import rules
 MeasureFunction = Callable[[Sequence[str], Sequence[Example], Support | None], Awaitable[Array]]
 
 # The letter of an option: in brackets, or a capital; an "A" before a noun is an article.
-_OPTION = (
-    r"[\W_]*(?:([a-d])(?=[)\]])"
-    r"|([A-D])(?![\w'\u2019+#]|-\w)(?<!A(?=\s+(?!(?:and|as|because|is|or|since)\b)[^\W\d_])))"
+_LATIN = r"[a-zA-Z\d_\u00c0-\u024f+#]"
+_GOES_ON = "(?:and|are|as|because|but|can|est?|for|is|ist|nor|not|or|over|rather|since|so|was)"
+_LETTER = (
+    rf"(?<!{_LATIN})(?<!\w['\u2019.])(?:[a-d](?=[)\]])|[A-D](?!{_LATIN}|['\u2019.-]\w)"
+    rf"(?<!A(?=[ \t]+(?!{_GOES_ON}\b)[^\W\d_])))"
 )
-_OPENING = re.compile(_OPTION)
+_NEXT = r"[\W_]*?(?:(?:option|letter|answer|choice|la|the)\s+)?[(\[*]*"
+_JOINED = rf"{_LETTER}(?:[)\].*]*\s*[,/]{_NEXT}{_LETTER})*[)\].*]*,?"
+_LIST = rf"{_JOINED}\s*(?:&|\b(?:and|nor|or|et|ou|oder|und|y)\b){_NEXT}{_LETTER}"
+_BOTH = rf"(?:{_LIST}|{_LETTER})"
+_WRONG = r"(?:not\b|wrong|incorrect|false|falsch|faux|impossible|out\b|ruled)"
+# What is said not to be the answer, or is a name: "rather than A", "A is wrong", "vitamin C".
+_DENIED = re.compile(
+    rf"(?i:\b(?:not|cannot|neither|nor|than|instead\s+of|over|nicht|pas|no\s+es|\w+n['\u2019]t)\s+"
+    rf"(?:[^\W\d_]{{2,}}\s+){{,3}}){_NEXT}{_BOTH}"
+    rf"|{_LIST}[)\]*]*\s+(?i:(?:are|sind|sont|son)\s+(?:all\s+|both\s+)?{_WRONG})"
+    rf"|{_LETTER}[)\]*]*(?i:\s*:\s*{_WRONG}|\s+(?:is|was|ist|est?|looks|seems)\s+{_WRONG}"
+    rf"|\s+(?:isn|wasn|can)['\u2019]?t\b|\s+cannot\b"
+    rf"|\s*[?.!,\u2026]+\s*(?:no\s*[,.!]|no\s+wait|wait|actually))"
+    rf"|(?i:\b(?:vitamins?|hepatitis|plan|type|group|grade|class|appendix)|\d\s*\u00b0?)\s*{_LETTER}"
+)
 _SAID = "(?:is|was|are|be|would|should|must|the|correct|right|best|option|choice|letter|therefore)"
-_IS = rf"(?:\s+{_SAID})*(?:\s+(?:is|was|be)|\s*:|\s*\n)(?:\s+{_SAID})*"
+_IS = rf"(?:\s+{_SAID})*(?:\s+(?:is|was|be)|['\u2019]s|\s*[-:]|\s*\n)(?:\s+{_SAID})*"
 # Of other languages "answer", what may follow it, and "is".
 _ANSWERS = "(?:antwort|r[ée]ponse|respuesta|risposta|resposta|ответ|答案|答え|정답)"
-_ANSWERS += r"(?:\s+[^\W\d_]{3,})?(?:\s+(?:ist|est|es|è|é)|\s*[:\uff1a是为は은는])"
+_ANSWERS += r"(?:\s+[^\W\d_]{3,})?(?:\s+(?:ist|est|es|è|é)|\s*[:\uff1a是为은는])"
+# A letter that is announced may be small, where it ends what is said.
+_OPTION = rf"[\W_]*({_LETTER}|[a-d](?=\W*$|[.:;!?\n](?!\w)|,\s+\w\w|\s+(?:as|because|since)\b))"
+_OPENING = re.compile(rf"\A{_OPTION}")
 _ANSWER = re.compile(rf"(?i:\banswers?{_IS}\s*:?|{_ANSWERS}){_OPTION}")
 _CHOOSES = re.compile(
-    rf"(?i:\W*(?:i(?:\s+would|\W+d|\s+will|\W+ll)?\s+(?:choose|pick|select|say|think)|it(?:\s+is|\W+s)"
-    rf"|the|option|choice|letter)(?:\s+(?:it\s+is|{_SAID}))*\s*:?){_OPTION}"
+    rf"(?i:\b(?:choose|pick|select|say|think|with|so|must\s+be|it(?:\s+is|\W?s)|option|one\s+is"
+    rf"|choice|letter)(?:\s+(?:it\s+is|it\W?s|{_SAID}))*\s*:?){_OPTION}"
 )
-# Letters that stand alone, and one behind a sign, which marks it: "\\boxed{B}".
-_ALONE = re.compile(r"(?<![\w'\u2019])(A(?!\s+(?!and|or)[^\W\d_])|[BCD])(?![\w'\u2019+#-])")
-_MARKED = re.compile(r"[^\w\s'\u2019+#-]\s*[A-D](?![\w'\u2019+#-]|\s+[^\W\d_])")
+# Letters of which none is chosen.
+_SEVERAL = re.compile(rf"{_LIST}|{_LETTER}(?:[)\].*]*\s*[,/]{_NEXT}{_LETTER})+")
+# An initial of a name is no answer.
+_ALONE = re.compile(rf"[A-Z]\w+(?<!ly)\s[A-D]\.\s(?!It|The|This)[A-Z]\w+|({_LETTER})")
 # A sign counts where no operand stands before it; commas only where they group thousands; U+2212 is
 # a minus.
 _NUMBER = re.compile(
@@ -285,21 +305,21 @@ def _comet_scores(package: Any, triples: list[dict[str, str]]) -> Sequence[float
 
 
 def choice(text: str) -> str | None:
-    r"""The letter A to D that a text opens with, or names as the answer.
+    r"""The letter A to D that a text names as the answer, opens with, or chooses.
 
-    Else it is the only one that stands alone, where the text marks it.
+    Else it is the only one that stands alone. Letters that are denied, and lists of them, are none.
 
     >>> choice(" (b) because"), choice("The answer is B."), choice("A train"), choice("Because")
     ('B', 'B', None, None)
-    >>> choice(r"\boxed{B}"), choice("Die Antwort ist B."), choice("Either A. Or B.")
-    ('B', 'B', None)
+    >>> choice("B is wrong. C is right."), choice("Not A but C."), choice("Either A or B.")
+    ('C', 'C', None)
     """
-    answers = list(_ANSWER.finditer(text))
-    found = next(reversed(answers), None) or _OPENING.match(text) or _CHOOSES.match(text)
-    if found is None:
-        alone = set(_ALONE.findall(text))
-        return alone.pop() if len(alone) == 1 and _MARKED.search(text) else None
-    return str(found[1] or found[2]).upper()
+    text = _SEVERAL.sub(" ", _DENIED.sub(" ", text))
+    found = [*_ANSWER.finditer(text)] or [*_OPENING.finditer(text)] or [*_CHOOSES.finditer(text)]
+    if found:
+        return found[-1][1].upper()
+    alone = set("".join(_ALONE.findall(text)).upper())
+    return alone.pop() if len(alone) == 1 else None
 
 
 def final_number(text: str) -> Decimal | None:

@@ -6,6 +6,7 @@ the names of ids that no vocabulary has.
 
 import re
 from bisect import bisect_left
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -38,6 +39,9 @@ MISSING = -9999.0
 _ROUNDING, _PART = 0.02, 0.01
 # Pieces that are ids, bytes, halves of code points or a vocabulary's own spellings, not text.
 _NO_TEXT = re.compile(r"token_id:|bytes:|<0x[0-9A-F]{2}>|[\ufffd\u2581\u0120\u010a]")
+# How vocabularies spell bytes and blanks: `bytes_to_unicode` of GPT-2, and SentencePiece's.
+_SIGNS = dict(zip(range(256, 324), (*range(33), *range(127, 161), 173), strict=True)) | {0x2581: 32}
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 NO_NUMBER = "the server told a log-prob that is none"
 BEYOND_ONE = "the likeliest tokens that the server told have a probability above 1 together"
@@ -186,11 +190,6 @@ def are_of(texts: Sequence[str] | None, text: str, *, is_cut: bool) -> bool | No
 
     A last token or stop string that ended the text is no part of it. One that `is_cut` ended at its
     limit, so that nothing stands behind it.
-
-    >>> are_of([" is", " in", " India", "."], "It is in India.", is_cut=False)
-    False
-    >>> are_of(["It", " is", "</s>"], "It is", is_cut=False)
-    True
     """
     if texts is None or any(map(_NO_TEXT.search, texts)):
         return None
@@ -210,30 +209,46 @@ def num_up_to(stop: tuple[str, ...], texts: Sequence[str]) -> int | None:
 
 
 def num_ended(
-    texts: Sequence[str], text: str, stop: tuple[str, ...], *, is_whole: bool = True
+    texts: Sequence[str], text: str, stop: tuple[str, ...], *, reasoning: str = ""
 ) -> int | None:
     """The number of tokens of a text and of what ended it; None where their texts do not tell it.
 
-    A server that decodes several tokens at once may list some behind the end. Where the text is
-    not `is_whole`, since its reasoning stands apart, only stop strings tell it.
+    A server that decodes several tokens at once may list some behind the end. Of a `reasoning` that
+    stands apart it may list the tokens, too.
 
-    >>> num_ended(["It", " is", " and", " so", " on"], "It", stop=(" is and",))
-    3
-    >>> num_ended(["It", " is", "</s>", " and"], "It is", stop=())
+    >>> num_ended(["\u0120It", "\u0120is", "</s>", "\u0120and"], "It is", stop=())
     3
     """
+    texts = spelt_out(texts, text)
     num = num_up_to(stop, texts)
     before = cut_at_stop("".join(texts), stop) or ""
     if num is not None and before.strip().endswith(text.strip()):
         return num
-    if not is_whole or not are_of(texts, text, is_cut=False):
+    shown, wanted, begin = _without_blanks("".join(texts)), _without_blanks(text), 0
+    if reasoning:
+        _, _, behind = shown.partition(_without_blanks(reasoning))
+        begin = behind.find(wanted) + len(shown) - len(behind)
+    if (reasoning and not wanted) or not shown.startswith(wanted, begin):
         return None
-    num_left = len(_without_blanks(text))
+    num_left = begin + len(wanted)
     for num, shown in enumerate(texts, 1):
         if num_left <= 0 and (shown == "" or shown.strip()):  # else a blank before the end
             return num
         num_left -= len(_without_blanks(shown))
     return len(texts)
+
+
+def spelt_out(texts: Sequence[str], text: str) -> Sequence[str]:
+    """Texts of tokens, for those in a vocabulary's own spelling if they then hold the text."""
+    plain = re.sub("[\u0120\u2581]", " ", "\0".join(texts)).replace("<0x0A>", "\n").split("\0")
+    decoder, read = getincrementaldecoder("utf-8")("replace"), []
+    for token in texts:
+        signs = _BYTE.sub(lambda byte: chr(int(byte[1], 16)), token).translate(_SIGNS)
+        read.append(decoder.decode(signs.encode("latin-1", "replace")))
+    for one in (read, plain):
+        if _without_blanks(text) in _without_blanks("".join(one)):
+            return one
+    return texts
 
 
 def _without_blanks(text: str) -> str:

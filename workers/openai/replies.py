@@ -225,7 +225,7 @@ def _choice(pieces: Sequence[_Piece], stop: tuple[str, ...]) -> Choice:
     if cut is not None:
         text, finish_reason = cut, "stop"
     if tokens is not None and logprobs is not None and finish_reason == "stop" and not calls:
-        num = num_ended(tokens, text, stop, is_whole=not reasoning)
+        num = num_ended(tokens, text, stop, reasoning=reasoning)
         ids, tokens, logprobs, tops = ids[:num], tokens[:num], logprobs[:num], tops and tops[:num]
         if num is None and cut is not None:
             why_unsound = UNCOVERED

@@ -20,7 +20,7 @@ from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import fields_of
 from workers.calling import Listener
 from workers.openai.choices import Choice
-from workers.openai.logprobs import ENTROPY, MISSING, column, num_up_to
+from workers.openai.logprobs import ENTROPY, MISSING, column, num_up_to, spelt_out
 from workers.openai.replies import told_by
 from workers.remote.client import Unreachable
 
@@ -240,7 +240,7 @@ class TokenStream:
         sequence = to_sequence(choice, self._wanted, self._num_tops)
         # What becomes certain with several tokens at once comes with the first of them.
         tokens = sequence.remaining_tokens(0, 0)
-        self._texts += choice.tokens or ()
+        self._texts += spelt_out(choice.tokens or (), choice.text)
         if self._stop and (num := num_up_to(self._stop, self._texts)) is not None:
             tokens = tokens[: max(0, len(tokens) + num - len(self._texts))]
         self._num_left -= len(tokens)

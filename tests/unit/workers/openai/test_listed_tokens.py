@@ -113,10 +113,11 @@ async def test_entries_behind_the_end_of_a_text_are_none_of_its_tokens(stop, num
     assert answer.token_logprobs.tolist() == [-0.5 - i for i in range(num_kept)]
 
 
-async def test_entries_behind_a_stop_string_in_a_reasoning_apart_leave_too():
+@pytest.mark.parametrize("stop", [(" and",), ()])
+async def test_entries_behind_an_answer_whose_reasoning_stands_apart_leave_too(stop):
     texts = ["Hm", "</think>", *COLORS]
     reply = written("red, yellow", texts, len(texts), reasoning="Hm")
-    generation = await answer_to(JSONResponse(reply), (" and",))
+    generation = await answer_to(JSONResponse(reply), stop)
     assert generation.answer.token_logprobs.tolist() == [-2.5, -3.5, -4.5, -5.5]
 
 
@@ -130,3 +131,23 @@ async def test_entries_behind_a_stop_string_are_not_streamed():
     generation = await answer_to(stream(*pieces, delta("stop")), (" and",), heard.append)
     assert "".join(token.text for token in heard) == generation.answer.text == "red, yellow"
     assert len(heard) == generation.answer.num_tokens == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("red, two", ["Ġred", ",", "Ġtwo", "Ġand", "Ġblue"]),
+        ("red, two", ["▁red", ",", "▁two", "▁and", "▁blue"]),
+        ("é\n", ["<0xC3>", "<0xA9>", "<0x0A>", "▁and", "▁blue"]),
+        ("é\n红", ["Ã©", "Ċçº", "¢", "Ġand", "Ġblue"]),
+        ("Ġunju hu", ["Ġunju", " h", "u", " and", " blue"]),
+    ],
+)
+@pytest.mark.parametrize("stop", [(" and",), ()])
+async def test_entries_behind_the_end_leave_however_a_vocabulary_spells_them(text, texts, stop):
+    generation = await answer_to(JSONResponse(written(text, texts, 5)), stop)
+    assert generation.answer.token_logprobs.tolist() == [-0.5, -1.5, -2.5, -3.5]
+    piece, heard = delta(content=text), []
+    piece["choices"][0]["logprobs"] = listed(*texts)
+    await answer_to(stream(piece, delta("stop")), (" and",), heard.append)
+    assert len(heard) == 4
