@@ -46,7 +46,7 @@ _DENIED = re.compile(
     rf"(?:[^\W\d_]{{2,}}\s+){{,3}}){_NEXT}{_BOTH}"
     rf"|{_LIST}[)\]*]*\s+(?i:(?:are|sind|sont|son)\s+(?:all\s+|both\s+)?{_WRONG})"
     rf"|{_LETTER}[)\]*]*(?i:\s*:\s*{_WRONG}|\s+(?:is|was|ist|est?|looks|seems)\s+{_WRONG}"
-    rf"|\s+(?:isn|wasn|can)['\u2019]?t\b|\s+cannot\b"
+    rf"|\s+(?:is|was|ca)n['\u2019]?t\b|\s+cannot\b"
     rf"|\s*[?.!,\u2026]+\s*(?:no\s*[,.!]|no\s+wait|wait|actually))"
     rf"|(?i:\b(?:vitamins?|hepatitis|plan|type|group|grade|class|appendix)|\d\s*\u00b0?)\s*{_LETTER}"
 )
