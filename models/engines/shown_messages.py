@@ -25,8 +25,6 @@ class StandIns:
         self.words: dict[str, tuple[int, Warned | None]] = {}
         messages = list(map(dict, request.messages or ()))
         self.request = replace(request, messages=tuple(messages))  # with the words
-        if [one | {"content": ""} for one in messages] == [{"role": "user", "content": ""}]:
-            return  # which every template shows
         for number, message in enumerate(messages):
             calls = []
             said: dict[tuple[str, ...], Warned | None] = {REASONINGS: Warned.REASONING_NOT_SHOWN}

@@ -190,6 +190,22 @@ NO_CHAT = {
 }
 
 
+DROPS_IT = {
+    "parts alone": "{{ messages[0].content[0].text }}",
+    "roles alone": "{% for m in messages %}{{ m.role }}{% endfor %}",
+    "no messages": "hello",
+}
+
+
+@pytest.mark.parametrize("source", DROPS_IT.values(), ids=DROPS_IT)
+def test_a_template_that_leaves_out_even_a_plain_question_says_so(source):
+    tokenizer = byte_tokenizer(chat_template=source)
+    assert "leaves this message out" in refusal_of(tokenizer, "user")
+    with pytest.raises(ChatTemplateError, match="leaves this message out") as refused:
+        left_out(tokenizer, sent([ASKED]))
+    assert refused.value.field == "messages.0"
+
+
 @pytest.mark.parametrize(("source", "words"), NO_CHAT.values(), ids=NO_CHAT)
 def test_a_template_that_takes_no_chat_says_so_and_so_does_each_refusal(source, words):
     tokenizer = byte_tokenizer(chat_template=source)
