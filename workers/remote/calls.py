@@ -188,7 +188,7 @@ async def listed_model(calls: Calls, wanted: str, path: str = "/v1/models") -> d
         return {**entries[plain], "id": wanted}
     if any(fnmatchcase(wanted, str(name)) for name in entries):  # LiteLLM's list has patterns
         return {"id": wanted}
-    if wanted.startswith("/"):  # a folder there: `transformers serve` lists what it has of the hub
+    if wanted.startswith(("/", ".", "~")):  # a folder there; `transformers serve` lists the hub's
         return {"id": wanted}
     names = ", ".join(map(str, entries))
     raise Refused(f"it has no model of the name that the settings say; it lists {names:.500}")

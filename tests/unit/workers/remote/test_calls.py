@@ -43,6 +43,7 @@ async def listed(wanted, *names, is_bare=False):
         ("meta/llama:nitro", ["meta/llama"], "meta/llama:nitro"),
         ("openai/gpt-4o", ["anthropic/*", "openai/*"], "openai/gpt-4o"),
         ("/models/mine", ["qwen"], "/models/mine"),
+        ("./mine", ["qwen"], "./mine"),
         ("mine", [], "mine"),
     ],
 )
