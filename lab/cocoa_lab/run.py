@@ -1,8 +1,8 @@
 """Records of a finished run: each prompt with its answers' scores, and the answers' quality."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from app.scoring.selection import Strategy
 from cocoa_lab.examples import Example
@@ -60,6 +60,8 @@ class AnswerScores:
         text: y* as it is compared.
         sample: index of y* among the samples; None for the greedy answer.
         scores: None where an estimator has no value, for which `reasons` says why.
+        similarities: of y* to each sample (M,), and of the samples to each other (M, M), rounded;
+            only those that a score reads.
     """
 
     id: str
@@ -71,6 +73,7 @@ class AnswerScores:
     sample: int | None
     scores: Mapping[str, float | None]
     reasons: Mapping[str, str]
+    similarities: Mapping[str, list[Any]] = field(default_factory=dict)
 
     @property
     def variant(self) -> Variant:

@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from app.scoring.ask import Ask
 from app.scoring.plan import generation_request
@@ -20,6 +23,8 @@ from models.grammar.grammars import grammar_of
 from models.records import Generation, SamplingParams
 from models.statistics import reads_samples, supplied_by
 from workers.protocol import Generator
+
+_DIGITS = 6  # of similarities
 
 
 def ask_of(example: Example, header: RecordingHeader) -> Ask:
@@ -125,7 +130,11 @@ async def score_recording(
     results = []
     for ask in asks:  # one after another, so that each finds the pairs of those before
         result = await scorer.run(ask)
-        subject = result.evidence.subject
+        subject, similarities = result.evidence.subject, dict[str, Any]()
+        for name in ("similarity", "similarity_matrix"):
+            if name in result.evidence.statistics:
+                values = np.round(result.evidence.statistics[name], _DIGITS)
+                similarities[name] = values.tolist()
         answer_scores = AnswerScores(
             id=recording.id,
             strategy=result.plan.strategy,
@@ -136,6 +145,7 @@ async def score_recording(
             sample=subject.answer_sample,
             scores=result.scores,
             reasons=result.reasons,
+            similarities=similarities,
         )
         results.append(answer_scores)
     return results

@@ -131,6 +131,10 @@ def test_every_estimator_is_scored_under_every_strategy_and_each_example_once(tm
     run = evaluate(spec(tmp_path, estimators=WITHOUT_PROBE), lambda: seen.append(1))
     assert calls["generate"] == calls["states"] == len(seen) == 12
     assert set(scores(run)) == {(e.id, s, "fake") for e in examples(12) for s in STRATEGIES}
+    for answer in run.prompts[0].answers:  # whose numbers can be told from what is stored
+        told = 1 - sum(answer.similarities["similarity"]) / len(answer.similarities["similarity"])
+        assert answer.scores["inconsistency"] == pytest.approx(told, abs=1e-6)
+        assert len(answer.similarities["similarity_matrix"]) == 5
     assert all(set(by_name) == set(WITHOUT_PROBE) for by_name in scores(run).values())
 
 
