@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 
@@ -88,26 +89,26 @@ class Grounds:
     units: tuple[Unit, ...]
     share: float
     _documents: "_Documents"
-    _premises: Sequence[Sequence["_Premise"]] = ()
+
+    @cached_property
+    def _premises(self) -> list[list["_Premise"]]:
+        """Of each unit the three best sentences of the three documents with most of its words."""
+        found = list[list[_Premise]]()
+        for unit in self.units:
+            words, _ = _said(unit.text, (), has_names=False)
+            found.append(self._documents.most_like(unit.text, words))
+        return found
 
     def pairs(self) -> list[Pair]:
         """What an NLI model is asked, to judge the units: premises, each before its unit.
 
-        Premises are the three best sentences of each of the three documents that have most of a
-        unit's words, those of the question among them. None is for one that stands there word by
-        word.
-
         Raises:
             InvalidRequest: looking for the words takes too many steps.
         """
-        found, pairs = list[list[_Premise]](), list[Pair]()
-        for unit in self.units:
-            words, _ = _said(unit.text, (), has_names=False)
-            found.append(self._documents.most_like(unit.text, words))
-            for premise in found[-1]:
-                pairs.append((premise.text, unit.text))
-        self._premises = found
-        return pairs
+        asked = list[Pair]()
+        for unit, premises in zip(self.units, self._premises, strict=True):
+            asked += [(premise.text, unit.text) for premise in premises]
+        return asked
 
     def judged(self, scores: Mapping[Pair, Sequence[float]]) -> "Grounds":
         """The same as an NLI model judges: by the premise that entails a unit most.
@@ -125,8 +126,7 @@ class Grounds:
                     most, name, place = entailed, premise.doc_id, premise.span
                     unit = replace(unit, grounded=most, document=name, document_span=place)
             told.append(replace(unit, denied_by_documents=tuple(denying)))
-            words, _ = _said(unit.text, (), has_names=False)
-            if words:
+            if _said(unit.text, (), has_names=False)[0]:
                 shares.append(told[-1].grounded or 0.0)
         return replace(self, units=tuple(told), share=sum(shares) / max(1, len(shares)))
 
@@ -219,7 +219,7 @@ class _Documents:
         return replace(unit, grounded=share, missing=tuple(missing))
 
     def most_like(self, text: str, words: set[str]) -> list[_Premise]:
-        """The premises of a sentence with these words, the document with most of them first."""
+        """The premises of a sentence with these words; none where one has it word by word."""
         found = list[tuple[int, _Premise]]()
         for one in self._documents:
             self._steps.take(len(one.sentences))

@@ -225,8 +225,8 @@ def num_ended(
     if num is not None and before.strip().endswith(text.strip()):
         return num
     shown, wanted, begin = _without_blanks("".join(texts)), _without_blanks(text), 0
-    if reasoning:
-        _, _, behind = shown.partition(_without_blanks(reasoning))
+    if thought := _without_blanks(reasoning):
+        _, _, behind = shown.partition(thought)
         begin = behind.find(wanted) + len(shown) - len(behind)
     if (reasoning and not wanted) or not shown.startswith(wanted, begin):
         return None

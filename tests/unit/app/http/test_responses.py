@@ -39,6 +39,7 @@ def test_an_answer_that_is_held_back_says_why_of_all_that_would_tell_it():
     assert {told[name] for name in telling} == {None}
     why = "the answer is held back: it does not pass at this target error"
     assert {told["reasons"].pop(name) for name in telling} == {why}
+    assert "no confidence" in told["reasons"].pop("confidence_interval")
     assert told["reasons"] == {"confidence": "none is loaded"}
     assert told["decision"]["accept"] is False
 
@@ -47,14 +48,16 @@ def test_samples_that_nothing_compared_are_in_no_groups_and_it_says_why():
     ask = Ask(prompt="Where?", explain=True)
     told = json.loads(json_of(to_response(a_result(ask=ask), "id")))
     assert (told["explanation"], told["groups"]) == (None, None)
-    assert told["reasons"].keys() == {"explanation", "groups"}
+    assert told["reasons"].keys() == {"explanation", "groups", "confidence_interval"}
 
     statistics = {"similarity": np.ones(2), "similarity_matrix": np.ones((2, 2))}
     compared = a_result(ask=ask, statistics=statistics)
     known = json.loads(json_of(to_response(compared, "id")))
     assert known["explanation"] == "All 2 samples mean the same as the answer."
     assert [group["count"] for group in known["groups"]] == [2]
-    assert known["reasons"] == {}
+    assert known["reasons"].keys() == {"confidence_interval"}
+    known = a_result(ask=ask, statistics=statistics, judgement=Judgement(0.5, interval=(0.4, 0.6)))
+    assert json.loads(json_of(to_response(known, "id")))["confidence_interval"] == [0.4, 0.6]
 
 
 def test_times_are_in_milliseconds():
