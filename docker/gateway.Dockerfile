@@ -36,7 +36,7 @@ RUN PYTHONPATH=/opt/cocoa PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=/opt/by
     && find /opt/venv /opt/cocoa /opt/bytecode -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
 
 FROM ${PYTHON_IMAGE}
-ARG VERSION=0.3.0
+ARG VERSION=0.4.0.dev0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="cocoa-serve gateway" \
       org.opencontainers.image.description="Answers with CoCoA uncertainty scores over HTTP; models are elsewhere" \

@@ -4,7 +4,7 @@
 ARG VLLM_IMAGE=vllm/vllm-openai:v0.32.0
 
 FROM ${VLLM_IMAGE}
-ARG VERSION=0.3.0
+ARG VERSION=0.4.0.dev0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="vLLM with cocoa-serve's plugin" \
       org.opencontainers.image.licenses="Apache-2.0" \

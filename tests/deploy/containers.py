@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from tests.deploy.chart import DEPLOY, ROOT, run
 
-VERSION = "0.3.0"
+VERSION = "0.4.0.dev0"
 ENVIRONMENT = {
     **os.environ,
     "CONTAINERS_STORAGE_CONF": str(DEPLOY / "storage.conf"),

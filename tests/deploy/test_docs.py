@@ -11,9 +11,9 @@ PAGE = (ROOT / "docs/deploy.md").read_text()
 MARK = "# needs a cluster"
 # Run by the tests of images and of compose, which have no Docker engine.
 BY_OTHERS = {
-    "docker build -f docker/gateway.Dockerfile -t cocoa-gateway:0.3.0 .",
-    "docker build -f docker/worker.Dockerfile -t cocoa-worker:0.3.0 .",
-    "docker run --rm --detach --name cocoa --publish 127.0.0.1:8000:8000 cocoa-worker:0.3.0",
+    "docker build -f docker/gateway.Dockerfile -t cocoa-gateway:0.4.0.dev0 .",
+    "docker build -f docker/worker.Dockerfile -t cocoa-worker:0.4.0.dev0 .",
+    "docker run --rm --detach --name cocoa --publish 127.0.0.1:8000:8000 cocoa-worker:0.4.0.dev0",
     "docker rm --force cocoa",
     "docker compose up --build -d",
     "docker compose down",
