@@ -7,7 +7,7 @@ import numpy as np
 
 from app.scoring.derive import Evidence
 from app.scoring.plan import Plan
-from models.estimators import needs, score
+from models.estimators import ESTIMATORS, needs, score
 from models.statistics import STATISTICS, reads_samples
 
 _NUM_RESAMPLES = 100
@@ -20,19 +20,21 @@ def confidence_interval(plan: Plan, evidence: Evidence) -> tuple[float, float] |
     By the percentile bootstrap (Efron 1979): the samples are drawn anew from themselves. The answer
     and the calibrator stay, so that it says nothing of what these get wrong.
 
-    None where nothing is calibrated, the score reads no samples, or the answer is one of them.
+    None where nothing is calibrated, the answer is one of the samples, or the score reads none or
+    is a plugin's, which may take long.
     """
-    calibrated, read = plan.calibrated, needs([plan.primary])
-    num_samples = len(evidence.subject.samples)
-    is_one_of_them = evidence.subject.answer_sample is not None
-    if isinstance(calibrated, str) or not reads_samples(read) or is_one_of_them or not num_samples:
+    calibrated, read, known = plan.calibrated, needs([plan.primary]), evidence.statistics
+    num_samples, answer_sample = len(evidence.subject.samples), evidence.subject.answer_sample
+    if isinstance(calibrated, str) or answer_sample is not None or not num_samples:
+        return None
+    if not reads_samples(read) or plan.primary not in ESTIMATORS:
         return None
     uncertainties = []
     draws = np.random.default_rng(0).integers(num_samples, size=(_NUM_RESAMPLES, num_samples))
     for rows in draws.tolist():
         statistics = {}
-        for name in read & evidence.statistics.keys():
-            statistics[name] = _of_samples(name, evidence.statistics[name], rows)
+        for name in read & known.keys():
+            statistics[name] = _of_samples(name, known[name], rows)
         scores, _ = score([plan.primary], statistics)
         if (uncertainty := scores[plan.primary]) is not None:
             uncertainties.append(uncertainty)

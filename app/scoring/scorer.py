@@ -244,7 +244,7 @@ class Scorer:
             judgement = judged()
         else:
             judgement = await work.parts.in_thread(judged, steps=work.parts.steps)
-        if plan.ask.explain:
+        if plan.ask.explain and judgement.confidence is not None:
             judgement = await self._with_interval(plan, evidence, judgement)
         if (observed := judgement.observed) is None:
             return judgement
@@ -255,8 +255,6 @@ class Scorer:
         self, plan: Plan, evidence: Evidence, judgement: Judgement
     ) -> Judgement:
         """The judgement with the interval of its confidence, which takes some ten milliseconds."""
-        if judgement.confidence is None:
-            return judgement
         work, loop = partial(confidence_interval, plan, evidence), asyncio.get_running_loop()
         interval = await loop.run_in_executor(self.threads[LONG_TEXTS], work)
         return replace(judgement, interval=interval)

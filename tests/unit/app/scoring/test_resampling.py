@@ -1,5 +1,7 @@
 """How far chance in the samples moves a confidence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from app.scoring.derive import Evidence
 from app.scoring.questions import Subject
 from app.scoring.resampling import confidence_interval
 from models.calibration import ALL
+from models.estimators import known_estimators
 from tests.made_calibrators import calibration, calibrator
 from tests.results import a_plan, sequence
 
@@ -35,8 +38,10 @@ def test_samples_that_agree_leave_no_doubt_and_others_that_of_as_many_throws_of_
 
 @pytest.mark.parametrize(
     "fields",
-    [{"calibrated": False}, {"primary": "sp"}, {"answer_sample": 0}],
-    ids=["no confidence", "no samples are read", "the answer is one of them"],
+    [{"calibrated": False}, {"primary": "sp"}, {"answer_sample": 0}, {"primary": "slow"}],
+    ids=["no confidence", "no samples are read", "the answer is one of them", "a plugin's"],
 )
-def test_where_samples_move_no_confidence_there_is_no_interval(fields):
+def test_where_samples_move_no_confidence_there_is_no_interval(monkeypatch, fields):
+    known = known_estimators()
+    monkeypatch.setitem(known, "slow", replace(known["inconsistency"], name="slow"))
     assert interval(similarity=[1.0, 0.0] * 5, **fields) is None
