@@ -71,6 +71,21 @@ async def test_each_sentence_is_coloured_and_shows_what_it_stands_on(browser, ur
             await visit.page.screenshot(path=f"{folder}/documents-{size[0]}.png", full_page=True)
 
 
+async def test_documents_that_deny_a_sentence_are_named(browser, url):
+    async def denied(route):
+        response = await route.fetch()
+        told = await response.json()
+        if response.ok:  # the page asks again for what is not calibrated
+            told["units"][1]["documents"]["contradicted_by"] = ["0", "1"]
+        await route.fulfill(response=response, json=told)
+
+    async with visiting(browser, url, route=("**/score", denied)) as visit:
+        await ask_over_documents(visit)
+        await visit(".ground").nth(0).click()
+        part = visit(".part:has(.grounds)")
+        await expect(part).to_contain_text("says 100 % of it · denied by document 1, 2.")
+
+
 @pytest.mark.parametrize("colours", ["light", "dark"])
 async def test_the_documents_and_what_stands_in_them_are_accessible(browser, url, colours):
     async with visiting(browser, url, colours=colours) as visit:
