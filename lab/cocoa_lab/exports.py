@@ -4,9 +4,10 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from cocoa_lab.report import Cell, Grid, number
+from cocoa_lab.report import Cell, Grid, cell_text
 
-_TEX = str.maketrans({sign: f"\\{sign}" for sign in "_%&#$"} | {"↑": r"$\uparrow$"})
+_TEX = str.maketrans({sign: f"\\{sign}" for sign in "_%&#$"})
+_ARROW = str.maketrans({"↑": r"$\uparrow$"})
 _HEAD = ("table", "method", "column", "value", "low", "high")
 
 
@@ -38,14 +39,7 @@ def _tex(grid: Grid) -> str:
 
 
 def _tex_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "--"
-    text = number(cell.value.value)
-    if cell.is_best:
-        text = rf"\textbf{{{text}}}"
-    elif cell.is_second:
-        text = rf"\underline{{{text}}}"
-    return f"{text} [{number(cell.value.low)}, {number(cell.value.high)}]"
+    return cell_text(cell, best=r"\textbf{{{}}}", second=r"\underline{{{}}}").translate(_ARROW)
 
 
 def _escaped(text: str) -> str:

@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cocoa_lab.claims import Claim
 from cocoa_lab.comparison import MEAN
-from cocoa_lab.report import Cell, Contest, Grid, Report, contests, number, signed
+from cocoa_lab.report import Cell, Contest, Grid, Report, cell_text, contests, number, signed
 
 _VERDICTS = (
     "Differences of PRR with their 95 % intervals, both methods on the same resampled prompts. "
@@ -91,15 +91,7 @@ def _markdown_grid(one: Grid) -> str:
 
 
 def _markdown_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "-"
-    text = number(cell.value.value)
-    if cell.is_best:
-        text = f"**{text}**"
-    elif cell.is_second:
-        text = f"<u>{text}</u>"
-    arrow = " ↑" * cell.beats_base
-    return f"{text}{arrow} [{number(cell.value.low)}, {number(cell.value.high)}]"
+    return cell_text(cell, best="**{}**", second="<u>{}</u>")
 
 
 def _markdown_claims(claims: Sequence[Claim]) -> list[str]:

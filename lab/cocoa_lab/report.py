@@ -210,6 +210,19 @@ def to_json(table: Table) -> dict[str, Any]:
     return columns
 
 
+def cell_text(cell: Cell | None, best: str, second: str) -> str:
+    """A value with its interval; `{}` is it in `best` and `second`, which mark it so."""
+    if cell is None:
+        return "-"
+    text = number(cell.value.value)
+    if cell.is_best:
+        text = best.format(text)
+    elif cell.is_second:
+        text = second.format(text)
+    arrow = " ↑" * cell.beats_base
+    return f"{text}{arrow} [{number(cell.value.low)}, {number(cell.value.high)}]"
+
+
 def number(value: float | None) -> str:
     """Three digits, without the zero before the point; "-" where there is no value.
 
