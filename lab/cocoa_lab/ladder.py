@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from cocoa_lab.answers import answers_of
-from cocoa_lab.comparison import difference, measure, why_left_out
+from cocoa_lab.comparison import Column, difference, measure, why_left_out
 from cocoa_lab.metrics import Interval, prr
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.rendering import markdown_table
@@ -65,13 +66,19 @@ FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """What came of a form: PRR with intervals by score, and the default's lead over each rival."""
+    """What came of a form: PRR with intervals by score, and the default's lead over each rival.
+
+    Attributes:
+        by_halves: of whole answers, the share of right ones in the half that the default is surest
+            of, and in the other.
+    """
 
     form: Form
     num_answers: int
     share_right: float
     prr: dict[str, Interval]
     lead: dict[str, Interval]
+    by_halves: tuple[float, float] | None = None
 
 
 def rung(form: Form, folder: Path) -> Rung | None:
@@ -92,7 +99,14 @@ def rung(form: Form, folder: Path) -> Rung | None:
                 lead[name] = behind
     if DEFAULT not in found:
         return None
-    return Rung(form, len(column.quality), column.mean_quality or 0.0, found, lead)
+    share, halves = column.mean_quality or 0.0, _halves(column)
+    return Rung(form, len(column.quality), share, found, lead, halves)
+
+
+def _halves(column: Column) -> tuple[float, float]:
+    quality = column.quality[np.argsort(column.scores[DEFAULT], kind="stable")]
+    half = len(quality) // 2
+    return float(quality[:half].mean()), float(quality[half:].mean())
 
 
 def _of_parts(form: Form, results: dict[str, Any]) -> Rung | None:
@@ -127,7 +141,10 @@ def table(rungs: Sequence[Rung]) -> str:
     if len(leading) > 1:
         rungs = [*rungs, _mean(leading)]
     for one in rungs:
-        row = [f"`{one.form.dataset}`", str(one.num_answers), number(one.share_right)]
+        halves = "-"
+        if one.by_halves is not None:
+            halves = ", ".join(map(number, one.by_halves))
+        row = [f"`{one.form.dataset}`", str(one.num_answers), number(one.share_right), halves]
         for name in (DEFAULT, *RIVALS):
             row.append(_cell(one.prr.get(name)))
         best = max(one.lead, key=lambda name: one.prr[name].value, default=None)
@@ -136,7 +153,7 @@ def table(rungs: Sequence[Rung]) -> str:
             lead = one.lead[best]
             told = f"{signed(lead.value)} [{signed(lead.low)}, {signed(lead.high)}] `{best}`"
         rows.append([*row, told])
-    head = ["form", "n", "right", "default", *map("`{}`".format, RIVALS)]
+    head = ["form", "n", "right", "by halves", "default", *map("`{}`".format, RIVALS)]
     return markdown_table([*head, "its lead over the best"], rows)
 
 

@@ -29,7 +29,7 @@ def test_of_parts_the_run_itself_says_what_its_own_default_is_worth(tmp_path):
     assert (one.num_answers, one.share_right) == (40, 0.75)
     assert (one.prr[DEFAULT].value, one.lead["sp"].low) == (0.5, -0.1)
     row = table([one]).splitlines()[-1]
-    assert row.startswith("| `atlas-json` | 40 | .750 | .500 [.400, .600] | .400 [")
+    assert row.startswith("| `atlas-json` | 40 | .750 | - | .500 [.400, .600] | .400 [")
     assert row.endswith("| +.100 [-.100, +.300] `sp` |")
 
 
@@ -37,7 +37,7 @@ def test_the_last_row_is_the_mean_of_forms_with_a_lead(tmp_path):
     one = of_parts(tmp_path)
     documents = of_parts(tmp_path, metrics={"ungrounded": {"prr": PRR}})
     row = table([one, documents, one]).splitlines()[-1]
-    assert row.startswith("| `mean of 2` | 80 | .750 | .500 [.429, .571] | .400 [")
+    assert row.startswith("| `mean of 2` | 80 | .750 | - | .500 [.429, .571] | .400 [")
     assert row.endswith("| +.100 [-.041, +.241] `sp` |")
     assert len(table([one, documents]).splitlines()) == 4
 
@@ -61,6 +61,9 @@ def test_of_whole_answers_the_default_leads_by_resamples_of_its_own_prompts(tmp_
 
     assert (one.num_answers, one.share_right) == (200, column.mean_quality)
     assert one.prr.keys() == {DEFAULT, "sp"}
+    surest = np.argsort(scores[DEFAULT])[:100]
+    assert one.by_halves[0] == pytest.approx(1 - wrong[surest].mean())
+    assert one.by_halves[0] > one.by_halves[1]
     assert one.lead["sp"].low > 0
     assert one.lead["sp"].value == pytest.approx(one.prr[DEFAULT].value - one.prr["sp"].value)
 
