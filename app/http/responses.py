@@ -18,7 +18,7 @@ _REVEALING = ["text", "reasoning", "explanation", "groups", "units", "samples", 
 _REVEALING += ["tool_calls"]
 # Some templates take identifiers of calls of nine characters only.
 _ID_CHARACTERS = 9
-_NO_INTERVAL = "there is no confidence that other samples would move"
+_NO_INTERVAL = "the answer has no confidence, or one that reads no samples beside it"
 
 
 def to_response(result: Result, request_id: str) -> dict[str, Any]:
