@@ -1,6 +1,5 @@
 """Settings of a deployment: the only reader of the environment (`COCOA_*`, nested with `__`)."""
 
-import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -27,8 +26,6 @@ from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
 from workers.config import GeneratorConfig, ServerConfig, SimilaritySettings, WorkerConfig
 
-logger = logging.getLogger(__name__)
-
 _PREFIX = "COCOA_"
 # Variables of the test suite and of `cocoa ask`, which the service does not read.
 _FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
@@ -39,12 +36,8 @@ _GONE = {
     " replicas stand behind it",
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
     "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
-}
-
-# Settings of release 0.2, which are heeded for one release more, and their names of today.
-_RENAMED = {
-    "COCOA_PROBES__CONSISTENCY": "COCOA_PROBES__INCONSISTENCY",
-    "COCOA_PROBES__SENTENCE_CONSISTENCY": "COCOA_PROBES__SENTENCE_INCONSISTENCY",
+    "COCOA_PROBES__CONSISTENCY": "set COCOA_PROBES__INCONSISTENCY",
+    "COCOA_PROBES__SENTENCE_CONSISTENCY": "set COCOA_PROBES__SENTENCE_INCONSISTENCY",
 }
 
 # What Kubernetes sets in each pod for a Service named SERVICE: SERVICE_PORT=tcp://10.0.0.1:8000,
@@ -154,7 +147,7 @@ class Settings(BaseSettings):
         kept: dict[str, str | None] = {}
         for name, text in environment.env_vars.items():
             if name.upper() not in links:
-                kept[_RENAMED.get(name.upper(), name).lower()] = text
+                kept[name.lower()] = text
         environment.env_vars = kept
         return init_settings, environment
 
@@ -196,15 +189,8 @@ def load_settings() -> Settings:
         ValueError: unknown variables, or values out of their bounds, a line each; or a plugin that
             cannot be used.
     """
-    lines = list(map(_of_unknown, unknown_variables(os.environ)))
-    given = {name.upper() for name in os.environ}
-    for old in given & _RENAMED.keys():
-        if _RENAMED[old] in given:
-            lines.append(f"{old} is the old name of {_RENAMED[old]}, which is set, too")
-        else:
-            logger.warning("%s is called %s now: rename it", old, _RENAMED[old])
-    if lines:
-        raise ValueError("\n".join(lines))
+    if unknown := unknown_variables(os.environ):
+        raise ValueError("\n".join(map(_of_unknown, unknown)))
     try:
         return settings_class(installed())()
     except ValidationError as error:
@@ -238,7 +224,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
     A misspelt variable must not be ignored in silence.
     """
-    known = service_links(environment).union(variables(), _RENAMED)
+    known = service_links(environment).union(variables())
     unknown = []
     for name in environment:
         is_ours = name.upper().startswith(_PREFIX) and not name.upper().startswith(_FOREIGN)

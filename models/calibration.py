@@ -20,8 +20,6 @@ from models.codec import reader
 from models.locations import without_folders
 from models.ranges import PROBABILITIES, Exact, Range, floats
 from models.records import Array
-from models.renamed import ScoreName
-from models.similarity import GONE
 from models.similarity.rules import SCORED
 
 FORMAT = 2
@@ -78,17 +76,9 @@ class Binding(Exact):
     rules: int = UNNAMED_RULES
     # What says how far documents say a sentence: "nli", or "words".
     documents_judged_by: str = "words"
-    # Always false; calibrators of draws that do not repeat are no more.
-    distinct: Literal[False] = False
-    # Of files of older releases, which drew samples in waves; None ever since.
+    # Of release 0.2, whose rules were others.
+    distinct: bool = False
     stop_mass: float | None = None
-
-    @property
-    def gone(self) -> str:
-        """Why nothing is scored like this any more, and what to do; "" where it is."""
-        if self.stop_mass is not None:
-            return "num_samples auto is gone: calibrate for a number of samples, such as 5"
-        return GONE.get(self.similarity, "")
 
     @property
     def outdated(self) -> str:
@@ -205,7 +195,7 @@ class _FilePart(Exact):
     """Bindings that share their calibrations."""
 
     bindings: tuple[Binding, ...]
-    groups: Mapping[str, Mapping[ScoreName, Calibration]]
+    groups: Mapping[str, Mapping[str, Calibration]]
 
 
 @dataclass(frozen=True, slots=True)

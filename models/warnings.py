@@ -30,12 +30,6 @@ class Warned(StrEnum):
     IGNORE_EOS_LEFT_OUT = auto()
     """`ignore_eos` is not heeded: a text ends where the model ends it. Do: Count its tokens by
     `usage`."""
-    RENAMED_TO_INCONSISTENCY = auto()
-    """A score was asked for by its old name: `consistency` is called `inconsistency`. Do: Send the
-    new name ([upgrading.md](upgrading.md))."""
-    RENAMED_TO_HAND_OVER_BELOW = auto()
-    """`escalate_below` is called `hand_over_below`. Do: Send the new name
-    ([upgrading.md](upgrading.md))."""
     ONE_OF_AS_ANY_OF = auto()
     """A `oneOf` is held as `anyOf` ([structured.md](structured.md#what-a-schema-may-say)). Do:
     Validate the answer where it must be valid under one branch only."""

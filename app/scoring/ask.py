@@ -138,7 +138,6 @@ class Ask:
     # Codes of what was sent and is shown to no model, or not as it was sent; reported as
     # warnings.
     unheeded: tuple[Warned, ...] = ()
-    renamed: tuple[Warned, ...] = ()  # codes of old names that were sent; reported as warnings
 
     @property
     def tool_names(self) -> list[str]:

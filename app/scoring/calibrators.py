@@ -64,10 +64,8 @@ def _without_gone(calibrator: Calibrator, models: Models) -> Calibrator:
     for part in calibrator.parts:
         binding = part.binding
         way = f"{binding.unit} of {binding.input}, {binding.strategy}"
-        why = binding.gone
-        if binding.similarity not in models.similarity_scorers:
-            why = why or instead_of(binding.similarity)
-        if why:
+        why = instead_of(binding.similarity)
+        if why and binding.similarity not in models.similarity_scorers:
             gone[why].append(way)
             continue
         groups, unknown = _of_known(part)

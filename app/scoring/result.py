@@ -247,7 +247,6 @@ class Result:
         if self.evidence.generation is not None:
             codes += self.evidence.generation.warnings
         codes += self.ask.unheeded
-        codes += self.ask.renamed
         if self.ask.grammar is not None and self.ask.grammar.is_wider:
             codes.append(Warned.ONE_OF_AS_ANY_OF)
         return codes

@@ -10,7 +10,6 @@ from cocoa_lab.comparison import Column
 from cocoa_lab.lines import objects_in
 from cocoa_lab.overwriting import GENERATIONS
 from cocoa_lab.recordings import read
-from models.renamed import current_name
 
 
 def answers_of(folder: Path, *, of_every_task: bool = False) -> Column:
@@ -45,7 +44,7 @@ def answers_of(folder: Path, *, of_every_task: bool = False) -> Column:
     scores = {}
     for name in next(iter(lines.values()))["scores"]:
         values = [line["scores"][name] for line in lines.values()]
-        scores[current_name(name)] = np.array(values, dtype=np.float64)  # NaN for None
+        scores[name] = np.array(values, dtype=np.float64)  # NaN for None
     counts = np.array(num_tokens, dtype=np.float64)
     is_binary = bool(np.isin(quality[~np.isnan(quality)], (0.0, 1.0)).all())
     kinds = [line["task"] for line in lines.values()]

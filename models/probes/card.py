@@ -4,16 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator
 
 from models.codec import reader
 from models.errors import ModelNotLoaded
 from models.ranges import Exact
 from models.records import Array
-from models.renamed import current_name
 from models.statistics import SENTENCES_READ
 
 TokenFeature = Literal["sp", "mte", "log_length"]
@@ -66,7 +64,7 @@ class Card(Exact):
 
     # Its prediction: the inconsistency itself, of an answer or of one of its sentences, or
     # whether semantic entropy is above `split`.
-    target: Annotated[Target, BeforeValidator(current_name)]
+    target: Target
     # Of the language model whose states it reads.
     model_id: str
     revision: str | None

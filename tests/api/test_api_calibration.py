@@ -152,8 +152,6 @@ async def test_the_confidence_of_one_that_does_not_pass_decides_what_to_do_with_
         for floor in (confidence, confidence + 0.001):
             body = (await service.generate(**TARGET, hand_over_below=floor)).json()
             verdicts.append(body["decision"])
-        old = (await service.generate(**TARGET, escalate_below=confidence + 0.001)).json()
-    assert (old["decision"], old["warnings"]) == (verdicts[1], ["renamed_to_hand_over_below"])
     assert [verdict["action"] for verdict in verdicts] == ["verify", "hand_over"]
     assert [verdict["accept"] for verdict in verdicts] == [False, False]
     assert verdicts[0]["reason"].startswith("it does not pass, but its confidence is ")

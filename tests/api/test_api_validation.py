@@ -79,6 +79,7 @@ OUT_OF_BOUNDS = {
 # id: (changes of the body, field, part of the message)
 REFUSED = {
     "max_samples": ({"max_samples": 5}, "max_samples", "is gone: send num_samples alone"),
+    "escalate_below": ({"escalate_below": 0.5}, "escalate_below", "is gone: send hand_over_below"),
     "stop_mass": ({"stop_mass": None}, "stop_mass", "is gone: send num_samples alone"),
     "temperature 0 for samples that are only returned": (
         {"temperature": 0, "estimators": ["sp"], "return_samples": True},

@@ -8,7 +8,7 @@ from tests.docs.blocks import blocks_of
 
 BODIES = (GenerateRequest, ScoreRequest, ScoreBatch, FeedbackRequest)
 # It takes the place of `correct`, which has a request.
-ELSEWHERE = {"quality", "escalate_below"}
+ELSEWHERE = {"quality"}
 SHOWN = "".join(block.text for block in blocks_of("docs/api.md")).replace("\\", "")
 
 

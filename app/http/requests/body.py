@@ -28,6 +28,7 @@ _EMPTY: tuple[Any, ...] = (None, [], {}, "")
 
 # Fields of older releases, and what to do instead.
 GONE_FIELDS = dict.fromkeys(("max_samples", "stop_mass"), "send num_samples alone, such as 5")
+GONE_FIELDS["escalate_below"] = "send hand_over_below"
 
 
 def refuse_if(applies: object, field: str, why: LiteralString) -> None:

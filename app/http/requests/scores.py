@@ -13,9 +13,7 @@ from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.selection import AnswerStrategy
 from models.errors import InvalidRequest
 from models.estimators import needs
-from models.renamed import current_name
 from models.statistics import reads_samples
-from models.warnings import Warned
 
 # Values of older releases, and what to do instead.
 _GONE = {
@@ -105,8 +103,6 @@ class ScoresWanted(NullIsDefault):
     hand_over_below: Annotated[float | None, Field(ge=0, le=1)] = None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on,
     and handed over to somebody else below it, says `decision.action`. Default: 0.5."""
-    escalate_below: Annotated[float | None, Field(ge=0, le=1, deprecated=True)] = None
-    """Old name of `hand_over_below`, for one release more."""
     on_unit_reject: OnUnitReject = "keep"
     """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them,
     `remove` gives `refined_text` without these sentences, or with null in place of these fields
@@ -117,19 +113,10 @@ class ScoresWanted(NullIsDefault):
     def ask_fields(self) -> dict[str, Any]:
         """The fields of an `Ask` about scores; most have the same names here."""
         fields = dict(zip(_OF_ASK, attrgetter(*_OF_ASK)(self), strict=True))
-        names = list(self.estimators or ())
         if self.estimators is not None:
-            fields["estimators"] = tuple(map(current_name, names))
+            fields["estimators"] = tuple(self.estimators)
         if self.estimator is not None:
-            fields["primary"] = current_name(self.estimator)
-            names.append(self.estimator)
-        renamed = []
-        if any(current_name(name) != name for name in names):
-            renamed.append(Warned.RENAMED_TO_INCONSISTENCY)
-        if self.__dict__["escalate_below"] is not None:
-            fields["hand_over_below"] = self.__dict__["escalate_below"]
-            renamed.append(Warned.RENAMED_TO_HAND_OVER_BELOW)
-        fields["renamed"] = tuple(renamed)
+            fields["primary"] = self.estimator
         if self.json_schema is not None:
             fields["json_schema"] = self.json_schema
         return fields
@@ -147,8 +134,7 @@ class ScoresWanted(NullIsDefault):
 
     def reads_no_samples(self, strategy: AnswerStrategy) -> bool:
         """True where scores are named, and neither they, nor a field, nor the strategy read any."""
-        named = filter(None, (*(self.estimators or ()), self.estimator))
-        read = needs(map(current_name, named))
+        read = needs(filter(None, (*(self.estimators or ()), self.estimator)))
         of_samples = {*_OF_SAMPLES, "return_samples", "explain", "units"}
         is_named = not of_samples.isdisjoint(self.model_fields_set)
         is_drawn = is_named or reads_samples(read) or strategy not in ("greedy", "sample")
@@ -165,6 +151,4 @@ class ScoresWanted(NullIsDefault):
     def _check_heeded(self) -> Self:
         is_alone = self.json_schema is not None and self.units != "fields"
         refuse_if(is_alone, "json_schema", "is heeded with units fields only")
-        is_twice = {"escalate_below", "hand_over_below"} <= self.model_fields_set
-        refuse_if(is_twice, "escalate_below", "is the old name of hand_over_below, sent as well")
         return self

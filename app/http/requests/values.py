@@ -10,7 +10,6 @@ from app.spelling import closest, did_you_mean
 from models.estimators import ESTIMATORS, known_estimators
 from models.others import instead_of
 from models.ranges import LOGPROBS
-from models.renamed import current_name
 
 Value = TypeVar("Value")
 
@@ -20,7 +19,7 @@ _MAX_KWARGS_VALUES = 10_000
 
 def _known_estimator(name: str) -> str:
     known = known_estimators()
-    if current_name(name) in known:
+    if name in known:
         return name
     if instead := instead_of(name):
         raise PydanticCustomError("instead", "{instead}", {"instead": instead})

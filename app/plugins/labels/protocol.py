@@ -16,7 +16,6 @@ from app.cache.lane import Dropped
 from app.cache.protocol import Namespace, RedisServer
 from models.calibration import Binding
 from models.codec import reader
-from models.renamed import ScoreName
 
 # Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
 CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
@@ -54,7 +53,7 @@ class AnswerPart:
     name: str | None  # of a field, the hash of its path (`part_name`), whose keys may be private
     # Its first character in the answer, and the character behind its last.
     span: tuple[int, int] | None
-    scores: Mapping[ScoreName, FiniteFloat | None]
+    scores: Mapping[str, FiniteFloat | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,8 @@ class Answer:
 
     id: str
     served_at: FiniteFloat  # Unix seconds
-    estimator: ScoreName  # the name of that whose value was the uncertainty
-    scores: Mapping[ScoreName, FiniteFloat | None]  # estimator to its value; None where it had none
+    estimator: str  # the name of that whose value was the uncertainty
+    scores: Mapping[str, FiniteFloat | None]  # estimator to its value; None where it had none
     # What the scores came from, `share_cut` among this answer and its samples; None where the
     # client brought samples or log-probs, whose origin is not known.
     binding: Binding | None

@@ -267,8 +267,6 @@ class ScoreOptions(TypedDict, total=False):
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back."""
     hand_over_below: float | None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on, and handed over to somebody else below it, says `decision.action`. Default: 0.5."""
-    escalate_below: float | None
-    """Old name of `hand_over_below`, for one release more."""
     on_unit_reject: Literal["keep", "remove", "abstain"] | None
     """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None
@@ -355,8 +353,6 @@ class GenerateOptions(TypedDict, total=False):
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back."""
     hand_over_below: float | None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on, and handed over to somebody else below it, says `decision.action`. Default: 0.5."""
-    escalate_below: float | None
-    """Old name of `hand_over_below`, for one release more."""
     on_unit_reject: Literal["keep", "remove", "abstain"] | None
     """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None

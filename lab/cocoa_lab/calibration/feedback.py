@@ -1,6 +1,6 @@
 """Labels that applications sent: those of the deployment that most of them are of, as arrays."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,7 +112,6 @@ def read_feedback(
         notes.append(f"{stored.num_unread} entries are no labels")
     groups: defaultdict[str, list[tuple[Label, Binding]]] = defaultdict(list)
     num_brought = num_outdated = 0
-    gone: Counter[str] = Counter()
     for label in of_namespace:
         bindings = []
         if label.quality is not None:
@@ -122,16 +121,12 @@ def read_feedback(
         for binding in bindings:
             if binding is None:
                 num_brought += 1
-            elif binding.gone:
-                gone[binding.gone] += 1
             elif binding.outdated:
                 num_outdated += 1
             else:
                 groups[repr(replace(binding, share_cut=0.0))].append((label, binding))
     if num_brought:
         notes.append(f"{num_brought} labels of samples or log-probs of clients' own are left out")
-    for why, num_gone in gone.items():
-        notes.append(f"{num_gone} labels are left out: {why}")
     if num_outdated:
         notes.append(f"the scores of {num_outdated} labels {OTHER_RULES}: collect these anew")
     if not groups:

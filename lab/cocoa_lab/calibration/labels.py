@@ -22,7 +22,6 @@ from models.codec import to_json
 from models.estimators import needs
 from models.locations import without_folders
 from models.records import Array
-from models.renamed import current_name
 from models.similarity.rules import SCORED
 from models.statistics import reads_samples
 
@@ -116,8 +115,6 @@ def read_labels(
     origin = results.get("binding") or results["origin"]
     if origin.get("rules", UNNAMED_RULES) != SCORED:
         raise CannotCalibrate(f"the scores in {folder} {OUTDATED}")
-    if "auto" in results["settings"].get("num_samples", ""):
-        logger.warning("%s: scores of num_samples auto, which is gone, are left out", folder)
     wanted = Variant(strategy or "", similarity or "", draw or "")  # type: ignore[arg-type]
     drawn = results.get("binding") or results["header"]["sampling"]
     if temperature not in (None, drawn["temperature"]):
@@ -187,18 +184,15 @@ def _of_parts(
         answers=np.array([numbers[prompt] for prompt in asked], dtype=int),
     )
     binding = binding_of(to_json(results["binding"]))
-    first = str(binding.num_samples)
-    if binding.stop_mass is not None:
-        first = "auto"
     found: list[Labelled] = []
-    for name in (first, *(lines[0].get("by_draw", ()) if lines else ())):
+    for name in (str(binding.num_samples), *(lines[0].get("by_draw", ()) if lines else ())):
         if not _is_wanted(wanted, (binding.strategy, binding.similarity, name)):
             continue
         rows = [{**line["scores"], **line.get("by_draw", {}).get(name, {})} for line in lines]
         scores = _scores(rows)
         if found:  # what reads no samples has the same scores there
             scores = {one: u for one, u in scores.items() if reads_samples(needs([one]))}
-        of_draw = replace(binding, num_samples=int(name), stop_mass=None)
+        of_draw = replace(binding, num_samples=int(name))
         found.append(Labelled(replace(labels, scores=scores), (of_draw,)))
     return found
 
@@ -207,8 +201,7 @@ def _scores(rows: Sequence[Mapping[str, float | None]]) -> dict[str, Array]:
     """Estimator to its scores (n,), NaN where a row has none."""
     scores: dict[str, Array] = {}
     for name in rows[0] if rows else ():
-        values = np.array([row.get(name) for row in rows], dtype=np.float64)  # NaN for None
-        scores[current_name(name)] = values
+        scores[name] = np.array([row.get(name) for row in rows], dtype=np.float64)  # NaN for None
     return scores
 
 

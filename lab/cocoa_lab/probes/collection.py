@@ -20,7 +20,6 @@ from cocoa_lab.lines import complete_lines
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, check_same
 from models.probes.card import CONVENTION, POOLING, joined
 from models.records import Array
-from models.renamed import current_name
 
 FORMAT = 1
 _HEADER, _ANSWERS, _FEATURES = "collection.json", "rows.jsonl", "features.f32"
@@ -230,11 +229,7 @@ def _whole_lines(folder: Path, header: CollectionHeader) -> list[bytes]:
 
 
 def _answer(line: bytes) -> CollectedAnswer:
-    fields = json.loads(line)
-    scores = {}
-    for name, value in fields["scores"].items():
-        scores[current_name(name)] = value
-    return CollectedAnswer(**fields | {"scores": scores})
+    return CollectedAnswer(**json.loads(line))
 
 
 def _read_features(folder: Path, header: CollectionHeader, num_answers: int) -> Array:

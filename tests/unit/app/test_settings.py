@@ -209,6 +209,8 @@ GONE = {
     " replicas stand behind it",
     "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
     "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
+    "COCOA_PROBES__CONSISTENCY": "set COCOA_PROBES__INCONSISTENCY",
+    "COCOA_PROBES__SENTENCE_CONSISTENCY": "set COCOA_PROBES__SENTENCE_INCONSISTENCY",
 }
 
 
@@ -219,18 +221,6 @@ def test_a_setting_of_an_older_release_is_refused_with_what_to_do_and_not_quoted
     with pytest.raises(ValueError, match=f"^{name} is gone: {instead}$") as error:
         load(**{name: "secret"})
     assert "secret" not in str(error.value)
-
-
-def test_a_setting_under_its_old_name_is_heeded_and_named(load, caplog):
-    settings = load(COCOA_PROBES__CONSISTENCY="/probes/mine")
-    assert settings.probes.inconsistency == "/probes/mine"
-    assert "COCOA_PROBES__CONSISTENCY is called COCOA_PROBES__INCONSISTENCY now" in caplog.text
-
-
-def test_a_setting_under_both_names_is_refused(load):
-    new = "COCOA_PROBES__SENTENCE_INCONSISTENCY"
-    with pytest.raises(ValueError, match=f"is the old name of {new}, which is set, too$"):
-        load(COCOA_PROBES__SENTENCE_CONSISTENCY="a", **{new: "b"})
 
 
 def test_tools_for_agents_need_their_package(load, monkeypatch):

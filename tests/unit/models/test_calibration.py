@@ -29,12 +29,6 @@ def test_a_file_brings_back_what_was_written_and_is_named_by_its_content(tmp_pat
     assert len(back.id) == 12 != other.id != back.id
 
 
-def test_a_file_of_before_has_its_scores_under_the_names_of_today(tmp_path):
-    old = calibrator({ALL: {"rb_consistency": calibration(), "sp": calibration()}})
-    (part,) = Calibrator.load(saved(tmp_path / "old.json", old)).parts
-    assert part.groups[ALL].keys() == {"rb_inconsistency", "sp"}
-
-
 def test_parts_that_share_their_calibrations_stand_once_in_a_file(tmp_path):
     [first] = calibrator().parts
     [other] = calibrator({ALL: {"sp": calibration(threshold=2.0)}}, num_samples=5).parts

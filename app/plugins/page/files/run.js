@@ -47,8 +47,6 @@ const WARNINGS = {
   system_merged: "The model’s chat template takes no system message: it was put before the question.",
   tools_left_out: "Some tools are shown to no model, which calls none of them.",
   ignore_eos_left_out: "The answer ends where the model ends it, whatever “ignore_eos” says.",
-  renamed_to_inconsistency: "A score was asked for by its old name; “consistency” is called “inconsistency” now.",
-  renamed_to_hand_over_below: "“escalate_below” is called “hand_over_below” now.",
   one_of_as_any_of: "“oneOf” is held as “anyOf”: the answer may be valid under several of its branches.",
   prompt_as_message: "The language model’s server takes no raw prompt: it was sent as a message.",
   no_eos_logprob: "The language model’s server does not tell how sure it is of the answer’s end.",

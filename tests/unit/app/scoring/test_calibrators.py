@@ -47,30 +47,6 @@ def test_a_calibrator_of_other_rules_is_refused_with_what_to_do():
         check_deployment(calibrator(nli="fake nli", rules=SCORED - 1), deployment())
 
 
-GONE = {
-    "a similarity": ({"similarity": "llm"}, "llm is gone: use added"),
-    "another one": ({"similarity": "align"}, "align is gone: use nli"),
-    "waves": ({"stop_mass": 0.7}, "num_samples auto is gone: calibrate for a number of samples"),
-}
-
-
-@pytest.mark.parametrize(("binding", "why"), GONE.values(), ids=list(GONE))
-def test_bindings_that_are_gone_are_left_out_with_one_warning_and_alone_refused(
-    tmp_path, caplog, binding, why
-):
-    path, kept = tmp_path / "older.json", calibrator(nli="fake nli")
-    gone = calibrator(nli="fake nli", **binding)
-    path.write_text(to_json(replace(kept, parts=kept.parts + gone.parts * 2)))
-    [part] = load_calibrator(str(path), deployment()).parts
-    assert part.binding == kept.parts[0].binding
-    [record] = caplog.records
-    assert record.levelname == "WARNING"
-    assert (record.message.count(why), record.message.count("answer of prompt, greedy")) == (1, 2)
-    path.write_text(to_json(gone))
-    with pytest.raises(ValueError, match=f"nothing that is left: .*{why}"):
-        load_calibrator(str(path), deployment())
-
-
 OF_LAB = {
     "a similarity": ({"similarity": "rouge_l"}, "rouge_l is the lab's"),
     "an estimator": (

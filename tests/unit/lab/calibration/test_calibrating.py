@@ -128,23 +128,23 @@ def a_run(folder, stop=(), inputs=("prompt",), **sampling):
     results = {
         "header": header,
         "origin": origin,
-        "settings": {"dataset": "/home/me/mine.jsonl", "num_samples": "10,5,auto"},
+        "settings": {"dataset": "/home/me/mine.jsonl", "num_samples": "10,5"},
         "tasks": [{"quality": "contains"}],
     }
     (folder / RESULTS).write_text(json.dumps(results))
     lines = []
     for i, asked in enumerate(inputs):
         for strategy in ("greedy", "mbr"):
-            for draw in ("10", "5", "auto"):
+            for draw in ("10", "5"):
                 way = {"strategy": strategy, "similarity": "fake", "draw": draw, "input": asked}
                 line = {"id": f"{i}", "task": "t", "quality": 1.0}
-                line["scores"] = {"sp": None, "consistency": None}  # as release 0.2 called it
+                line["scores"] = {"sp": None, "inconsistency": None}
                 lines.append(json.dumps(line | way))
     (folder / "scores.jsonl").write_text("\n".join(lines) + "\n")
     return folder
 
 
-def test_a_run_has_labels_for_each_way_of_asking_and_for_given_answers(tmp_path, caplog):
+def test_a_run_has_labels_for_each_way_of_asking_and_for_given_answers(tmp_path):
     parts, source = read_labels(a_run(tmp_path, inputs=("prompt", "messages", "prompt")))
     assert source == "mine.jsonl, 3 labels by contains"
     given = replace(BINDING, strategy="given")
@@ -155,7 +155,6 @@ def test_a_run_has_labels_for_each_way_of_asking_and_for_given_answers(tmp_path,
     assert ((CHATS, replace(given, input="messages")), ["1"]) in found
     assert ((FIVE, replace(given, num_samples=5)), ["0", "2"]) in found
     assert ((replace(BINDING, strategy="mbr"),), ["0", "2"]) in found
-    assert "scores of num_samples auto, which is gone, are left out" in caplog.text
 
 
 def test_answers_that_a_stop_string_ended_say_nothing_of_given_ones(tmp_path):
@@ -184,21 +183,6 @@ def test_a_run_over_parts_has_labels_for_each_draw_of_scores_that_read_samples(t
     assert of_five.labels.scores == {"cocoa_sp": [0.3]}
     [alone] = read_labels(tmp_path, draw="5")[0]
     assert alone.labels.scores == {"sp": [0.5], "cocoa_sp": [0.3]}, "no other part speaks of it"
-
-
-def test_a_run_over_parts_of_an_older_release_whose_first_draw_is_gone_has_those_of_the_others(
-    tmp_path,
-):
-    binding = replace(BINDING, unit="sentence", stop_mass=0.7)
-    about = {"settings": {"dataset": "mine.jsonl"}, "num_parts": 1, "num_answers": 1}
-    (tmp_path / RESULTS).write_text(json.dumps(about | {"binding": asdict(binding)}))
-    part = {"id": "0", "task": "t", "path": None, "spans": [[0, 3]], "correct": 1.0}
-    part |= {"scores": {"sp": 0.5, "cocoa_sp": 0.4}, "by_draw": {"5": {"cocoa_sp": 0.3}}}
-    (tmp_path / "units.jsonl").write_text(json.dumps(part) + "\n")
-
-    [of_five] = read_labels(tmp_path)[0]
-    assert of_five.bindings == (replace(binding, num_samples=5, stop_mass=None),)
-    assert of_five.labels.scores == {"sp": [0.5], "cocoa_sp": [0.3]}
 
 
 def test_lines_of_one_prompt_are_one_draw(tmp_path):

@@ -163,12 +163,6 @@ def test_a_missing_folder_is_refused(tmp_path):
         TrainedProbe.open(tmp_path / "nosuch")
 
 
-def test_a_card_of_before_has_its_target_under_the_name_of_today(folder):
-    card = folder / "card.json"
-    card.write_text(card.read_text().replace("inconsistency", "consistency"))
-    assert read_card(card).target == "inconsistency"
-
-
 def test_the_card_on_disk_has_every_field(folder):
     card = json.loads((folder / "card.json").read_text())
     assert card.keys() == {field.name for field in fields(Card)}
