@@ -4,7 +4,9 @@ Where it lies, and which weights it has.
 """
 
 import hashlib
+import mmap
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -168,10 +170,13 @@ def load_language_model(
     path, options = ready_to_load(name, revision, LANGUAGE_MODELS, "causal")
     if AutoConfig.from_pretrained(path, **options).is_encoder_decoder:
         raise ModelNotLoaded("is an encoder-decoder, where a causal language model is needed")
-    tokenizer = AutoTokenizer.from_pretrained(path, **options)
-    options |= {"dtype": dtype, "attn_implementation": attn_implementation}
-    model = load_whole(AutoModelForCausalLM, path, "causal", **options)
-    return model, tokenizer, _names(name, model, path)
+    with ThreadPoolExecutor(1) as hashing:  # a gigabyte takes a second
+        of_files = hashing.submit(_digest_of_files, path)
+        tokenizer = AutoTokenizer.from_pretrained(path, **options)
+        options |= {"dtype": dtype, "attn_implementation": attn_implementation}
+        model = load_whole(AutoModelForCausalLM, path, "causal", **options)
+        revision = of_files.result() or _revision_of_loaded(model)
+    return model, tokenizer, {"model_id": public_name(name), "revision": revision}
 
 
 def load_named(
@@ -186,11 +191,8 @@ def load_named(
     if head == "embedding":
         kind = AutoModel
     model = load_whole(kind, path, head, dtype=dtype, **options)
-    return model, path, options, _names(name, model, path)
-
-
-def _names(name: str, model: Any, path: str) -> dict[str, str]:
-    return {"model_id": public_name(name), "revision": revision_of(model, path)}
+    names = {"model_id": public_name(name), "revision": revision_of(model, path)}
+    return model, path, options, names
 
 
 def pick_device(device: str) -> str:
@@ -214,14 +216,28 @@ def revision_of(model: Any, path: str) -> str:
     The hub's commit; for a local folder a hash over its weight files; where there is neither, a
     hash over the loaded weights.
     """
+    return _digest_of_files(path) or _revision_of_loaded(model)
+
+
+def _digest_of_files(path: str) -> str:
+    """Of the weights in a folder; "" for what is none."""
+    if not Path(path).is_dir():
+        return ""
     digest = hashlib.sha256()
-    if Path(path).is_dir():
-        for file in sorted(Path(path).rglob("*.safetensors")):
+    for file in sorted(Path(path).rglob("*.safetensors")):
+        weights: bytes | mmap.mmap = b""
+        if file.stat().st_size:  # an empty file cannot be mapped
             with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        return digest.hexdigest()[:12]
+                # As one piece: each read would wait for the threads that load.
+                weights = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        digest.update(hashlib.sha256(weights).digest())
+    return digest.hexdigest()[:12]
+
+
+def _revision_of_loaded(model: Any) -> str:
     if commit := getattr(model.config, "_commit_hash", None):
         return str(commit)
+    digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())

@@ -25,6 +25,11 @@ class ModelThread(ThreadPoolExecutor):
         super().__init__(1, name, **options)
         self.busy_since: float | None = None
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether further calls wait for the running one to end."""
+        return not self._work_queue.empty()
+
     def mark(self) -> None:
         """Say from within a call that a part of it has ended, and that the next one begins now."""
         self.busy_since = time.monotonic()

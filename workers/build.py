@@ -47,7 +47,12 @@ async def build_workers(
         generator = await asyncio.to_thread(load_generator, config, hooks)
     if "similarity" in loaded_here:
         similarity_scorers, nli = await asyncio.to_thread(
-            load_similarity_scorers, config, hooks, language_model, similarity_scorers
+            load_similarity_scorers,
+            config,
+            hooks,
+            language_model,
+            similarity_scorers,
+            generator,
         )
     default = default_similarity(config.similarity, language_model, similarity_scorers)
     check_name("similarity.name", default, sorted(similarity_scorers))

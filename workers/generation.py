@@ -65,7 +65,7 @@ class GenerationWorker:
     Args:
         probes: read the hidden states of its answers, by the statistic that each predicts.
         domain: of the calibration's prompts, with which all prompts are compared.
-        model_thread: runs the engine's steps.
+        model_thread: runs the engine's steps, and between them what else awaits it.
         text_thread: runs everything else that blocks.
         on_step: called after each step with its number of rows.
         caller: name of the present caller; callers take turns in trying grammars.
@@ -85,7 +85,7 @@ class GenerationWorker:
         self.engine = engine
         self._probes = dict(probes or {})
         self._domain = domain
-        self._model_thread = model_thread or ModelThread("generation")
+        self.model_thread = model_thread or ModelThread("generation")
         self._text_thread = text_thread or ModelThread("texts")
         self._trials = Trials(engine.vocabulary, caller) if not engine.info.no_grammar else None
         # By whether they compile at once.
@@ -105,7 +105,7 @@ class GenerationWorker:
 
     @property
     def busy_since(self) -> float | None:
-        threads = (self._model_thread, self._text_thread)
+        threads = (self.model_thread, self._text_thread)
         return min(filter(None, (thread.busy_since for thread in threads)), default=None)
 
     async def run(self) -> None:
@@ -123,11 +123,11 @@ class GenerationWorker:
                         await asyncio.wait([tokenised], timeout=_TOGETHER_S)
                     continue
                 try:
-                    done = await loop.run_in_executor(self._model_thread, self._steps)
+                    done = await loop.run_in_executor(self.model_thread, self._steps)
                 except ModelLost:
                     raise
                 except Exception as error:
-                    await loop.run_in_executor(self._model_thread, self.engine.abandon)
+                    await loop.run_in_executor(self.model_thread, self.engine.abandon)
                     self._fail_step(self._taken, error)
                 else:
                     self._deliver(*done)
@@ -141,7 +141,7 @@ class GenerationWorker:
                 self._trials.close()
 
     def _steps(self) -> tuple[StepReport, list[int]]:
-        """Step until there is something to report; returns the rows of each step, too.
+        """Step until there is something to report, or the thread is awaited; with each step's rows.
 
         Runs on the model's thread. To change threads at each step costs a small model a tenth of
         its time. New jobs join and cancelled ones leave at the next step all the same.
@@ -154,9 +154,9 @@ class GenerationWorker:
             report = self.engine.step(self._taken)
             num_rows.append(report.num_rows)
             has_news = report.tokens or report.finished or report.failed
-            if has_news or self._closed or self.engine.is_idle:
+            if has_news or self._closed or self.engine.is_idle or self.model_thread.is_awaited:
                 return report, num_rows
-            self._model_thread.mark()
+            self.model_thread.mark()
 
     async def warm_up(self) -> None:
         sampling = SamplingParams(num_samples=2, max_new_tokens=4, seed=0)
@@ -232,7 +232,7 @@ class GenerationWorker:
         """The step in flight ends first."""
         self._closed = True
         self._wake.set()
-        for thread in (self._model_thread, self._text_thread, *self._compilers):
+        for thread in (self.model_thread, self._text_thread, *self._compilers):
             thread.shutdown(wait=False)
         if self._trials is not None:
             self._trials.close()

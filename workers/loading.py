@@ -39,12 +39,13 @@ logger = logging.getLogger(__name__)
 _CHECK = "models.loadable:check_checkpoint"
 _IS_EMBEDDING = "models.loadable:is_embedding_model"
 _PROBE = "models.probes.probe:TrainedProbe"
+_DEVICE = "models.checkpoints:pick_device"
 _ENTAILMENT = "models.similarity.nli:EntailmentModel"
 # A container's limit: the processor time allowed in a period, both in microseconds.
 _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
-def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
+def load_generator(config: WorkerConfig, hooks: Hooks) -> GenerationWorker:
     """The language model of this process and its probes; blocks."""
     generation = config.generation
     with _loading("generation.model", generation.model):
@@ -54,6 +55,7 @@ def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
         thread = _thread("generation", threads)
         # Compiled code is bound to the intra-op threads of the thread that compiles it.
         engine = thread.submit(load, generation).result()
+        _compute_on(1)
     return GenerationWorker(
         engine,
         _load_probes(config.probes, generation, engine.info),
@@ -70,17 +72,24 @@ def load_similarity_scorers(
     hooks: Hooks,
     language_model: LanguageModel,
     given: Mapping[str, SimilarityScorer] | None = None,
+    generator: Generator | None = None,
 ) -> tuple[dict[str, SimilarityScorer], NliScorer | None]:
-    """The similarity functions of this process by name, and its NLI model; blocks."""
+    """The similarity functions of this process by name, and its NLI model; blocks.
+
+    generator: whose language model the pair models may have to share the cores with.
+    """
     similarity = config.similarity
     similarity_scorers: dict[str, SimilarityScorer] = dict(given or {})
     nli_model = _load_nli(config.nli, language_model)
+    thread = _thread("similarity", similarity.threads or _num_threads(config))
     given_to_all: dict[str, Any] = {
         "rules": PairRules.of(OVER_NLI, similarity),
-        "thread": _thread("similarity", similarity.threads or _num_threads(config)),
+        "thread": thread,
         "max_batch_pairs": similarity.max_batch_pairs,
         "on_batch": hooks.on_batch,
     }
+    if isinstance(generator, GenerationWorker) and _have_same_cores(config, language_model):
+        given_to_all["thread"] = generator.model_thread
     nli: NliScorer | None = None
     if nli_model is not None:
         is_foreign = _is_out_of_domain("nli", config.nli.model, language_model)
@@ -97,11 +106,13 @@ def load_similarity_scorers(
         if name not in PAIR_MODELS:
             setting, model = "similarity.name", name
         with _loading(setting, model):
-            pair_model = resolve(pair_models[name]).load(similarity)
+            pair_model = _load(pair_models[name], similarity)
         is_foreign = False
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
         options = {**given_to_all, "rules": PairRules.of(name, similarity)}
+        if pair_model.revision is None:  # words alone, which need no core of the language model's
+            options["thread"] = thread
         similarity_scorers[name] = SimilarityWorker(
             pair_model, is_out_of_domain=is_foreign, **options
         )
@@ -209,8 +220,7 @@ def _load_nli(config: NliConfig, language_model: LanguageModel) -> NliPairModel 
     if not checkpoint:
         return None
     with _loading("nli.model", checkpoint):
-        load = resolve(NLI_MODELS[config.name]).load
-        model: NliPairModel = load(replace(config, model=checkpoint))
+        model: NliPairModel = _load(NLI_MODELS[config.name], replace(config, model=checkpoint))
     return model
 
 
@@ -305,6 +315,17 @@ def _thread(name: str, threads: int) -> ModelThread:
     return ModelThread(name, initializer=_prepare_thread, initargs=(threads,))
 
 
+def _have_same_cores(config: WorkerConfig, language_model: LanguageModel) -> bool:
+    """Whether the language model and pair models beside it are to compute on all cores in turn.
+
+    Settings may give each its own, and an embedded language model has half of them.
+    """
+    is_told = config.generation.threads or config.similarity.threads
+    if is_told or language_model.is_embedded:
+        return False
+    return bool(resolve(_DEVICE)(config.generation.device) == "cpu")
+
+
 def _num_threads(config: WorkerConfig) -> int:
     """Whole cores, at least one; half of them beside an embedded model, which gains by no more.
 
@@ -320,7 +341,30 @@ def _num_threads(config: WorkerConfig) -> int:
     return max(1, int(cores))
 
 
+def _load(path: str, config: Any) -> Any:
+    """The pair model of a class that "module:name" names."""
+    load = resolve(path).load
+    _compute_on(1)
+    return load(config)
+
+
 def _prepare_thread(threads: int) -> None:
-    if torch := sys.modules.get("torch"):  # where no loaded model needs it, neither does its thread
-        torch.set_num_threads(threads)
+    if _compute_on(threads):
         keep_freed_memory()
+
+
+def _compute_on(threads: int) -> bool:
+    """Have torch compute on so many threads whatever this one computes from here on.
+
+    Of two threads that have computed on several each, the one that works is a quarter slower even
+    if the other one rests, once they are more than there are cores: OpenMP no longer waits
+    between two products, but sleeps (ADR 31). So one thread alone computes on several.
+
+    Returns False where torch is not imported: what no loaded model needs, its thread neither.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    torch.set_num_threads(threads)
+    torch.get_num_threads()  # else a thread takes what another one has set before its first product
+    return True

@@ -301,19 +301,34 @@ def test_a_model_computes_on_all_cores_and_an_embedded_one_on_half_unless_thread
     monkeypatch.setattr(torch, "set_num_threads", limit)
     generation = GeneratorConfig(engine="fake", threads=threads)
     warmed_up(generation, SimilaritySettings(name="fake", threads=threads))
-    assert limits == {"generation_0": expected, "similarity_0": expected, "texts_0": 1}
+    [loading_thread] = [name for name in limits if name.startswith("asyncio")]
+    assert limits.pop(loading_thread) == limits.pop("texts_0") == 1, "what computes beside models"
+    assert limits.pop("generation_0") == expected
+    assert limits == ({"similarity_0": expected} if is_embedded or threads else {})
 
 
-def test_all_pair_models_share_one_thread(monkeypatch):
+@pytest.mark.parametrize(
+    ("generation_threads", "similarity_threads", "device", "expected"),
+    [
+        (0, 0, "cpu", "generation_0"),
+        (2, 0, "cpu", "similarity_0"),
+        (0, 2, "cpu", "similarity_0"),
+        (0, 0, "cuda", "similarity_0"),
+    ],
+)
+def test_pair_models_share_one_thread_on_a_processor_that_of_the_language_model(
+    monkeypatch, generation_threads, similarity_threads, device, expected
+):
     threads, score = set(), FakePairModel.score
 
     def noted(model, pairs):
-        threads.add(threading.current_thread())
+        threads.add(threading.current_thread().name)
         return score(model, pairs)
 
     monkeypatch.setattr(FakePairModel, "score", noted)
-    warmed_up(*FAKE, FAKE_NLI)
-    assert len(threads) == 1
+    generation = replace(FAKE[0], threads=generation_threads, device=device)
+    warmed_up(generation, replace(FAKE[1], threads=similarity_threads), FAKE_NLI)
+    assert threads == {expected}
 
 
 @pytest.mark.anyio

@@ -435,6 +435,18 @@ async def test_steps_without_news_stay_on_the_models_thread_and_all_are_told():
     assert (thread.num_calls, rows) == (1, [0] + 49 * [1] + [1, 0])
 
 
+async def test_what_else_awaits_the_models_thread_runs_between_two_steps():
+    thread, engine = ModelThread("generation"), Stepping(10**9)
+    async with running(engine, model_thread=thread) as worker:
+        asking = asyncio.create_task(worker.generate(REQUEST))
+        await until(lambda: engine.num_steps > 3)
+        at = await asyncio.wait_for(
+            asyncio.wrap_future(thread.submit(lambda: engine.num_steps)), 30
+        )
+        await until(lambda: engine.num_steps > at)
+        asking.cancel()
+
+
 async def test_a_job_that_comes_while_steps_run_joins_them():
     async with running(Stepping(1, partner=True)) as worker:
         first = asyncio.create_task(worker.generate(REQUEST))
