@@ -13,7 +13,7 @@ from cocoa_lab.recordings import read
 
 
 def answers_of(folder: Path, *, of_every_task: bool = False) -> Column:
-    """The greedy answers of a run with all scores, by its first similarity and number of samples.
+    """The answers of a run by its first strategy, similarity and number of samples, with all scores.
 
     Args:
         folder: of the run.
@@ -28,10 +28,11 @@ def answers_of(folder: Path, *, of_every_task: bool = False) -> Column:
         left_out = {task["task"] for task in results["tasks"] if task["left_out"]}
     _, recordings = read(folder / GENERATIONS)
     first = next(iter(results["similarity"]))
-    draw = next(iter(results["samples"]["greedy"]))
+    strategy, draws = next(iter(results["samples"].items()))
+    draw = next(iter(draws))
     lines: dict[str, dict[str, Any]] = {}
     for line in objects_in(folder / "scores.jsonl"):
-        is_asked = line["strategy"] == "greedy" and line["draw"] == draw
+        is_asked = line["strategy"] == strategy and line["draw"] == draw
         if is_asked and line["task"] not in left_out and line["similarity"] == first:
             lines[line["id"]] = line
     if not lines:

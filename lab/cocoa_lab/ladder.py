@@ -42,11 +42,20 @@ class Form:
         dataset: of `cocoa evaluate`.
         limit: number of prompts.
         units: parts that are scored by themselves; None for whole answers.
+        temperature: at which answers are drawn, and their samples; None for greedy ones.
     """
 
     dataset: str
     limit: int
     units: str | None = None
+    temperature: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Of its folder and its row."""
+        if self.temperature is None:
+            return self.dataset
+        return f"{self.dataset}-at-{self.temperature:g}"
 
 
 FORMS = (
@@ -61,6 +70,8 @@ FORMS = (
     Form("atlas-german", 300),
     Form("atlas-spanish", 300),
     Form("atlas-steps", 260),
+    Form("atlas", 150, temperature=0.2),
+    Form("atlas", 150, temperature=0.7),
 )
 
 
@@ -134,17 +145,17 @@ def table(rungs: Sequence[Rung]) -> str:
     """A row a form: PRR of its default and of other scores, and its lead over the best of these.
 
     The default is `rb_cocoa_root_sp` of whole answers, of parts that of the run. The last row is
-    the mean over forms whose default has a lead: not over documents.
+    the mean over forms of greedy answers whose default has a lead: not over documents.
     """
     rows = []
-    leading = [one for one in rungs if one.lead]
+    leading = [one for one in rungs if one.lead and one.form.temperature is None]
     if len(leading) > 1:
         rungs = [*rungs, _mean(leading)]
     for one in rungs:
         halves = "-"
         if one.by_halves is not None:
             halves = ", ".join(map(number, one.by_halves))
-        row = [f"`{one.form.dataset}`", str(one.num_answers), number(one.share_right), halves]
+        row = [f"`{one.form.name}`", str(one.num_answers), number(one.share_right), halves]
         for name in (DEFAULT, *RIVALS):
             row.append(_cell(one.prr.get(name)))
         best = max(one.lead, key=lambda name: one.prr[name].value, default=None)
@@ -188,7 +199,7 @@ def main(
     """Run what is not finished, and print what there is."""
     rungs = []
     for form in FORMS:
-        folder = out / form.dataset
+        folder = out / form.name
         if only and form.dataset not in only:
             continue
         if not is_read and not (folder / RESULTS).exists():
@@ -204,6 +215,8 @@ def _command(form: Form, folder: Path, num_samples: str) -> list[str]:
     command += ["--limit", str(form.limit), "--num-samples", num_samples, "--out", str(folder)]
     if form.units is not None:
         return [*command, "--units", form.units]
+    if form.temperature is not None:
+        return [*command, "--answers", "sample", "--temperature", str(form.temperature)]
     return [*command, "--answers", "greedy"]
 
 

@@ -1,6 +1,7 @@
 """What runs of the ladder say of each form, and the table of all."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,6 +43,14 @@ def test_the_last_row_is_the_mean_of_forms_with_a_lead(tmp_path):
     assert len(table([one, documents]).splitlines()) == 4
 
 
+def test_answers_at_a_temperature_have_rows_and_no_part_in_the_mean(tmp_path):
+    one = of_parts(tmp_path)
+    drawn = replace(one, form=Form("atlas", 150, temperature=0.2))
+    rows = table([one, drawn, one]).splitlines()
+    assert rows[3].startswith("| `atlas-at-0.2` | 40 | ")
+    assert rows[-1].startswith("| `mean of 2` | ")
+
+
 def test_over_documents_the_score_is_that_of_documents(tmp_path):
     metrics = {"ungrounded": {"prr": PRR, "lead": LEAD}, "sp": {"prr": PRR, "lead": LEAD}}
     one = of_parts(tmp_path, metrics={"cocoa_root_sp": {"prr": None}, **metrics})
@@ -77,10 +86,14 @@ def test_what_ranks_nothing_is_no_row(tmp_path, monkeypatch):
 
 
 def test_every_form_is_one_that_evaluate_knows_and_asks_once():
-    names = [form.dataset for form in ladder.FORMS]
-    assert len(set(names)) == len(names) == 11
-    assert set(names) <= {*FORMS, *ATLAS_OF_PARTS}
+    assert len({form.name for form in ladder.FORMS}) == len(ladder.FORMS) == 13
+    assert {form.dataset for form in ladder.FORMS} == {*FORMS, *ATLAS_OF_PARTS} - {"atlas-raw"}
     assert {form.dataset for form in ladder.FORMS if form.units} == set(ATLAS_OF_PARTS)
+
+
+def test_answers_at_a_temperature_are_drawn_at_it(tmp_path):
+    command = ladder._command(Form("atlas", 150, temperature=0.2), tmp_path, "10")
+    assert command[-4:] == ["--answers", "sample", "--temperature", "0.2"]
 
 
 @pytest.mark.parametrize("is_read", [True, False])
