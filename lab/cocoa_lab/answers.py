@@ -13,7 +13,7 @@ from cocoa_lab.recordings import read
 
 
 def answers_of(folder: Path, *, of_every_task: bool = False) -> Column:
-    """The answers of a run by its first strategy, similarity and number of samples, with all scores.
+    """The answers of a run with all scores, by its first strategy, similarity and draw of samples.
 
     Args:
         folder: of the run.

@@ -1,9 +1,11 @@
 """What becomes of a promise over many calibrations, and where traffic shifts from kind to kind.
 
     python -m cocoa_lab.calibration.promises FOLDER … --estimator rb_cocoa_sp --num-labels 300
+    python -m cocoa_lab.calibration.promises FOLDER … --made-of OTHER
 
 Each folder is one of `cocoa evaluate`, whose answers stand for all that are to come. Of a run over
-parts the labels of an answer's parts are drawn together, and `--num-labels` counts answers.
+parts the labels of an answer's parts are drawn together, and `--num-labels` counts answers. With
+`--made-of` the labels are another run's, of another form of prompts.
 """
 
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from cocoa_lab.answers import answers_of
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
+from cocoa_lab.calibration.prompts import STATES, domain_of, read_states
 from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.comparison import Column
 from cocoa_lab.lines import objects_in
@@ -67,6 +70,57 @@ class Shift:
     until: float | None
     accepted: float
     wrong: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What promises are worth for another form of prompts than their labels had.
+
+    Attributes:
+        share_promised: of calibrations, those that have a threshold.
+        share_broken: of these, those whose threshold accepts more wrong ones than promised.
+        accepted, wrong: mean share of the answers that pass, and of these that are wrong.
+    """
+
+    share_promised: float
+    share_broken: float
+    accepted: float
+    wrong: float
+
+
+def elsewhere(
+    made_of: tuple[Array, Array],
+    met: tuple[Array, Array],
+    *,
+    num_labels: int,
+    target: float,
+    num_draws: int = 1000,
+    seed: int = 0,
+) -> Elsewhere:
+    """Calibrations of labels of one form, held to all answers of another.
+
+    made_of, met: uncertainties (n,), finite, and whether each answer is right (n,), 0 or 1.
+    """
+    rng = np.random.default_rng(seed)
+    uncertainty, correct = met
+    accepted, wrong = [], []
+    for _ in range(num_draws):
+        rows = rng.integers(len(made_of[0]), size=num_labels)
+        try:
+            one = fit(made_of[0][rows], made_of[1][rows])
+        except CannotCalibrate:
+            continue
+        if one.threshold(target).uncertainty is not None:
+            passes = _accepted(one, target, uncertainty)
+            accepted.append(passes.mean())
+            wrong.append(_loss(passes, correct, None) if passes.any() else 0.0)
+    is_broken = np.array(wrong) > target
+    return Elsewhere(
+        share_promised=len(accepted) / num_draws,
+        share_broken=float(np.mean(is_broken)) if accepted else 0.0,
+        accepted=float(np.mean(accepted or [0.0])),
+        wrong=float(np.mean(wrong or [0.0])),
+    )
 
 
 def promise(
@@ -181,8 +235,12 @@ def main(
     ),
     num_labels: Annotated[int, typer.Option(help="Of each calibration.")] = 300,
     target: Annotated[float, typer.Option(help="Promised share of wrong ones.")] = 0.1,
+    made_of: Annotated[Path | None, typer.Option(help="A run whose labels promise.")] = None,
 ) -> None:
     """Print what the promise is worth on each run's answers, and by kind what a shift does."""
+    if made_of is not None:
+        typer.echo(_elsewhere(made_of, folders, estimator, num_labels, target))
+        return
     rows, of_shifts = [], []
     for folder in folders:
         answers, is_of_parts = None, (folder / UNITS).exists()
@@ -209,6 +267,28 @@ def main(
     if of_shifts:
         head = ["answers", "kind", "told", "answers until then", "accepted", "wrong of these"]
         typer.echo(markdown_table(head, of_shifts))
+
+
+def _elsewhere(
+    made_of: Path, folders: Sequence[Path], estimator: str, num_labels: int, target: float
+) -> str:
+    """The table of other forms, with the share of prompts that the calibrator calls foreign."""
+
+    def known_of(folder: Path) -> tuple[Array, Array]:
+        column = answers_of(folder, of_every_task=True)
+        known = ~np.isnan(column.scores[estimator]) & ~np.isnan(column.quality)
+        return column.scores[estimator][known], (column.quality[known] == 1).astype(float)
+
+    domain, of_form = domain_of([made_of]), known_of(made_of)
+    rows = []
+    for folder in folders:
+        one = elsewhere(of_form, known_of(folder), num_labels=num_labels, target=target)
+        states = read_states(folder / STATES).by_id.values()
+        foreign = np.mean([domain.is_foreign(state.astype(np.float64)) for state in states])
+        told = one.share_promised, one.share_broken, one.accepted, one.wrong, float(foreign)
+        rows.append([folder.name, *map("{:.2f}".format, told)])
+    head = ["answers", "promised", "broken of these", "accepted", "wrong of these", "foreign"]
+    return markdown_table(head, rows)
 
 
 def parts_of(folder: Path) -> Column:

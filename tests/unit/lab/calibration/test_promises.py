@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from cocoa_lab.calibration.promises import parts_of, promise, shifts
+from cocoa_lab.calibration.promises import elsewhere, parts_of, promise, shifts
 from cocoa_lab.overwriting import UNITS
 
 RNG = np.random.default_rng(0)
@@ -65,3 +65,18 @@ def test_a_kind_whose_scores_are_others_is_told_and_what_passed_until_then():
     # The calibration's own answers hold some of the wrong ones, and theirs do not: told, but late.
     assert first.kind == "first"
     assert first.until is None or first.until > 2 * wrong.until
+
+
+def test_a_promise_made_of_another_form_is_broken_where_the_same_scores_mean_less():
+    asked = {"num_labels": 300, "target": 0.1, "num_draws": 40}
+    worse = (U, CORRECT * (RNG.random(N) > 0.3))
+    at_home, abroad = (elsewhere((U, CORRECT), met, **asked) for met in ((U, CORRECT), worse))
+    assert at_home.share_promised == abroad.share_promised > 0.5
+    assert at_home.share_broken <= 0.2 < 0.9 < abroad.share_broken
+    assert at_home.wrong < 0.1 < 0.3 < abroad.wrong
+    assert at_home.accepted == abroad.accepted > 0.2
+
+
+def test_a_form_whose_answers_all_score_higher_is_promised_nothing():
+    found = elsewhere((U, CORRECT), (U + 1, CORRECT), num_labels=300, target=0.1, num_draws=20)
+    assert (found.accepted, found.wrong, found.share_broken) == (0, 0, 0)
