@@ -86,6 +86,11 @@ OTHER = {
         PLAN,
         "not calibrated for tools called: ask with tools none, or calibrate for it",
     ),
+    "a call that is required": (
+        replace(ASK, tools=({"type": "function"},), grammar=Grammar("json_schema", "{}")),
+        PLAN,
+        "for tools called and followed: ask with tools none,",
+    ),
     "a temperature that draws the answer": (
         replace(sampled(temperature=0.2), strategy="sample", greedy_by="temperature 0 or none"),
         replace(PLAN, strategy="sample"),

@@ -126,7 +126,7 @@ TOOL = {"type": "function", "function": {"name": "weather"}}
 OTHER = {
     "compared by a schema": (replace(ASK, json_schema={}), "json_schema compared"),
     "held to a schema": (replace(ASK, grammar=Grammar("json_schema", "{}")), "followed"),
-    "calls of tools": (replace(ASK, tools=(TOOL,)), "json_schema called"),
+    "calls of tools": (replace(ASK, tools=(TOOL,)), "for tools called: ask with tools none"),
     "fewer samples": (replace(ASK, sampling=SamplingParams(5, max_new_tokens=64)), "num_samples 5"),
     "a group without fields": (replace(ASK, calibration="poems"), "cocoa_sp of a field"),
 }
