@@ -117,7 +117,10 @@ class GeneratorTrial:
         if known.fingerprint is None:
             return known
         calls = ModelCalls(client, known)
-        prompt, greedy = await _greedy(calls)
+        try:
+            prompt, greedy = await _greedy(calls)
+        except Rejected:  # what it has taken so far: it is another one
+            return None
         if known.profile.logprobs is None and kind.logprobs is not None:  # they may be back
             hopeful = ModelCalls(client, replace(known, profile=replace(known.profile, logprobs=1)))
             told = await hopeful.try_complete(prompt, max_tokens=_FINGERPRINT_TOKENS, top=1)

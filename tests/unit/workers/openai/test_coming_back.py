@@ -50,6 +50,8 @@ LACKS = {
     "temperature": {"refuses": ("temperature",)},
     "top_k and penalties": {"refuses": ("top_k", "presence_penalty")},
     "likeliest tokens": {"refuses": ("top_logprobs",)},
+    "most of the likeliest tokens": {"max_logprobs": 5},
+    "prompts of token ids": {"refuses_ids": True},
     "samples of a call": {"most_samples": 1},
     "stop strings": {"refuses": ("stop",)},
     "schemas": {"formats": "refused"},
