@@ -72,8 +72,9 @@ def fit(
         if thresholds and not _is_looser(found, thresholds[-1]):
             found = replace(thresholds[-1], target_error=target)
         if found.uncertainty is None:
-            missing = num_missing(steps, target, delta=delta)
-            found = replace(found, labels_missing=missing)
+            missing = {num_missing(steps, target, delta=delta)}
+            missing.update(one.labels_missing for one in thresholds)  # which would do here, too
+            found = replace(found, labels_missing=min(filter(None, missing), default=None))
         thresholds.append(found)
     return Calibration(
         method=method,

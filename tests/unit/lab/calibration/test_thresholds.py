@@ -78,6 +78,14 @@ def test_how_many_labels_are_missing_is_told_where_more_would_do():
     assert controlled_threshold(steps_of_answers(*more), 0.02).uncertainty is not None
 
 
+def test_a_looser_target_needs_no_more_labels_than_a_stricter_one():
+    correct = np.ones(60)
+    correct[6::3] = 0
+
+    missing = [one.labels_missing for one in fit(np.arange(60.0), correct).thresholds]
+    assert missing == [None, None, 480, 480, 60]
+
+
 def test_where_no_number_of_labels_will_do_none_is_told():
     uncertainty = np.arange(100.0)
     correct = np.tile([1.0, 1.0, 1.0, 0.0], 25)
