@@ -237,12 +237,11 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     if "grounded" in read:
         judges = binding.documents_judged_by, plan.documents_judged_by
         compared["documents judged by"] = judges
-    schema_use = ask.schema_use
-    used = f"{binding.schema_use} {schema_use}"
-    if "called" in used:
-        compared["tools"] = binding.schema_use, schema_use
-    elif binding.unit != "answer" or "followed" in used:
-        compared["json_schema"] = binding.schema_use, schema_use
+    uses = binding.schema_use, ask.schema_use
+    if "called" in " ".join(uses):
+        compared["tools"] = uses
+    elif binding.unit != "answer" or "followed" in uses:
+        compared["json_schema"] = uses
     limit, bound_limit = sampling.max_new_tokens or DEFAULT_NEW_TOKENS, binding.max_new_tokens
     if limit < bound_limit or binding.share_cut > MAX_SHARE_CUT:
         compared["max_new_tokens"] = bound_limit, limit

@@ -35,9 +35,7 @@ class Tags:
         """The tags that a text begins with, or known ones by which it ends an opened reasoning."""
         begun = cls.at_start(text)
         if begun is None and opened:
-            for tags in KNOWN_TAGS:
-                if tags.end in text:
-                    return tags
+            begun = recognise(text, ())
         return begun or KNOWN_TAGS[0]
 
     @classmethod
@@ -140,6 +138,9 @@ def recognise(chat_template: str | None, vocabulary: Collection[str]) -> Tags | 
     for tags in KNOWN_TAGS:
         if tags.end in (chat_template or ""):
             return tags
+    for named in _NAMED.finditer(chat_template or ""):
+        if "/" in named[0]:
+            return Tags.at_start(named[0])
     for tags in KNOWN_TAGS:
         if {tags.start, tags.end}.issubset(vocabulary):
             return tags

@@ -117,17 +117,17 @@ class GeneratorTrial:
         if known.fingerprint is None:
             return known
         calls = ModelCalls(client, known)
-        try:
+        is_same = False
+        with suppress(Rejected):  # what it has taken so far: it is another one
             prompt, greedy = await _greedy(calls)
-        except Rejected:  # what it has taken so far: it is another one
-            return None
-        if known.profile.logprobs is None and kind.logprobs is not None:  # they may be back
-            hopeful = ModelCalls(client, replace(known, profile=replace(known.profile, logprobs=1)))
-            told = await hopeful.try_complete(prompt, max_tokens=_FINGERPRINT_TOKENS, top=1)
-            greedy = told or greedy
-        is_same = agree(known.fingerprint, _fingerprint(greedy))
-        if is_same and known.columns is not None:
-            is_same = await columns_of(calls, prompt) == known.columns
+            if known.profile.logprobs is None and kind.logprobs is not None:  # they may be back
+                profile = replace(known.profile, logprobs=1)
+                hopeful = ModelCalls(client, replace(known, profile=profile))
+                told = await hopeful.try_complete(prompt, max_tokens=_FINGERPRINT_TOKENS, top=1)
+                greedy = told or greedy
+            is_same = agree(known.fingerprint, _fingerprint(greedy))
+            if is_same and known.columns is not None:
+                is_same = await columns_of(calls, prompt) == known.columns
         if is_same:
             return known
         self._num_lacking = 0
@@ -373,6 +373,4 @@ async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     if not calls.server.reads_given or top < LEAST_IDENTITY:
         return None
     choice = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
-    if choice is None:
-        return None
-    return identity_in(choice.tops)
+    return choice and identity_in(choice.tops)

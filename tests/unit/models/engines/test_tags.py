@@ -82,6 +82,14 @@ def test_the_template_counts_more_than_tokens_that_may_be_unused():
     assert recognise("[/THINK]", {"<think>", "</think>"}).start == "[THINK]"
 
 
+@pytest.mark.parametrize("start", ["<thought>", "<my_think>", "<|thinking|>", "<Reasoning>"])
+def test_the_end_tag_that_a_template_drops_thoughts_by_is_known_by_its_name(start):
+    end = start.replace("<|", "<|/") if "|" in start else start.replace("<", "</")
+    template = f"{{{{ m.content.split('{end}')[-1] }}}}<|assistant|>{start}"
+    assert recognise(template, set()) == Tags(start, end)
+    assert recognise(f"<|assistant|>{start}", set()) is None
+
+
 def test_harmony_is_recognised_by_its_tokens():
     tokens = {"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>"}
 
