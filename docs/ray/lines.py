@@ -17,6 +17,7 @@ from ray.data.datasource import BlockBasedFileDatasink, FileBasedDatasource
 
 # Codes of errors that are of one line alone, and its answer.
 OF_A_LINE = {"invalid_request", "prompt_too_long", "chat_template_error", "invalid_logits"}
+OF_A_LINE |= {"body_too_large"}
 
 
 class Lines(FileBasedDatasource):

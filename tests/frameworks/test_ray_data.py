@@ -22,7 +22,7 @@ def test_killed_and_begun_again_it_answers_each_prompt_once_and_keeps_the_servic
     prompts = {}
     for i, name in enumerate(IDS):
         prompts[name] = f"{i}. What is the capital of {COUNTRIES[i % len(COUNTRIES)]}?"
-    prompts["nothing"] = ""
+    prompts |= {"nothing": "", "more than a body holds": "a" * 1_100_000}
     keys = tmp_path / "keys.toml"
     key = subprocess.check_output(
         [*PROGRAM, "key", "new", "ray", "--file", keys], text=True
@@ -43,7 +43,7 @@ def test_killed_and_begun_again_it_answers_each_prompt_once_and_keeps_the_servic
         )
     print(f"{max(under_way):.0f} requests under way at once")
     assert max(under_way) > 16
-    refused = responses.pop("nothing")
-    assert refused["error"]["code"] == "invalid_request"
+    refused = [responses.pop(name)["error"]["code"] for name in list(prompts)[-2:]]
+    assert refused == ["invalid_request", "body_too_large"]
     for response in responses.values():
         assert response["uncertainty"] is not None
