@@ -55,6 +55,7 @@ class Recording:
         true_false: compared text of each distinct answer to what the model said of it; empty where
             it was not asked.
         error: code of the error; then there is no generation.
+        documents: digest of those that were shown beside the prompt; "" where there are none.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Recording:
     generation: Generation | None = None
     true_false: Mapping[str, TrueFalse] = field(default_factory=dict)
     error: str | None = None
+    documents: str = ""
 
 
 _recording = reader(Recording)
@@ -142,6 +144,8 @@ def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
 
 def _to_json(recording: Recording) -> dict[str, Any]:
     value: dict[str, Any] = {"id": recording.id, "prompt": recording.prompt}
+    if recording.documents:
+        value["documents"] = recording.documents
     if recording.generation is None:
         return value | {"error": recording.error}
     return value | {"generation": recording.generation, "true_false": recording.true_false}

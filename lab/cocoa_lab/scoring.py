@@ -17,6 +17,7 @@ from cocoa_lab.recordings import Recording, RecordingHeader, TrueFalse
 from cocoa_lab.replaying import replaying, words_of
 from cocoa_lab.run import AnswerScores
 from cocoa_lab.running import seed_of
+from models.digests import digest_of
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
 from models.grammar.grammars import grammar_of
@@ -89,17 +90,20 @@ async def record(
 
     What the model always refuses is recorded too, so that no later run asks it again.
     """
+    found = Recording(example.id, example.prompt)
+    if example.documents is not None:
+        found = replace(found, documents=digest_of(*map(dict, example.documents)))
     request = generation_request(ask, frozenset(header.statistics))
     request = replace(request, bounded_by=None)  # whole for any strategy; `replaying` cuts them
     try:
         generation = await generator.generate(request)
     except (InvalidRequest, InvalidLogits) as error:
-        return Recording(example.id, example.prompt, None, error=error.code)
+        return replace(found, error=error.code)
     generation = replace(generation, queue_s=0.0, generate_s=0.0)  # these are of the moment
     if not header.asks_p_true:
-        return Recording(example.id, example.prompt, generation)
+        return replace(found, generation=generation)
     true_false = await opinions(generation, ask, generator)
-    return Recording(example.id, example.prompt, generation, true_false)
+    return replace(found, generation=generation, true_false=true_false)
 
 
 async def opinions(generation: Generation, ask: Ask, generator: Generator) -> dict[str, TrueFalse]:

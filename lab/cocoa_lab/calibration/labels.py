@@ -147,12 +147,15 @@ def read_labels(
 
 
 def prompts_of(folder: Path) -> dict[str, str]:
-    """The prompt of each line of a run, by id, whatever its blanks; none where it is not known."""
+    """What each line of a run asked, by id, whatever its blanks; none where it is not known.
+
+    That is its prompt, and behind it the digest of its documents.
+    """
     prompts: dict[str, str] = {}
     path = folder / GENERATIONS
     for line in objects_in(path) if path.exists() else ():
         if "prompt" in line:  # all but the header
-            prompts[line["id"]] = " ".join(line["prompt"].split())
+            prompts[line["id"]] = " ".join([*line["prompt"].split(), line.get("documents", "")])
     return prompts
 
 

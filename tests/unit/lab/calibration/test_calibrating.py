@@ -1,5 +1,6 @@
 """Which ways of asking a calibrator has parts for, and which of them share their calibrations."""
 
+import asyncio
 import json
 from dataclasses import asdict, replace
 
@@ -9,8 +10,12 @@ import pytest
 from cocoa_lab.calibration.calibrating import calibrate, to_json
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.labels import Labelled, Labels, read_labels
+from cocoa_lab.examples import example_of
 from cocoa_lab.overwriting import GENERATIONS, RESULTS
+from cocoa_lab.recordings import RecordingHeader, _to_json
+from cocoa_lab.scoring import ask_of, record
 from models.calibration import ALL, Calibrator
+from models.errors import InvalidRequest
 from models.similarity.rules import SCORED
 from tests.made_calibrators import BINDING
 
@@ -193,6 +198,25 @@ def test_lines_of_one_prompt_are_one_draw(tmp_path):
     parts, source = read_labels(folder, draw="10")
     assert [list(part.labels.ids) for part in parts] == [["0", "2", "5"]] * 2
     assert source == "mine.jsonl, 3 labels by contains (3 lines repeat a prompt)"
+
+
+def test_one_prompt_over_other_documents_is_another_draw(tmp_path):
+    class Refusing:
+        async def generate(self, request):
+            raise InvalidRequest("no")
+
+    header = RecordingHeader("mine.jsonl", "m", None, 0, {"num_samples": 1}, (), False)
+    folder = a_run(tmp_path, inputs=("prompt",) * 4)
+    lines = [{"format": 4, "dataset": "mine.jsonl"}]
+    for i, text in enumerate(("Rome", "Lima", "Rome", None)):
+        given = {"id": f"{i}", "task": "t", "prompt": "Where?", "reference": "x"}
+        if text:
+            given["documents"] = [{"text": text}]
+        example = example_of(given, labelled=True)
+        recording = record(example, ask_of(example, header), header, Refusing())
+        lines.append(_to_json(asyncio.run(recording)))
+    (folder / GENERATIONS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [part.labels.ids for part in read_labels(folder, draw="10")[0]] == [["0", "1", "3"]] * 2
 
 
 def test_parts_of_the_answers_to_one_prompt_are_as_of_one_answer(tmp_path):
