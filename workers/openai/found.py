@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import filterfalse
 from typing import Any
 
 from models.digests import digest_of
@@ -84,24 +85,19 @@ class OpenAIServer:
     def lacks(self, kind: Profile) -> frozenset[str]:
         """What servers of its kind have, and its trial has not shown: another one may show it."""
         has = self.tried or self.profile
-        lacking = set()
-        for name, new in has.names.items():
-            if not new and kind.takes(name):
-                lacking.add(name)
-        for name in ("completes", "chats", "tokenizes"):
-            if getattr(has, name) != getattr(kind, name):
-                lacking.add(name)
         shown = {
+            "completes": has.completes == kind.completes,
+            "chats": has.chats == kind.chats,
+            "tokenizes": has.tokenizes == kind.tokenizes,
             "logprobs": kind.logprobs is None or (has.logprobs or 0) >= kind.logprobs,
             "raw_samples": kind.logprobs is None or self.raw_samples,
             "draws": not self.draws_repeat,
             "fingerprint": kind.is_hosted or self.fingerprint is not None,
             "eos_id": not kind.tokenizes or self.eos_id is not None,
         }
-        for name, is_shown in shown.items():
-            if not is_shown:
-                lacking.add(name)
-        return frozenset(lacking)
+        for name, new in has.names.items():
+            shown[name] = bool(new) or not kind.takes(name)
+        return frozenset(filterfalse(shown.get, shown))
 
     @property
     def reads_given(self) -> bool:

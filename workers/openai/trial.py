@@ -373,4 +373,6 @@ async def columns_of(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     if not calls.server.reads_given or top < LEAST_IDENTITY:
         return None
     choice = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
-    return choice and identity_in(choice.tops)
+    if choice is None:
+        return None
+    return identity_in(choice.tops)
