@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from models.errors import ModelNotLoaded
 from workers.config import ADAPTERS, LanguageModel, Role, WorkerConfig, refuse_changes, variable
@@ -46,14 +47,8 @@ async def build_workers(
     if generator is None:
         generator = await asyncio.to_thread(load_generator, config, hooks)
     if "similarity" in loaded_here:
-        similarity_scorers, nli = await asyncio.to_thread(
-            load_similarity_scorers,
-            config,
-            hooks,
-            language_model,
-            similarity_scorers,
-            generator,
-        )
+        load = partial(load_similarity_scorers, config, hooks, language_model)
+        similarity_scorers, nli = await asyncio.to_thread(load, similarity_scorers, generator)
     default = default_similarity(config.similarity, language_model, similarity_scorers)
     check_name("similarity.name", default, sorted(similarity_scorers))
     if default != config.similarity.name and default == "added":

@@ -320,8 +320,7 @@ def _have_same_cores(config: WorkerConfig, language_model: LanguageModel) -> boo
 
     Settings may give each its own, and an embedded language model has half of them.
     """
-    is_told = config.generation.threads or config.similarity.threads
-    if is_told or language_model.is_embedded:
+    if config.generation.threads or config.similarity.threads or language_model.is_embedded:
         return False
     return bool(resolve(_DEVICE)(config.generation.device) == "cpu")
 
@@ -354,13 +353,11 @@ def _prepare_thread(threads: int) -> None:
 
 
 def _compute_on(threads: int) -> bool:
-    """Have torch compute on so many threads whatever this one computes from here on.
+    """Have torch compute on so many threads what this one computes; False where there is no torch.
 
     Of two threads that have computed on several each, the one that works is a quarter slower even
     if the other one rests, once they are more than there are cores: OpenMP no longer waits
     between two products, but sleeps (ADR 31). So one thread alone computes on several.
-
-    Returns False where torch is not imported: what no loaded model needs, its thread neither.
     """
     torch = sys.modules.get("torch")
     if torch is None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
     [
         ({"probes": ()}, 5),
         ({"budget": "heeded", "tags": "tokens", "num_thoughts": 2}, 7),
-        ({"tokenizes": False, "draws_several": False, "scales": True}, 9),
+        ({"tokenizes": False, "draws_several": False, "scales": True}, 10),
     ],
     ids=["vLLM with the plugin", "vLLM that reasons", "scaled"],
 )
@@ -46,6 +46,23 @@ async def test_a_path_of_the_same_name_that_answers_otherwise_is_no_tokenizer():
         capabilities = found.info.capabilities
     assert (capabilities["server"], capabilities["version"]) == ("vllm", "0.32")
     assert capabilities["token_ids"] is False
+    assert capabilities["raw_logprobs_of_samples"] is True
+
+
+async def test_log_probs_are_raw_where_those_of_a_prompt_that_is_read_first_are_others():
+    kept = set()
+
+    def alter(choice, body):
+        if str(body["prompt"]) not in kept and (told := choice["logprobs"]):
+            kept.add(str(body["prompt"]))
+            told["token_logprobs"] = [one - 0.2 for one in told["token_logprobs"]]
+            for tops in told["top_logprobs"]:
+                tops |= {name: value - 0.2 for name, value in tops.items()}
+
+    async with openai_server(alter=alter) as server, over(server) as found:
+        capabilities = found.info.capabilities
+    assert kept
+    assert capabilities["raw_logprobs_of_answers"] is True
     assert capabilities["raw_logprobs_of_samples"] is True
 
 
