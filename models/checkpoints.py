@@ -42,9 +42,7 @@ _INSTRUCTIONS = {
 }
 
 
-# Ends of names of what weights are scaled with, and types of numbers that are scaled.
-_SCALES = ("scale", "scale_inv", "scale_2", "zero_point")
-_NOT_FLOATS = ("F8", "F4", "I", "U")
+_NOT_FLOATS = ("F8", "F4", "I", "U", "BOOL")  # types of numbers that are scaled
 
 
 class _WithoutSympy(TorchFunctionMode):
@@ -137,7 +135,12 @@ def _check_unquantised(model: Any, path: str, unexpected: Iterable[str], head: H
     config = getattr(model, "config", None)
     if method := (getattr(config, "quantization_config", None) or {}).get("quant_method"):
         raise ModelNotLoaded(skipped_method(repr(method), head))
-    signs = [name for name in sorted(unexpected) if name.endswith(_SCALES)]
+    held, prefix, signs = model.state_dict(), f"{getattr(model, 'base_model_prefix', '')}.", []
+    for name in sorted(unexpected):
+        module, _, part = name.rpartition(".")
+        weights = {f"{module}.weight", f"{module.removeprefix(prefix)}.weight"}
+        if part != "bias" and not weights.isdisjoint(held):  # what it is scaled with
+            signs.append(name)
     for file in _weight_files(path, config):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118, it is no mapping

@@ -316,10 +316,7 @@ def _thread(name: str, threads: int) -> ModelThread:
 
 
 def _have_same_cores(config: WorkerConfig, language_model: LanguageModel) -> bool:
-    """Whether the language model and pair models beside it are to compute on all cores in turn.
-
-    Settings may give each its own, and an embedded language model has half of them.
-    """
+    """Whether both kinds of models compute on all cores of a processor, in turn."""
     if config.generation.threads or config.similarity.threads or language_model.is_embedded:
         return False
     return bool(resolve(_DEVICE)(config.generation.device) == "cpu")
@@ -355,9 +352,8 @@ def _prepare_thread(threads: int) -> None:
 def _compute_on(threads: int) -> bool:
     """Have torch compute on so many threads what this one computes; False where there is no torch.
 
-    Of two threads that have computed on several each, the one that works is a quarter slower even
-    if the other one rests, once they are more than there are cores: OpenMP no longer waits
-    between two products, but sleeps (ADR 31). So one thread alone computes on several.
+    One thread alone computes on several: beside another one that has, even if that one rests, it is
+    slower by a quarter (ADR 31).
     """
     torch = sys.modules.get("torch")
     if torch is None:

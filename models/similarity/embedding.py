@@ -42,6 +42,8 @@ class EmbeddingModel:
         self.max_length: int | None = 2 * longest  # of two texts that are read apart
         try:
             self._cosines = Cosines.of(self._vectors(Cosines.UNLIKE))
+        except KeyError as error:
+            raise ModelNotLoaded(f"makes no {error} of a text: it has no pooling") from None
         except ValueError as error:
             raise ModelNotLoaded(str(error)) from None
         modules = [type(module).__name__ for module in encoder]

@@ -134,6 +134,8 @@ QUANTISED = {
     "integers, their scales lost": (scaled(torch.int8), None, "down_proj.weight of I8"),
     "integers, zero points beside": (scaled(torch.uint8, "zero_point"), None, "zero_point"),
     "floats with scales": (scaled(torch.float32, "input_scale"), None, "down_proj.input_scale"),
+    "floats with others": (scaled(torch.float32, "absmax"), None, "down_proj.absmax"),
+    "truth values": (scaled(torch.bool), None, "down_proj.weight of BOOL"),
 }
 
 

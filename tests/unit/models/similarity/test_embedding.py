@@ -97,6 +97,14 @@ def test_missing_weights_are_refused(folder, tmp_path):
         load(tmp_path)
 
 
+def test_an_encoder_without_a_pooling_is_refused_in_words(tmp_path):
+    tiny_encoder(tmp_path)
+    modules = json.loads((tmp_path / "modules.json").read_text())
+    (tmp_path / "modules.json").write_text(json.dumps(modules[:1]))
+    with pytest.raises(ModelNotLoaded, match="of a text: it has no pooling"):
+        load(tmp_path)
+
+
 def static(folder, tokenizer):
     SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)]).save(str(folder))
 
