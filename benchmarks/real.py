@@ -3,9 +3,9 @@
     python benchmarks/real.py --model FOLDER
 
 The service and greedy `generate`, both in the precision of the checkpoint, have a process each and
-take turns. Each round starts both anew, since of two processes of one program one is slower by up
-to a third for as long as it runs. Nothing ends a text before its limit: what a checkpoint says of
-its end is left out. Light is measured with a probe of the model.
+take turns. Each round starts both anew, since `generate` differs by a fifth from start to start.
+Nothing ends a text before its limit: what a checkpoint says of its end is left out. Light is
+measured with a probe of the model.
 """
 
 import os
@@ -45,7 +45,8 @@ def main(
         model = Path(folder) / "qwen"
     if model is None or not (model / "config.json").exists():
         raise typer.BadParameter("names no checkpoint: --model, or COCOA_TEST_REAL_MODELS")
-    asked = {"model": model.name, "new_tokens": new_tokens, "size": size}
+    asked = {"model": model.name, "probe": probe is not None}
+    asked |= {"new_tokens": new_tokens, "size": size}
     with reporting("real", cores=cores, **asked) as report:
         measured = partial(_block, model, probe, new_tokens, size, cores)
         report.measure("real", rounds, partial(nullcontext, measured), _figures)
