@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-import socket
 import subprocess
 from contextlib import contextmanager
 
@@ -11,16 +10,12 @@ import httpx
 import pytest
 
 from tests.chaos.cocoa_process import PROGRAM, WITHIN_S, environment_of, until
+from tests.chaos.redis_server import free_port
 from tests.conftest import GENERATE
 
 BODY = {"prompt": "Hello", "max_new_tokens": 8}
 NUM_REQUESTS = 100
 PIPE_BYTES = 4096
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from tests.binaries import binary
+from tests.chaos.redis_server import free_port
 from tests.docs.blocks import ROOT
 
 # Of one block, and of a service's start; a machine with much else to do takes its time.
@@ -201,12 +201,6 @@ def clean_environment():
     """This process's environment without settings of the service."""
     variables = os.environ.items()
     return {name: value for name, value in variables if not name.upper().startswith("COCOA_")}
-
-
-def free_port():
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 @contextmanager
