@@ -76,7 +76,7 @@ class Binding(Exact):
     rules: int = UNNAMED_RULES
     # What says how far documents say a sentence: "nli", or "words".
     documents_judged_by: str = "words"
-    # Of release 0.2, whose rules were others.
+    # As they stand here but in files of 0.2, which are refused for their rules.
     distinct: bool = False
     stop_mass: float | None = None
 

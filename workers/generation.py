@@ -141,7 +141,7 @@ class GenerationWorker:
                 self._trials.close()
 
     def _steps(self) -> tuple[StepReport, list[int]]:
-        """Step until there is something to report, or the thread is awaited; with each step's rows.
+        """Step until there is news, or another call awaits the thread; tells each step's rows, too.
 
         Runs on the model's thread. To change threads at each step costs a small model a tenth of
         its time. New jobs join and cancelled ones leave at the next step all the same.
