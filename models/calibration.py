@@ -53,7 +53,7 @@ class Binding(Exact):
     generator: str  # identity of the language model, with tokenizer, template and precision
     input: str  # "prompt", "messages" or "images" among them: the form of the request
     strategy: str  # the choice of answers
-    # As in `models.records.SamplingParams`; the first four matter to scores that read samples.
+    # As in `SamplingParams`; the first four matter to scores of samples, two of these to draws.
     num_samples: int
     temperature: float
     top_k: int
@@ -79,11 +79,13 @@ class Binding(Exact):
     # As they stand here but in files of 0.2, which are refused for their rules.
     distinct: bool = False
     stop_mass: float | None = None
+    answer_temperature: float = 0.0  # of a drawn answer; 0 for another one
 
     @property
     def outdated(self) -> str:
         """Why its scores are not those of today, and what to do; "" where they are."""
-        if self.rules == SCORED:
+        was_sample = self.strategy == "sample" and not self.answer_temperature  # until 0.3
+        if self.rules == SCORED and not was_sample:
             return ""
         return OUTDATED
 

@@ -56,17 +56,18 @@ EFFORT, NO_EFFORT = "reasoning_effort", "none"
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams(Exact):
-    """Parameters of the draws; the greedy answer heeds `max_new_tokens` and `stop` only."""
+    """Parameters of the answer and of the samples beside it."""
 
     num_samples: int = 10  # M, drawn only when a wanted statistic is one of the samples'
     # Upper bound of T, for the answer and for each sample; None for `DEFAULT_NEW_TOKENS`, or as
     # many of them as fit beside the prompt.
     max_new_tokens: int | None = None
-    temperature: float = 1.0
+    temperature: float = 1.0  # of the samples
     top_k: int = 50  # 0 keeps the whole vocabulary
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
     seed: int | None = None  # None lets the generator draw one, which the generation carries
+    answer_temperature: float = 0.0  # 0 for a greedy answer, whatever top_k and top_p are
     # Between the tags of a reasoning; then the end tag is written for the model. None for as many
     # as `max_new_tokens` leaves, 0 for no reasoning at all: a chat ends in an empty one, where
     # the model is known to reason.
@@ -132,16 +133,12 @@ class GenerationRequest(Exact):
     by_sentence: bool = False
     # Block whose state at the prompt's last token is wanted, counted likewise; 0 for none.
     prompt_layer: int = 0
-    # The sequence whose tokens are streamed: 0 for the answer's, i for those of the i-th sample.
-    streamed: int = 0
     # Likeliest tokens that are returned of each token; at most as many as the generator tells.
     num_tops: int = 0
-    # The sequences of whose tokens they are returned: 0 for the greedy answer, i for the i-th
-    # sample, as far as there are so many.
-    tops_of: tuple[int, ...] = (0,)
-    # The one of these whose length bounds the samples beside them, by
-    # `models.engines.texts.sample_limit`; None for whole samples.
-    bounded_by: int | None = None
+    # Texts of whose tokens they are returned: the answer, then samples as they are drawn.
+    num_shown: int = 1
+    # Whether samples that are not shown end at `models.engines.texts.sample_limit` of the answer.
+    limits_samples: bool = False
     # Of the raw text, as a client tokenised it; empty for those that the model's tokenizer gives.
     prompt_ids: tuple[int, ...] = ()
     echo: bool = False  # whether the prompt's own tokens are told
@@ -169,8 +166,8 @@ class GenerationRequest(Exact):
         return replace(self, messages=tuple(messages), documents=())
 
     def num_tops_of(self, index: int) -> int:
-        """Likeliest tokens returned of each token of a sequence; counted as in `tops_of`."""
-        return self.num_tops * (index in self.tops_of)
+        """Likeliest tokens returned of each token of the answer, 0, or of the i-th sample."""
+        return self.num_tops * (index < self.num_shown)
 
 
 # The likeliest tokens in the place of one, by text, in nats, the likeliest first.

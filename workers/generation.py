@@ -197,7 +197,7 @@ class GenerationWorker:
             job = await self._in_thread("tokenising", prepare)
             await self._finished(job, listener)
             generation = await self._in_thread("detokenising", read_job)
-        listener.tell_rest((generation.answer, *generation.samples)[request.streamed])
+        listener.tell_rest(generation.answer)
         generates = to_engine.answer is None or to_engine.num_samples > 0
         wanted = to_engine.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
         fitting = job.request.sampling.max_new_tokens or 0

@@ -168,9 +168,9 @@ class Generator(Worker, Protocol):
     ) -> Generation:
         """Answer and samples of one request.
 
-        `on_token` is called on the event loop with each token of the sequence that
-        `request.streamed` names, once and in order, the terminating one included; their texts join
-        to its `text`. Cancelling the awaiting task frees the request's rows by the next step.
+        `on_token` is called on the event loop with each token of the answer, once and in order, the
+        terminating one included; their texts join to its `text`. Cancelling the awaiting task frees
+        the request's rows by the next step.
 
         Raises:
             InvalidRequest: the request does not fit this model; nothing was computed.

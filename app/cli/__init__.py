@@ -19,12 +19,6 @@ doctor      Look at a gateway and all that it depends on, by its settings; 1 if 
 """
 COMMANDS = dict(line.split(maxsplit=1) for line in _LIST.strip().splitlines())
 _IN_LAB = ("calibrate", "check", "evaluate", "probe")
-_GONE = {
-    "estimators": "is gone: docs/reference/estimators.md and GET /estimators have the list",
-    "errors": "is gone: docs/reference/errors.md has the list",
-    "run-batch": "is gone: use `cocoa-batch` of the client, which asks a running service "
-    "(`pip install ./clients/python` in a checkout of cocoa-serve; docs/batches.md)",
-}
 
 
 class _Commands(TyperGroup):
@@ -76,9 +70,6 @@ def _command(ctx: Any, name: str) -> Any:
             command = getattr(import_module(f"app.cli.{module}"), module)
     elif name in _of_plugins():
         command = EntryPoint(name, _of_plugins()[name][0], "cocoa.plugins").load()
-    elif name in _GONE:
-        typer.echo(f"`cocoa {name}` {_GONE[name]}", err=True)
-        raise typer.Exit(2)
     elif name in _IN_LAB:
         typer.echo(
             f"`cocoa {name}` comes with cocoa-lab, which is not installed: "

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from app.scoring.selection import Strategy
+from app.scoring.selection import AnswerStrategy
 from models.images import PARTS as IMAGE_PARTS
 from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
 from models.units.unit import Kind
@@ -95,10 +95,8 @@ class Ask:
     by_rules: bool = False  # a given answer is held to its documents alone: no model is asked
     # The law of the samples, and bounds of the texts.
     sampling: SamplingParams = field(default_factory=SamplingParams)
-    strategy: Strategy = "greedy"  # which text is scored; heeded where the model answers
-    # What the caller of an endpoint sends for the greedy answer, in its words, where a
-    # temperature has made the answer a drawn one; None where `strategy` did.
-    greedy_by: str | None = None
+    # Which text is scored, where the model answers; see `SamplingParams.answer_temperature`, too.
+    strategy: AnswerStrategy = "greedy"
     # What the caller's request calls fields of this record, where it is another name.
     names: Mapping[str, str] = field(default_factory=dict)
     light: bool = False  # no samples may be drawn; a probe stands for them
@@ -110,7 +108,7 @@ class Ask:
     return_samples: bool = False
     return_tokens: bool = False
     num_tops: int = 0  # likeliest tokens that are returned for each token of the shown texts
-    num_shown: int = 1  # texts that are shown: the scored one, then the first others of its law
+    num_shown: int = 1  # texts that are shown: the scored one, then the first samples
     # The parts of the answer that are scored by themselves; "answer" for it alone.
     units: Units | None = None
     # Of the given answer, where units are claims, and only there.
@@ -223,12 +221,6 @@ class Ask:
         if self.documents_in == "template":
             return self.documents or ()
         return ()
-
-    @property
-    def shown(self) -> tuple[int, ...]:
-        """The texts that are shown: 0 for the greedy answer, i for the i-th sample."""
-        first = int(self.strategy == "sample")
-        return tuple(range(first, first + self.num_shown))
 
     @property
     def schema_use(self) -> str:

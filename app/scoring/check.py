@@ -69,6 +69,8 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
         yield from _of_units(plan)
     if ask.samples is None and reads_samples(plan.statistics):
         yield from _of_sampling(ask.sampling)
+    if 0.0 < ask.sampling.answer_temperature < MIN_SAMPLING_TEMPERATURE:
+        yield "answer_temperature", f"must be 0, or at least {MIN_SAMPLING_TEMPERATURE}"
     if ask.answer is not None or ask.samples or ask.claims or ask.documents:
         yield from _of_texts(ask, limits)
     yield from _of_generator(plan, models.generator)
@@ -94,14 +96,14 @@ def _of_caller(plan: Plan) -> Faults:
 def _of_light(plan: Plan) -> Faults:
     """Light mode draws no samples, and a probe reads the greedy answer only."""
     ask, no_samples = plan.ask, "in light mode, which draws no samples"
-    if ask.answer is None and ask.strategy != "greedy":
+    if plan.strategy not in ("greedy", "given"):
+        field, greedy = "strategy", "must be greedy"
+        if plan.strategy == "sample":
+            field, greedy = "answer_temperature", "must be 0 or left out"
         for name in _reading(plan, supplied_by("probe")):
-            message = f"must be greedy for {name}, which reads the greedy answer"
-            if ask.greedy_by is not None:
-                message += f": send {ask.greedy_by}"
-            yield "strategy", message
+            yield field, f"{greedy} for {name}, which reads the greedy answer"
         if ask.light:
-            yield "strategy", f"must be greedy {no_samples}"
+            yield field, f"{greedy} {no_samples}"
     if not ask.light:
         return
     for name in plan.estimators:
@@ -220,19 +222,21 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
         if sampling.stop and not ask.requires_call:
             yield "stop", "must be left out where an answer is held to a format"
     if ask.num_tops:
-        yield from _of_tops(ask, generator)
+        yield from _of_tops(plan, generator)
 
 
-def _of_tops(ask: Ask, generator: GeneratorInfo) -> Faults:
+def _of_tops(plan: Plan, generator: GeneratorInfo) -> Faults:
     """Likeliest tokens that the language model here does not tell."""
-    if ask.strategy not in ("greedy", "sample"):
+    ask = plan.ask
+    if plan.is_chosen:
         message = f"are told of greedy and of drawn answers: {ask.strategy} chooses among samples"
         yield "num_tops", message
     if not generator.max_tops:
         yield "num_tops", "the model here tells no likeliest tokens"
     if ask.num_tops > generator.max_tops:
         yield "num_tops", f"must be at most {generator.max_tops} with the model here"
-    if any(ask.shown) and "sample_token_logprobs" not in generator.statistics:
+    is_drawn = plan.strategy == "sample" or ask.num_shown > 1
+    if is_drawn and "sample_token_logprobs" not in generator.statistics:
         reason = generator.absent.get("sample_token_logprobs", "the model here tells none")
         yield "num_tops", f"are told of greedy answers alone, at temperature 0: {reason}"
 
@@ -308,8 +312,8 @@ def _of_target(ask: Ask, calibrated: Calibrated | str) -> Faults:
 def _of_streams(plan: Plan) -> Faults:
     """An answer that is chosen among finished samples, or may be held back."""
     ask, read_before = plan.ask, "where tokens are streamed: they are read before the decision"
-    if plan.is_sampled and plan.strategy != "sample":
-        message = "must be greedy or sample where tokens are streamed: others choose among samples"
+    if plan.is_chosen:
+        message = "must be greedy where tokens are streamed: others choose among samples"
         yield "strategy", message
     if ask.on_reject != "answer":
         yield "on_reject", f"must be answer {read_before}"

@@ -135,9 +135,7 @@ class Computation:
             return None
         if self.parts is not None and ask.answer is not None and ask.samples:
             await self.parts.check(subject_of(ask, None))
-        # Other strategies choose y* later; `check` refuses to stream them.
-        streamed = int(self.plan.strategy == "sample")
-        request = replace(self.plan.request, timeout_s=timeout_s, streamed=streamed)
+        request = replace(self.plan.request, timeout_s=timeout_s)
         cost = 0
 
         def tell(token: Token) -> None:
@@ -164,7 +162,7 @@ class Computation:
         """
         began_at = time.monotonic()
         plan, subject = self.plan, subject_of(self.plan.ask, generation)
-        if plan.is_sampled:
+        if plan.is_chosen:
             subject = await self._chosen(subject)
         contexts: list[str] = []
         if sequences := read_by_token(plan, subject):

@@ -132,7 +132,7 @@ def _reasons(
             absent[name] = BEHIND_REASONING
         elif subject.lacks_samples and reads_samples(frozenset({name})):
             absent[name] = ALL_LEFT_OUT
-        elif name in supplied_by("answer") and plan.is_sampled:  # y* has what its sample has
+        elif name in supplied_by("answer") and plan.is_chosen:  # y* has what its sample has
             absent[name] = told.get(STATISTICS[name].of_samples or "", LEFT_OUT)
     return absent
 

@@ -23,8 +23,8 @@ from models.statistics import STATISTICS, reads_samples, supplied_by
 from workers.protocol import PairScore
 
 _FORMAT = 7
-# Parameters that decide each sample.
-_LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
+# Parameters that decide each text that is drawn.
+_LAW: tuple[str, ...] = ("top_k", "top_p", "seed")
 # Statistics that follow from texts and from replies about them; the others come with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
 _MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "question")
@@ -70,10 +70,11 @@ def statistics_name(plan: Plan, models: Models) -> str:
     if ask.samples is not None:
         parts["samples"] = [[sample.text, sample.token_logprobs] for sample in ask.samples]
     elif reads_samples(plan.statistics):
-        names = _LAW
-        if plan.is_sampled:
-            names += ("num_samples",)
-        parts["sampling"] = dict(zip(names, attrgetter(*names)(ask.sampling), strict=True))
+        parts["sampling"] = attrgetter("temperature", *_LAW)(ask.sampling)
+        if plan.is_chosen:
+            parts["num_samples"] = ask.sampling.num_samples
+    if plan.strategy == "sample":
+        parts["drawn"] = attrgetter("answer_temperature", *_LAW)(ask.sampling)
     if plan.reads("similarity"):
         parts["similarity"] = similarity_scorer.identity
     if "exact_match" in needed:
@@ -179,7 +180,7 @@ def _as_drawn(evidence: Evidence, generation: Generation, plan: Plan) -> Evidenc
     num_samples = plan.request.num_samples
     if num_samples == len(generation.samples):
         return evidence
-    if plan.is_sampled:  # how many there are is part of its name
+    if plan.is_chosen:  # how many there are is part of its name
         raise ValueError("another number of samples")
     # The sample of a cut pair is not known.
     if num_samples > len(generation.samples) or evidence.truncated:
@@ -202,11 +203,11 @@ def _as_drawn(evidence: Evidence, generation: Generation, plan: Plan) -> Evidenc
 
 
 def _subject(index: int | None, plan: Plan, subject: Subject) -> Subject:
-    if index is None and not plan.is_sampled:
+    if index is None and not plan.is_chosen:
         return subject
-    if index is None and subject.is_left_out(plan.strategy):
+    if index is None and subject.lacks_samples:
         return choose(plan.strategy, subject)
-    if not plan.is_sampled or index is None:
+    if not plan.is_chosen or index is None:
         raise ValueError("no sample is the answer, or none such")
     return replace(subject, answer=subject.samples[index], answer_sample=index)
 
@@ -223,7 +224,7 @@ def _derived(name: str, value: Any, subject: Subject) -> Any:
     if shape == ("M", "T_m"):
         rows = zip(value, subject.samples, strict=True)
         return [numbers(row, (sample.num_tokens,), within) for row, sample in rows]
-    # A sampled answer is not compared to itself.
+    # An answer among the samples is not compared to itself.
     compared = subject.other_texts if name == "similarity" else subject.texts
     sizes = {"M": len(compared), "T": subject.answer.num_tokens}
     return numbers(value, tuple(sizes[dimension] for dimension in shape), within)

@@ -11,21 +11,19 @@ from app.scoring.defaults import OF_DOCUMENTS, primary_of_reasoned
 from app.scoring.selection import Strategy
 from models.calibration import ALL, Binding, Calibration, Calibrator
 from models.estimators import needs
-from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
+from models.records import DEFAULT_NEW_TOKENS, GenerationRequest
 from models.statistics import STATISTICS, reads_samples, sources_of, supplied_by
 from models.units.unit import Kind
 
-# Statistics by which y* is chosen among the samples.
+# Statistics by which y* is chosen among the samples; none where it is no sample of theirs.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
     "greedy": frozenset(),
-    "sample": frozenset({"sample_texts"}),
+    "sample": frozenset(),
     "most_probable": frozenset({"sample_token_logprobs"}),
     "most_probable_normalized": frozenset({"sample_token_logprobs"}),
     "mbr": frozenset({"similarity_matrix"}),
     "given": frozenset(),
 }
-# The text beside which samples have a limit; another strategy may choose any of them.
-_BOUNDED_BY: Mapping[Strategy, int] = {"greedy": 0, "sample": 1}
 # A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
 MAX_SHARE_CUT = 0.01
 NO_CALIBRATOR = (
@@ -75,8 +73,9 @@ class Plan:
     calibrator: Calibrator | None = None
 
     @property
-    def is_sampled(self) -> bool:
-        return self.strategy not in ("greedy", "given")
+    def is_chosen(self) -> bool:
+        """True where the answer is one of the samples."""
+        return bool(STRATEGY_NEEDS[self.strategy])
 
     @cached_property
     def calibrated(self) -> Calibrated | str:
@@ -92,9 +91,9 @@ class Plan:
 
     @cached_property
     def generated(self) -> frozenset[str]:
-        """Statistics of the generator; a sampled y* takes its own from the samples."""
+        """Statistics of the generator; a y* among the samples has its own from them."""
         sources = sources_of(self.statistics)
-        if self.is_sampled:
+        if self.is_chosen:
             sources = frozenset(STATISTICS[name].of_samples or name for name in sources)
             sources |= {"sample_texts"}
         return sources & _GENERATED
@@ -171,8 +170,8 @@ def generation_request(ask: Ask, statistics: frozenset[str]) -> GenerationReques
         answer=ask.answer,
         documents=ask.documents_to_show,
         num_tops=ask.num_tops,
-        tops_of=ask.shown,
-        bounded_by=_BOUNDED_BY.get(ask.strategy),
+        num_shown=ask.num_shown,
+        limits_samples=not STRATEGY_NEEDS[ask.strategy],  # which may choose any of them
     )
 
 
@@ -213,10 +212,11 @@ def _calibrated(plan: Plan, primary: str | None, unit: Kind) -> Calibrated | str
 def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, tuple[str, str]]:
     """The calibrated and the requested value, in words, by name, where scores do not compare."""
     ask, sampling = plan.ask, plan.ask.sampling
-    compared: dict[str, tuple[Any, Any]] = {
-        "strategy": (binding.strategy, plan.strategy),
-        "stop": (list(binding.stop), list(sampling.stop)),
-    }
+    compared: dict[str, tuple[Any, Any]] = {"stop": (list(binding.stop), list(sampling.stop))}
+    if {binding.strategy, plan.strategy} <= {"greedy", "sample"}:
+        compared["answer_temperature"] = binding.answer_temperature, sampling.answer_temperature
+    else:
+        compared["strategy"] = binding.strategy, plan.strategy
     how_it_reasons = ask.how_it_reasons
     for name in binding.reasoning.keys() | how_it_reasons.keys():
         compared[name] = binding.reasoning.get(name), how_it_reasons.get(name)
@@ -225,11 +225,13 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         if read == needs([OF_DOCUMENTS]) and binding.strategy == plan.strategy and is_by_words:
             return {}  # no model has a part in the answer, nor in its score
         compared["append_eos"] = True, ask.answer.append_eos
-    if reads_samples(read) or plan.is_sampled:
-        for name in ("temperature", "top_k", "top_p"):
-            compared[name] = getattr(binding, name), getattr(sampling, name)
-    if reads_samples(read | (STRATEGY_NEEDS[plan.strategy] - STRATEGY_NEEDS["sample"])):
-        compared["num_samples"] = binding.num_samples, sampling.num_samples
+    drawn_by = list[str]()
+    if reads_samples(read | STRATEGY_NEEDS[plan.strategy]):
+        drawn_by += ("temperature", "top_k", "top_p", "num_samples")
+    if plan.strategy == "sample":
+        drawn_by += ("top_k", "top_p")
+    for name in drawn_by:
+        compared[name] = getattr(binding, name), getattr(sampling, name)
     if read & supplied_by("similarity"):
         compared["similarity"] = (binding.similarity, plan.similarity)
     if plan.parts_compared_by == "words" and "similarity" in read and binding.unit != "answer":
@@ -252,14 +254,12 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         if bound != requested:
             called = ask.names.get(name, name)
             differing[name] = f"{called} {_in_words(bound)}", f"{called} {_in_words(requested)}"
-    if "strategy" in differing and binding.strategy == "greedy" and ask.greedy_by is not None:
-        differing["strategy"] = ask.greedy_by, f"temperature {sampling.temperature}"
-        if binding.temperature == SamplingParams().temperature:
-            differing.pop("temperature", None)
     return differing
 
 
 def _in_words(value: Any) -> str:
     if value is None:
         return "not set"
+    if isinstance(value, float):
+        return f"{value:g}"
     return str(value)

@@ -28,6 +28,8 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     ask = fitted_to(ask, models.generator)
     available = available_statistics(ask, deployment)
     strategy: Strategy = ask.strategy
+    if ask.sampling.answer_temperature:
+        strategy = "sample"
     if ask.answer is not None:
         strategy = "given"
     similarity = ask.similarity or models.default_similarity
@@ -89,24 +91,24 @@ def _with_parts(plan: Plan, *, has_nli: bool) -> Plan:
 def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
     """The ask as this generator can answer it, and as the result reports it.
 
-    Where it answers by draws alone, the answer is a sample; where draws are none, the greedy one.
+    Where it answers by draws alone, the answer is drawn; where draws are none, it is greedy.
     Samples are drawn for what reads some, and where tokens of calls may not be known.
     """
     is_answered = ask.has_prompt and ask.answer is None
     draws = "sample_texts" in generator.statistics
-    if generator.no_greedy and draws and is_answered and ask.strategy == "greedy" and not ask.light:
-        ask = replace(ask, strategy="sample")
-    if is_answered and ask.strategy == "sample" and not draws:
-        ask = replace(ask, strategy="greedy")
+    drawn_at = ask.sampling.answer_temperature * (is_answered and draws)
+    if generator.no_greedy and is_answered and draws and ask.strategy == "greedy" and not ask.light:
+        drawn_at = drawn_at or 1.0
+    ask = replace(ask, sampling=replace(ask.sampling, answer_temperature=drawn_at))
     reads = reads_samples(needs(estimators_of(ask)))
     if generator.parts_calls and ask.tools and ask.of_tokens:
         ask, reads = replace(ask, primary=ask.primary or OF_SUPPORT), True
     if ask.of_tokens and reads:
         most = max(ask.sampling.num_samples, SamplingParams().num_samples)
         ask = replace(ask, of_tokens=False, sampling=replace(ask.sampling, num_samples=most))
-    has_parts = ask.units not in (None, "answer")
-    if ask.strategy == "sample" and not (has_parts or reads or reads_samples(_shown(ask))):
-        ask = replace(ask, sampling=replace(ask.sampling, num_samples=ask.num_shown))
+    reads |= ask.units not in (None, "answer") or ask.return_samples or ask.explain
+    if drawn_at and ask.num_shown > 1 and not reads:
+        ask = replace(ask, sampling=replace(ask.sampling, num_samples=ask.num_shown - 1))
     return ask
 
 
@@ -118,11 +120,11 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     """
     sources, generator = frozenset[str](), deployment.models.generator
     if ask.has_prompt:
-        sources = generator.statistics - _lost_to_grammar(ask, generator)
-    if ask.answer is not None:
+        sources = generator.statistics - _lost(ask, generator).keys()
+    if ask.sampling.answer_temperature or ask.answer is not None:
         sources = sources - supplied_by("probe")
-        if generator.no_given:
-            sources = sources - supplied_by("answer")
+    if ask.answer is not None and generator.no_given:
+        sources = sources - supplied_by("answer")
     if ask.answer_token_logprobs is not None:  # of other tokens than the model here would read
         sources = (sources - supplied_by("answer")) | {"answer_token_logprobs"}
     if ask.samples is not None:
@@ -147,12 +149,16 @@ def _no_closed_book(ask: Ask, generator: GeneratorInfo) -> str:
     return generator.no_given
 
 
-def _lost_to_grammar(ask: Ask, generator: GeneratorInfo) -> frozenset[str]:
-    """The statistics that a generator supplies of other texts, and not of those under a grammar."""
-    is_held = ask.grammar is not None and not ask.tools
-    if is_held and generator.no_grammar_logprobs:
-        return _OF_LOGPROBS
-    return frozenset()
+def _lost(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
+    """Why a generator supplies less of texts under a grammar, and of an answer that is drawn."""
+    lost = dict[str, str]()
+    if ask.grammar is not None and not ask.tools and generator.no_grammar_logprobs:
+        lost = dict.fromkeys(_OF_LOGPROBS, generator.no_grammar_logprobs)
+    if ask.sampling.answer_temperature:
+        for name in supplied_by("answer"):
+            if (of_samples := STATISTICS[name].of_samples or "") in generator.absent:
+                lost[name] = generator.absent[of_samples]
+    return lost
 
 
 def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
@@ -165,8 +171,7 @@ def _absent(ask: Ask, generator: GeneratorInfo) -> dict[str, str]:
         return absent
     if ask.answer is not None and generator.no_given:
         absent |= dict.fromkeys(supplied_by("answer"), generator.no_given)
-    absent |= dict.fromkeys(_lost_to_grammar(ask, generator), generator.no_grammar_logprobs)
-    absent |= generator.absent
+    absent |= {**_lost(ask, generator), **generator.absent}
     for name, row in STATISTICS.items():
         for source in row.derived_from & absent.keys():
             absent.setdefault(name, absent[source])
@@ -182,6 +187,10 @@ def _shown(ask: Ask) -> frozenset[str]:
         shown |= _EXPLAINED
     if ask.return_tokens:
         shown |= supplied_by("answer")
+    if ask.num_shown > 1:
+        shown |= {"sample_texts"}
+    if ask.num_shown > 1 and ask.return_tokens:
+        shown |= supplied_by("samples")
     return shown
 
 

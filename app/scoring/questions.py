@@ -33,15 +33,11 @@ _LEAST_MASS = 1e-5  # of two replies together; below it the share of one is nois
 class Subject:
     """The answer that is scored, and its samples."""
 
-    answer: TokenSequence  # y*; before one is chosen the greedy or the given answer
+    answer: TokenSequence  # y*; before a sample is chosen the answer beside these
     answer_sample: int | None  # its index among the samples; None where it is none of them
     samples: tuple[TokenSequence, ...]  # all M
     # Further ones that were drawn and left out, as the server withheld their end.
     withheld: tuple[TokenSequence, ...] = ()
-    is_first_withheld: bool = False  # the sample that was drawn first is among these
-
-    def is_left_out(self, strategy: Strategy) -> bool:
-        return self.lacks_samples or (strategy == "sample" and self.is_first_withheld)
 
     @property
     def lacks_samples(self) -> bool:
@@ -86,8 +82,7 @@ def subject_of(ask: Ask, generation: Generation | None) -> Subject:
     withheld: list[TokenSequence] = []
     for sample in samples:
         (withheld if sample.is_withheld else kept).append(sample)
-    is_first_withheld = bool(withheld) and withheld[0] is samples[0]
-    return Subject(answer, None, evened(kept), tuple(withheld), is_first_withheld)
+    return Subject(answer, None, evened(kept), tuple(withheld))
 
 
 def evened(samples: Sequence[TokenSequence]) -> tuple[TokenSequence, ...]:
@@ -126,7 +121,7 @@ def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> 
 
 
 def choose(strategy: Strategy, subject: Subject, matrix: Array | None = None) -> Subject:
-    """The subject with y* chosen among its samples; no sample is y* where that one was left out.
+    """The subject with y* chosen among its samples; no sample is y* where all were left out.
 
     matrix: of similarity, which "mbr" chooses by.
 
@@ -134,15 +129,14 @@ def choose(strategy: Strategy, subject: Subject, matrix: Array | None = None) ->
         InvalidRequest: the strategy weighs by probability what came behind a reasoning.
         EngineError: it does, and the probability of a sample is not known.
     """
-    if subject.is_left_out(strategy):
+    if subject.lacks_samples:
         return replace(subject, answer=subject.withheld[0])
-    index = 0
     if strategy in ("most_probable", "most_probable_normalized") and subject.is_reasoned:
         message = f"{strategy} weighs answers by probability, which is not known behind a reasoning"
         raise InvalidRequest(message, field="strategy")
     if strategy == "mbr" and matrix is not None:
         index = mbr(matrix)
-    elif strategy != "sample":
+    else:
         logprobs = []
         for sample in subject.samples:
             if sample.token_logprobs is None:

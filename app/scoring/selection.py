@@ -1,4 +1,4 @@
-"""The choice of the answer y* among the samples. Ties go to the lowest index."""
+"""The choice of the answer y*, where it is one of the samples. Ties go to the lowest index."""
 
 import math
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ import numpy as np
 
 from models.records import Array
 
-# "sample": the first one, whatever it is.
-AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
-# "given": the client sent the answer, so nothing was selected.
-Strategy = Literal[AnswerStrategy, "given"]
+# What an ask may name; all but "greedy" choose among the samples.
+AnswerStrategy = Literal["greedy", "most_probable", "most_probable_normalized", "mbr"]
+# "sample": drawn at a temperature of its own, and not greedy. "given": the client sent the answer.
+Strategy = Literal[AnswerStrategy, "sample", "given"]
 
 
 def most_probable(sample_token_logprobs: Sequence[Array]) -> int:

@@ -53,7 +53,8 @@ class EvaluationSpec:
         measure_names: name of the quality measure, by task.
         measures: measures by name, all of `measure_names` among them.
         rescore: score what the file holds; no language model is loaded.
-        temperature: of the draws; None for 1, or for that of what the file holds.
+        temperature: of the samples; None for 1, or for that of what the file holds.
+        answer_temperature: of the answers; None for greedy ones.
     """
 
     dataset: str
@@ -68,6 +69,7 @@ class EvaluationSpec:
     measures: Mapping[str, Measure]
     rescore: bool
     temperature: float | None = None
+    answer_temperature: float | None = None
 
     @property
     def measure_by_task(self) -> dict[str, Measure]:
@@ -109,6 +111,12 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
         drawn_at = header.sampling["temperature"]
         if spec.temperature not in (None, drawn_at):
             raise AnotherRun(f"{spec.generations} was drawn at temperature {drawn_at:g}")
+        answered_at = header.sampling.get("answer_temperature")
+        if spec.answer_temperature != answered_at:
+            way = "without --answer-temperature"
+            if answered_at is not None:
+                way = f"with --answer-temperature {answered_at:g}"
+            raise AnotherRun(f"the answers in {spec.generations} were made {way}")
         examples = [example for example in spec.examples if example.id in recordings]
         async with lab_scorer(settings, _generator_of(header)) as scorer:
             _check_measures(spec, scorer)
@@ -261,13 +269,15 @@ def _supplied_estimators(scorer: Scorer, ask: Ask) -> list[str]:
 
 def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
     generator = workers.generator.info
-    wanted = needs(spec.estimators or ())
+    wanted, num_samples = needs(spec.estimators or ()), SamplingParams().num_samples
     return RecordingHeader(
         dataset=spec.dataset,
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(max(spec.draws or [SamplingParams().num_samples]), spec.temperature),
+        sampling=sampling_of(
+            max(spec.draws or [num_samples]), spec.temperature, spec.answer_temperature
+        ),
         # All of them whatever is wanted, so that other estimators can be scored later; P(True)
         # alone costs prefills.
         statistics=tuple(sorted(generator.statistics & _RECORDED)),

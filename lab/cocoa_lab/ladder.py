@@ -42,20 +42,20 @@ class Form:
         dataset: of `cocoa evaluate`.
         limit: number of prompts.
         units: parts that are scored by themselves; None for whole answers.
-        temperature: at which answers are drawn, and their samples; None for greedy ones.
+        answer_temperature: at which answers are drawn; None for greedy ones.
     """
 
     dataset: str
     limit: int
     units: str | None = None
-    temperature: float | None = None
+    answer_temperature: float | None = None
 
     @property
     def name(self) -> str:
         """Of its folder and its row."""
-        if self.temperature is None:
+        if self.answer_temperature is None:
             return self.dataset
-        return f"{self.dataset}-at-{self.temperature:g}"
+        return f"{self.dataset}-at-{self.answer_temperature:g}"
 
 
 FORMS = (
@@ -70,8 +70,8 @@ FORMS = (
     Form("atlas-german", 300),
     Form("atlas-spanish", 300),
     Form("atlas-steps", 260),
-    Form("atlas", 150, temperature=0.2),
-    Form("atlas", 150, temperature=0.7),
+    Form("atlas", 150, answer_temperature=0.2),
+    Form("atlas", 150, answer_temperature=0.7),
 )
 
 
@@ -148,7 +148,7 @@ def table(rungs: Sequence[Rung]) -> str:
     the mean over forms of greedy answers whose default has a lead: not over documents.
     """
     rows = []
-    leading = [one for one in rungs if one.lead and one.form.temperature is None]
+    leading = [one for one in rungs if one.lead and one.form.answer_temperature is None]
     if len(leading) > 1:
         rungs = [*rungs, _mean(leading)]
     for one in rungs:
@@ -215,8 +215,9 @@ def _command(form: Form, folder: Path, num_samples: str) -> list[str]:
     command += ["--limit", str(form.limit), "--num-samples", num_samples, "--out", str(folder)]
     if form.units is not None:
         return [*command, "--units", form.units]
-    if form.temperature is not None:
-        return [*command, "--answers", "sample", "--temperature", str(form.temperature)]
+    if form.answer_temperature is not None:
+        drawn_at = str(form.answer_temperature)
+        return [*command, "--answers", "sample", "--answer-temperature", drawn_at]
     return [*command, "--answers", "greedy"]
 
 

@@ -25,8 +25,8 @@ class RecordingHeader:
     """What all generations of a file have in common.
 
     Attributes:
-        sampling: num_samples, temperature, top_k, top_p; `max_new_tokens` and `stop` are each
-            prompt's own.
+        sampling: num_samples, temperature, top_k, top_p, and answer_temperature of drawn answers;
+            `max_new_tokens` and `stop` are each prompt's own.
         seed: that of each prompt is derived from it and from the prompt's id.
         statistics: what the engine was asked for, in alphabetical order.
         asks_p_true: whether the model was asked about each of its answers.

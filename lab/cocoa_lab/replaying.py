@@ -93,16 +93,13 @@ _: type[Generator] = RecordedGenerator  # mypy holds the class to its protocol
 
 
 def bounded(generation: Generation, request: GenerationRequest) -> Generation:
-    """What an engine would have written that heeds `bounded_by`, of samples that are whole."""
-    if request.bounded_by is None or not generation.samples:
+    """What an engine would have written that heeds `limits_samples`, of samples that are whole."""
+    if not (request.limits_samples and generation.samples):
         return generation
-    texts = [generation.answer, *generation.samples]
-    limit = sample_limit(texts[request.bounded_by].num_tokens)
-    for place, text in enumerate(texts):
-        if place not in request.tops_of:
-            texts[place] = _cut(text, limit)
-    answer, *samples = texts
-    return replace(generation, answer=answer, samples=tuple(samples), sample_limit=limit)
+    limit, samples = sample_limit(generation.answer.num_tokens), list(generation.samples)
+    for place in range(request.num_shown - 1, len(samples)):
+        samples[place] = _cut(samples[place], limit)
+    return replace(generation, samples=tuple(samples), sample_limit=limit)
 
 
 def _cut(sample: Sequence, limit: int) -> Sequence:

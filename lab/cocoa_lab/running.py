@@ -49,12 +49,17 @@ def seed_of(seed: int, example_id: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{example_id}".encode()).digest()[:6])
 
 
-def sampling_of(num_samples: int, temperature: float | None = None) -> dict[str, Any]:
+def sampling_of(
+    num_samples: int, temperature: float | None = None, answer_temperature: float | None = None
+) -> dict[str, Any]:
     """How all prompts of a run are sampled; the rest of `SamplingParams` is each prompt's own."""
     default = SamplingParams()
-    return {
+    sampling = {
         "num_samples": num_samples,
         "temperature": default.temperature if temperature is None else temperature,
         "top_k": default.top_k,
         "top_p": default.top_p,
     }
+    if answer_temperature is not None:  # greedy answers have none
+        sampling["answer_temperature"] = answer_temperature
+    return sampling

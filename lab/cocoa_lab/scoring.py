@@ -11,7 +11,7 @@ from app.scoring.ask import Ask
 from app.scoring.plan import generation_request
 from app.scoring.questions import FALSE, TRUE, question_about
 from app.scoring.scorer import Scorer
-from app.scoring.selection import Strategy
+from app.scoring.selection import AnswerStrategy, Strategy
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader, TrueFalse
 from cocoa_lab.replaying import replaying, words_of
@@ -94,7 +94,9 @@ async def record(
     if example.documents is not None:
         found = replace(found, documents=digest_of(*map(dict, example.documents)))
     request = generation_request(ask, frozenset(header.statistics))
-    request = replace(request, bounded_by=None)  # whole for any strategy; `replaying` cuts them
+    request = replace(
+        request, limits_samples=False
+    )  # whole for any strategy; `replaying` cuts them
     try:
         generation = await generator.generate(request)
     except (InvalidRequest, InvalidLogits) as error:
@@ -161,7 +163,14 @@ def drawing(ask: Ask, num_samples: int) -> Ask:
 
 
 def _variant(ask: Ask, estimators: Sequence[str], strategy: Strategy, similarity: str) -> Ask:
-    return replace(ask, estimators=tuple(estimators), strategy=strategy, similarity=similarity)
+    asked: AnswerStrategy = "greedy"
+    sampling = ask.sampling  # which has the temperature of an answer of its own
+    if strategy != "sample" and strategy != "given":
+        asked = strategy
+    if asked != "greedy":
+        sampling = replace(sampling, answer_temperature=0.0)
+    ask = replace(ask, estimators=tuple(estimators), similarity=similarity)
+    return replace(ask, strategy=asked, sampling=sampling)
 
 
 async def _true_false(text: str, ask: Ask, generator: Generator) -> TrueFalse:

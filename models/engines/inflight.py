@@ -267,7 +267,7 @@ class InflightBatch:
             if row.stage != "answer" and (tags := self._detokenizer.tags):
                 self._detokenizer.find_answer(row, tags)
             self._detokenizer.finish(row)
-            if row.job.streams and row.index == row.job.request.streamed:
+            if row.job.streams and row.index == 0:
                 for new in new_tokens(row, self._detokenizer):
                     report.tokens.append((row.job, new))
             if row.finish_reason is not None:
@@ -317,9 +317,9 @@ class InflightBatch:
     def _finish(self, row: Row, report: StepReport) -> None:
         job = row.job
         row.following = None  # megabytes, and the row stays until the collector of cycles comes
-        if row.index == job.request.bounded_by:
+        if row.index == 0 and job.request.limits_samples:
             limit = sample_limit(len(row.token_ids) - row.first_of_answer)
-            job.limits = dict.fromkeys({*range(job.num_rows)} - {*job.request.tops_of}, limit)
+            job.limits = dict.fromkeys(range(job.request.num_shown, job.num_rows), limit)
             for before in job.finished:  # whose reasonings were shorter
                 self._detokenizer.finish(before)
         job.finished.append(row)

@@ -80,7 +80,7 @@ class RowJob(Job):
     prompt_ids: list[int]
     final_length: int  # tokens of the longest possible row, prompt included
     seed: int
-    uniforms: Array  # (M, as many as were used so far, or more) of `sample_uniforms`
+    uniforms: Array  # (1 + M, as many as were used so far, or more) of `row_uniforms`
     # The answer and all samples. A job without rows takes one place while it is prefilled.
     num_rows: int = 1
     # Of `models.records.Sequence`, wanted of the answer and of the samples.

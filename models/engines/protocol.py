@@ -75,7 +75,7 @@ class EngineInfo:
     no_reasoning_limit: str = NO_REASONING
     max_tops: int = 0  # bound of the likeliest tokens that it can report at each place
     no_grammar: str = NO_GRAMMAR  # the reason why no text can follow a grammar; "" where it can
-    bounds_samples: bool = False  # whether it heeds `bounded_by`
+    bounds_samples: bool = False  # whether it heeds `limits_samples`
     # Whether its chat template shows messages before the latest one, as far as that is known.
     takes_turns: bool = True
     # Special tokens and chat template of its tokenizer, by the names of `transformers`; empty where
@@ -88,7 +88,7 @@ class Job:
     """One request on its way through an engine."""
 
     request: GenerationRequest  # as `fitted` gives it back
-    streams: bool = False  # whether the tokens of `request.streamed` are reported as they come
+    streams: bool = False  # whether the answer's tokens are reported as they come
     cancelled: bool = False  # set by the worker; its rows leave before the next step
     # Monotonic seconds at which its first computation began; None while it waits.
     started_at: float | None = None
@@ -101,8 +101,8 @@ JobT = TypeVar("JobT", bound=Job)
 class StepReport:
     """The outcome of one step."""
 
-    # New ones of the sequences that are streamed, each once and in order. The worker reports what
-    # an engine leaves out when the job is finished.
+    # New ones of the answers that are streamed, each once and in order. The worker reports what an
+    # engine leaves out when the job is finished.
     tokens: list[tuple[Job, Token]] = field(default_factory=list)
     finished: list[Job] = field(default_factory=list)  # jobs whose result can be had now
     # Jobs that ended in an error of their own.

@@ -8,7 +8,6 @@ import functools
 import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ _CPU_PARTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The truncated law that R sampled rows with one top_k draw from."""
+    """The truncated law that R drawn rows with one top_k follow."""
 
     temperature: Tensor  # (R,) float32
     top_p: Tensor  # (R,) float64
@@ -37,7 +36,7 @@ class StepPlan:
     """The needs of each row. A plan holds until a row joins or leaves."""
 
     greedy: Tensor
-    # For each top_k among the samples, their law, their indices, and the rows themselves.
+    # For each top_k among the drawn rows, their law, their indices, and the rows themselves.
     laws: list[tuple[Law, Tensor, list[Row]]]
     has_statistics: bool  # whether any row's request wants log-probs or entropies
     entropies: Sequence[int]  # indices of the rows whose requests want them
@@ -49,16 +48,17 @@ class StepPlan:
 def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
     """Group the rows of a step by what they need."""
     indices = functools.partial(torch.tensor, dtype=torch.long, device=device)
-    answers: list[int] = []
+    greedy: list[int] = []
     has_statistics = False
     entropies: list[int] = []
     tops: list[tuple[int, Row]] = []
-    by_law: dict[int, list[int]] = {}  # indices of the samples, by top_k
+    by_law: dict[int, list[int]] = {}  # indices of the drawn rows, by top_k
     for i, row in enumerate(rows):
-        if row.index == 0:
-            answers.append(i)
+        sampling = row.job.request.sampling
+        if row.index == 0 and sampling.answer_temperature == 0.0:
+            greedy.append(i)
         else:
-            by_law.setdefault(row.job.request.sampling.top_k, []).append(i)
+            by_law.setdefault(sampling.top_k, []).append(i)
         if row.job.request.num_tops_of(row.index):
             tops.append((i, row))
         has_statistics |= not row.fields.isdisjoint(("token_logprobs", "token_entropies"))
@@ -66,14 +66,16 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
             entropies.append(i)
     laws = []
     for top_k, members in by_law.items():
-        drawn = list(map(rows.__getitem__, members))
-        temperatures = list(map(attrgetter("job.request.sampling.temperature"), drawn))
-        top_ps = list(map(attrgetter("job.request.sampling.top_p"), drawn))
+        drawn, temperatures, top_ps = list(map(rows.__getitem__, members)), [], []
+        for row in drawn:
+            law = row.job.request.sampling
+            temperatures.append(law.temperature if row.index else law.answer_temperature)
+            top_ps.append(law.top_p)
         temperature = torch.tensor(temperatures, dtype=torch.float32, device=device)
         top_p = torch.tensor(top_ps, dtype=torch.float64, device=device)
         laws.append((Law(temperature, top_p, top_k), indices(members), drawn))
     return StepPlan(
-        greedy=indices(answers),
+        greedy=indices(greedy),
         laws=laws,
         has_statistics=has_statistics,
         entropies=entropies,
@@ -87,7 +89,7 @@ def next_tokens(
 ) -> tuple[list[int], list[float], list[float], list[float]]:
     """The next token of each row, its log-prob, its entropy, and the best logit.
 
-    Answers take the best token, samples draw theirs. The likeliest tokens are noted in rows that
+    Greedy rows take the best token, others draw theirs. The likeliest tokens are noted in rows that
     request them. NaN are an entropy that is not wanted, a log-prob where no request wants any, and
     the best logit where any of the row's logits is.
 
@@ -225,29 +227,29 @@ def note_likeliest(
 
 
 def uniform_of(row: Row) -> float:
-    """The number that decides a sample's next token."""
+    """The number that decides a drawn row's next token."""
     job, place = row.job, len(row.token_ids)
     while place >= (size := job.uniforms.shape[1]):
-        more = sample_uniforms(job.seed, len(job.uniforms), size)
+        more = row_uniforms(job.seed, len(job.uniforms), size)
         job.uniforms = np.concatenate((job.uniforms, more), axis=1)
-    return float(job.uniforms[row.index - 1, place])
+    return float(job.uniforms[row.index, place])
 
 
-def sample_uniforms(seed: int, num_samples: int, first: int = 0) -> Array:
-    """The numbers that decide draws: (num_samples, 256) float64 in [0, 1).
+def row_uniforms(seed: int, num_rows: int, first: int = 0) -> Array:
+    """The numbers that decide draws: (num_rows, 256) float64 in [0, 1), the answer's first.
 
-    They are of the tokens from the `first` on, a multiple of 256; most samples are short.
+    They are of the tokens from the `first` on, a multiple of 256; most texts are short.
 
-    Row i has a stream of its own, so that sample i is the same whatever runs beside it, however
-    many samples are drawn and however long they may be.
+    Each row has a stream of its own, so that it is the same whatever runs beside it, however many
+    samples are drawn and however long they may be.
     """
     key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
     stream = np.random.Philox(key=key)
     generator, start = np.random.Generator(stream), stream.state
     start["state"]["counter"][0] = first // 4  # each count stands for four numbers
-    uniforms = np.empty((num_samples, 256))
+    uniforms = np.empty((num_rows, 256))
     for i, row in enumerate(uniforms):
-        start["state"]["counter"][2] = i
+        start["state"]["counter"][2] = np.uint64((i - 1) % 2**64)  # samples count from 0
         stream.state = start  # a third of the time of a new stream
         generator.random(out=row)
     return uniforms

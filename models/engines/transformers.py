@@ -28,7 +28,7 @@ from models.engines.protocol import (
 )
 from models.engines.reasoning import empty_reasoning, opens_reasoning, tags_of
 from models.engines.rows import RowCache
-from models.engines.sampling import sample_uniforms
+from models.engines.sampling import row_uniforms
 from models.engines.self_test import check_agreement, check_reads_its_past, expected_logits, tried
 from models.engines.template_variables import without_no_effort
 from models.engines.tokenization import (
@@ -193,7 +193,7 @@ class TransformersEngine:
             prompt_ids=prompt_ids,
             final_length=len(prompt_ids) + max_new_tokens,
             seed=seed,
-            uniforms=sample_uniforms(seed, request.num_samples),
+            uniforms=row_uniforms(seed, 1 + request.num_samples),
             num_rows=1 + request.num_samples,
             fields=(
                 fields_of(request.statistics, "answer"),
@@ -220,7 +220,7 @@ class TransformersEngine:
             prompt_ids=prompt_ids,
             final_length=len(prompt_ids),
             seed=0,
-            uniforms=sample_uniforms(0, 0),
+            uniforms=row_uniforms(0, 0),
             first_token_ids=tuple(first_token_ids(self._tokenizer, groups)),
         )
 

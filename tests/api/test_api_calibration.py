@@ -336,8 +336,7 @@ TOOLS = [{"type": "function", "function": {"name": "pay"}}]
     [
         (
             {"temperature": 0.2},
-            "not calibrated for temperature 0.2: ask with temperature 0 or none, or calibrate "
-            "for it",
+            "not calibrated for temperature 0.2: ask with temperature 0, or calibrate for it",
         ),
         (
             {"tools": TOOLS, "uncertainty": {"units": "answer", "target_error": 0.05}},

@@ -17,7 +17,7 @@ def text_of(choice):
 
 
 @both
-@pytest.mark.parametrize("strategy", ["sample", "mbr"])
+@pytest.mark.parametrize("strategy", [None, "mbr"], ids=["of its own", "one of the samples"])
 async def test_choices_are_the_scored_answer_and_the_other_samples_in_their_order(
     service, path, strategy
 ):
@@ -25,10 +25,12 @@ async def test_choices_are_the_scored_answer_and_the_other_samples_in_their_orde
     body = await answered(service, path, n=4, **DRAWN, uncertainty=wanted)
     told = uncertainty_of({"choices": body["choices"][:1]})
     drawn = [said_at(path, sample["text"]) for sample in told["samples"]]
-    first = drawn.pop(told["provenance"]["answer_sample"])
+    if strategy is not None:
+        first = drawn.pop(told["provenance"]["answer_sample"])
+        assert text_of(body["choices"][0]) == first
 
     assert [choice["index"] for choice in body["choices"]] == [0, 1, 2, 3]
-    assert [text_of(choice) for choice in body["choices"]] == [first, *drawn[:3]]
+    assert [text_of(choice) for choice in body["choices"][1:]] == drawn[:3]
     assert [choice["uncertainty"] for choice in body["choices"][1:]] == [None] * 3
 
 
@@ -50,18 +52,19 @@ async def test_as_many_samples_are_drawn_as_there_are_choices(service):
 
 @both
 async def test_log_probs_of_each_choice_are_those_of_its_own_tokens(service, path):
-    wanted = {"num_samples": 4, "return_samples": True}
+    wanted = {"num_samples": 4, "return_samples": True, "estimators": ["sp"]}
     logprobs = True if path == CHAT else 0
     body = await answered(service, path, n=3, **DRAWN, logprobs=logprobs, uncertainty=wanted)
-    samples = body["choices"][0]["uncertainty"]["samples"]
-    for choice, sample in zip(body["choices"], samples, strict=False):
+    told = body["choices"][0]["uncertainty"]
+    logprobs = [-told["scores"]["sp"], *(sample["logprob"] for sample in told["samples"])]
+    for choice, logprob in zip(body["choices"], logprobs, strict=False):
         if path == CHAT:
             tokens = choice["logprobs"]["content"]
             texts, values = [t["token"] for t in tokens], [t["logprob"] for t in tokens]
         else:
             texts, values = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
         assert "".join(texts) == text_of(choice)
-        assert sum(values) == pytest.approx(sample["logprob"])
+        assert sum(values) == pytest.approx(logprob)
 
 
 @both

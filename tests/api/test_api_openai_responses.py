@@ -334,7 +334,10 @@ REFUSED = [
     ({"reasoning": {"mode": "pro"}}, "reasoning.mode"),
     ({"reasoning": {"context": "all_turns"}}, "reasoning.context"),
     ({"instructions": "x", "input": [{"role": "user", "content": [IMAGE]}]}, "input.0"),
-    ({"temperature": 1, "uncertainty": {"temperature": 1}}, "uncertainty.temperature"),
+    (
+        {"temperature": 1, "uncertainty": {"temperature": 1, "strategy": "mbr"}},
+        "uncertainty.temperature",
+    ),
     ({"max_tokens": 3}, "max_tokens"),
     ({"include": ["message.output_text.logprob"]}, "include.0"),
     ({"stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats"),

@@ -28,9 +28,11 @@ def lasting(result):
     return {name: value for name, value in result.items() if name not in MOMENTARY}
 
 
-@pytest.mark.parametrize("strategy", ["greedy", "sample"])
-async def test_tokens_come_first_and_then_the_same_result_as_without_streaming(service, strategy):
-    body = {"cache": False, "seed": 3, "strategy": strategy, "return_tokens": True}
+@pytest.mark.parametrize("temperature", [0.0, 0.7], ids=["greedy", "drawn"])
+async def test_tokens_come_first_and_then_the_same_result_as_without_streaming(
+    service, temperature
+):
+    body = {"cache": False, "seed": 3, "answer_temperature": temperature, "return_tokens": True}
     whole = (await service.generate(**body)).json()
     events = await streamed(service, **body)
 
@@ -38,8 +40,9 @@ async def test_tokens_come_first_and_then_the_same_result_as_without_streaming(s
     assert named(events, "token") == whole["tokens"]
     assert events[-1].name == "result"
     assert lasting(events[-1].data) == lasting(whole)
-    if strategy == "sample":
-        assert (whole["provenance"]["answer_sample"], whole["provenance"]["seed"]) == (0, 3)
+    strategy = "sample" if temperature else "greedy"
+    assert whole["provenance"]["strategy"] == strategy
+    assert (whole["provenance"]["seed"], "answer_sample" in whole["provenance"]) == (3, False)
 
 
 async def test_logprobs_and_entropies_are_null_where_no_estimator_reads_them(service):
@@ -81,7 +84,7 @@ async def test_a_joined_answer_comes_as_one_event_and_outlives_the_one_that_it_j
 async def test_an_answer_drawn_without_a_seed_is_another_each_time_and_one_with_a_seed_is_not(
     service,
 ):
-    body = {"strategy": "sample", "estimators": ["sp"]}
+    body = {"answer_temperature": 1.0, "estimators": ["sp"]}
     drawn = [(await service.generate(**body)).json() for _ in range(2)]
     calls = service.engine.num_calls
     seeded = [(await service.generate(seed=5, **body)).json() for _ in range(2)]
@@ -96,9 +99,16 @@ async def test_an_answer_drawn_without_a_seed_is_another_each_time_and_one_with_
         ({"strategy": "mbr"}, "strategy"),
         ({"strategy": "most_probable"}, "strategy"),
         ({"num_samples": 0}, "num_samples"),
-        ({"mode": "light", "strategy": "sample"}, "strategy"),
+        ({"mode": "light", "answer_temperature": 0.5}, "answer_temperature"),
+        ({"strategy": "mbr", "answer_temperature": 0.5}, "answer_temperature"),
     ],
-    ids=["mbr", "most probable", "an error of any request", "a sample in light mode"],
+    ids=[
+        "mbr",
+        "most probable",
+        "an error of any request",
+        "a drawn answer in light mode",
+        "a drawn answer that is a sample",
+    ],
 )
 async def test_what_cannot_be_streamed_is_refused_before_any_work(service, body, field):
     calls = service.engine.num_calls

@@ -33,15 +33,12 @@ async def test_those_of_samples_are_told_where_samples_are_shown(generator):
     if not generator.info.max_tops or "sample_token_logprobs" not in generator.info.statistics:
         pytest.skip("tells none")
     statistics = frozenset({"sample_texts", "sample_token_logprobs", "sample_token_texts"})
-    told = []
-    generation = await generator.generate(
-        asked(generator, statistics=statistics, num_tops=2, tops_of=(1, 2), streamed=1), told.append
-    )
+    request = asked(generator, statistics=statistics, num_tops=2, num_shown=3)
+    generation = await generator.generate(request)
 
-    shown, other, *rest = generation.samples
-    assert all(one.token_tops is None for one in (generation.answer, *rest))
-    assert tuple(one.tops for one in told if one.reasoning is None) == shown.token_tops
-    for sample in (shown, other):
+    *shown, third, fourth = generation.samples
+    assert third.token_tops is fourth.token_tops is None
+    for sample in shown:
         assert len(sample.token_tops) == sample.num_tokens
         for tops, logprob in zip(sample.token_tops, sample.token_logprobs, strict=True):
             assert 1 <= len(tops) <= 2

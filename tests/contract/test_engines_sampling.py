@@ -52,7 +52,7 @@ async def test_samples_beside_a_short_answer_end_at_a_limit_that_is_told(generat
         pytest.skip("draws samples to their own end")
     request = asked(generator, {"max_new_tokens": 40}, answer=GivenAnswer("x"))
     whole = await generator.generate(request)
-    bounded = await generator.generate(replace(request, bounded_by=0))
+    bounded = await generator.generate(replace(request, limits_samples=True))
 
     assert (whole.sample_limit, bounded.sample_limit) == (None, 32)
     for sample, cut in zip(whole.samples, bounded.samples, strict=True):
@@ -117,6 +117,24 @@ async def test_a_seed_that_was_drawn_comes_back_and_repeats_the_samples(generato
     again = await generator.generate(asked(generator, sampling={"seed": first.seed}))
 
     assert samples_of(first) == samples_of(again)
+
+
+async def test_a_drawn_answer_is_repeated_by_its_seed_and_changes_no_sample(generator):
+    async def drawn(**law):
+        request = asked(generator, sampling={"answer_temperature": 2.0} | law)
+        return await generator.generate(request)
+
+    one, again, greedy = await drawn(), await drawn(), await drawn(answer_temperature=0.0)
+    assert one.answer.text == again.answer.text
+    assert samples_of(one) == samples_of(again) == samples_of(greedy)
+    others = [await drawn(seed=seed) for seed in range(20)]
+    assert len({other.answer.text for other in others}) > 1
+    # Its numbers are of the raw distribution, as those of other texts are.
+    alike = [other.answer for other in others if other.answer.text == greedy.answer.text]
+    for answer in alike:
+        if answer.token_logprobs is not None:
+            expected = greedy.answer.token_logprobs
+            np.testing.assert_allclose(answer.token_logprobs, expected, atol=1e-4)
 
 
 async def test_the_answer_does_not_depend_on_seed_or_temperature(generator):

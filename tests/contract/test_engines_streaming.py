@@ -34,19 +34,20 @@ async def test_a_stop_string_ends_the_text_and_its_tokens_count(generator):
 
 
 @pytest.mark.parametrize("stop", [(), ("is", "\n")], ids=["to the end", "with stop strings"])
-@pytest.mark.parametrize("streamed", [0, 1], ids=["answer", "first sample"])
+@pytest.mark.parametrize("temperature", [0.0, 0.9], ids=["greedy", "drawn"])
 @pytest.mark.parametrize(
     "statistics",
     [REQUEST.statistics, frozenset({"sample_texts"})],
     ids=["with statistics", "without"],
 )
-async def test_every_token_of_the_streamed_sequence_is_told_once_with_its_statistics(
-    generator, stop, streamed, statistics
+async def test_every_token_of_the_answer_is_told_once_with_its_statistics(
+    generator, stop, temperature, statistics
 ):
     tokens = []
-    request = asked(generator, sampling={"stop": stop}, statistics=statistics, streamed=streamed)
+    law = {"stop": stop, "answer_temperature": temperature}
+    request = asked(generator, sampling=law, statistics=statistics)
     generation = await generator.generate(request, tokens.append)
-    told = (generation.answer, *generation.samples)[streamed]
+    told = generation.answer
 
     assert "".join(token.text for token in tokens) == told.text
     thoughts = "".join(token.reasoning or "" for token in tokens)

@@ -139,18 +139,16 @@ async def test_tools_are_called_by_the_answer_and_its_samples(kind, is_streamed)
     on_token = heard.append if is_streamed else None
     sampling = replace(LAW, max_new_tokens=80)
     async with over(kind) as (_, generator):
-        streamed = int(bool(generator.info.no_greedy))
-        asked = replace(CHAT, tools=TOOLS, sampling=sampling, streamed=streamed)
+        asked = replace(CHAT, tools=TOOLS, sampling=sampling)
         max_logprobs = generator.info.max_tops
         generation = await generator.generate(asked, on_token)
         # What it refuses to a stream of calls alone it tells all others.
         assert generator.info.max_tops == max_logprobs
-    shown = (generation.answer, *generation.samples)[streamed]
     for one in (generation.answer, *generation.samples):
         [call] = [part for part in read(one.text, NAMES) if isinstance(part, Call)]
         assert call.name in NAMES
         assert json.loads(call.arguments)["city"] in CITIES["enum"]
-    assert not is_streamed or "".join(token.text for token in heard) == shown.text
+    assert not is_streamed or "".join(token.text for token in heard) == generation.answer.text
     if SERVERS[kind].get("tool_form") == "joined" and (kind, is_streamed) != ("llama.cpp", True):
         assert len(generation.answer.token_logprobs) == generation.answer.num_tokens
     else:
@@ -264,8 +262,8 @@ async def test_a_server_without_temperature_answers_by_draws_and_says_so():
         server.bodies.clear()
         found = await generator.generate(CHAT)
         assert "answer_is_drawn" in found.warnings
-        assert found.answer.text == found.samples[0].text
-        assert len(server.bodies) == 1  # no greedy answer is asked for beside the draws
+        assert len(server.bodies) == 2  # the answer, and the samples beside it
+        assert not any("temperature" in body for _, body in server.bodies)
 
 
 async def test_a_model_whose_reasoning_takes_all_tokens_of_a_trial_is_served():

@@ -110,7 +110,7 @@ class FakeEngine:
             if job.groups is None:
                 report.num_rows += 1 + len(self._written(job).samples)
             if job.streams and job.request.answer is None:
-                report.tokens += [(job, token) for token in _told(self._written(job), job.request)]
+                report.tokens += [(job, token) for token in _told(self._written(job))]
             report.finished.append(job)
         self.num_sequences += report.num_rows
         return report
@@ -134,7 +134,10 @@ class FakeEngine:
         if request.answer is not None:
             answer = _given(request)
         else:
-            answer = _sequence(answers[digest % min(4, len(answers))], request, "answer")
+            text = answers[digest % min(4, len(answers))]
+            if request.sampling.answer_temperature:
+                text = answers[np.random.default_rng([seed, digest]).integers(len(answers))]
+            answer = _sequence(text, request, "answer")
             answer = replace(answer, token_tops=_tops(answer, request.num_tops_of(0)))
 
         def draw(i: int) -> Sequence:
@@ -144,8 +147,8 @@ class FakeEngine:
 
         samples = tuple(map(draw, range(request.num_samples)))
         limit = None
-        if request.bounded_by is not None and samples:
-            limit = sample_limit((answer, *samples)[request.bounded_by].num_tokens)
+        if request.limits_samples and samples:
+            limit = sample_limit(answer.num_tokens)
         return Generation(
             answer=answer,
             samples=samples,
@@ -196,9 +199,9 @@ def _prompt_length(prompt: str) -> int:
     return len(prompt.split()) + 1
 
 
-def _told(generation: Generation, request: GenerationRequest) -> list[Token]:
-    """The streamed sequence's tokens, each with the word or the part of one that it shows."""
-    sequence = (generation.answer, *generation.samples)[request.streamed]
+def _told(generation: Generation) -> list[Token]:
+    """The answer's tokens, each with the word or the part of one that it shows."""
+    sequence = generation.answer
     tokens = sequence.remaining_tokens(0, 0)
     shown = re.findall(r"\s*\S+|\s+", sequence.text)
     words = shown + [""] * (len(tokens) - len(shown))

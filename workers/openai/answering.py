@@ -67,7 +67,7 @@ class OpenAIRequest:
         self._unread: dict[bool, str] = {}
         self._readings: dict[str, records.ProbeReading] = {}
         self._form: AnswerForm = "literal"
-        self._greedy_choice: list[Choice] = []
+        self._answer_choice: list[Choice] = []
         self.draws: list[Choice] = []  # its samples as they came
 
     async def run(self, info: GeneratorInfo) -> Generation:
@@ -84,7 +84,8 @@ class OpenAIRequest:
         check_heeded(server, request)
         seed = request.sampling.seed
         self._seed = secrets.randbelow(2**53) if seed is None else seed
-        if any(request.tops_of) and request.num_tops and not server.raw_samples:
+        of_draws = request.num_shown > 1 or request.sampling.answer_temperature
+        if request.num_tops and of_draws and not server.raw_samples:
             raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
         self._prompt = await render(self._calls, request)
         self._warnings |= dict.fromkeys(self._prompt.warnings)
@@ -97,14 +98,9 @@ class OpenAIRequest:
             forms = await forms_of(self._calls, self._prompt, request.answer)
         self._request = self._fitted(request, max(map(len, forms.values()), default=0))
         self._most = self._request.sampling.max_new_tokens or 0
-        is_drawn = request.answer is None and bool(server.no_greedy)
-        if request.num_samples and is_drawn:  # the first draw is the answer
-            samples = await self._draw()
-            answer = samples[0]
-        else:
-            answer, samples = await gather(self._answer(forms), self._draw())
-        self._listener.tell_rest((answer, *samples)[request.streamed])
-        if is_drawn:
+        answer, samples = await gather(self._answer(forms), self._draw())
+        self._listener.tell_rest(answer)
+        if request.answer is None and server.no_greedy:
             self._warn(Warned.ANSWER_IS_DRAWN)
         self._explain(answer, samples)
         return Generation(
@@ -125,13 +121,14 @@ class OpenAIRequest:
     def _explain(self, answer: records.Sequence, samples: list[records.Sequence]) -> None:
         """Add the warnings, and the reasons for what is missing."""
         law, takes = self._request.sampling, self._server.profile.takes
-        has_temperature = law.temperature == 1.0 or takes("temperature")
+        drawn_at = {law.answer_temperature, bool(samples) * law.temperature} - {0.0}
+        has_temperature = drawn_at <= {1.0} or takes("temperature")
         has_top_p = law.top_p == 1.0 or takes("top_p")
         ignores_seed = law.seed is not None and self._server.heeds_seed is False
         warned = {
-            Warned.TEMPERATURE_NOT_HEEDED: samples and not (has_temperature and has_top_p),
-            Warned.TOP_K_NOT_HEEDED: samples and law.top_k and not takes("top_k"),
-            Warned.SEED_NOT_HEEDED: samples and ignores_seed,
+            Warned.TEMPERATURE_NOT_HEEDED: drawn_at and not (has_temperature and has_top_p),
+            Warned.TOP_K_NOT_HEEDED: drawn_at and law.top_k and not takes("top_k"),
+            Warned.SEED_NOT_HEEDED: drawn_at and ignores_seed,
             Warned.DRAWS_REPEAT: self._server.draws_repeat or self._repeat(),
             Warned.ONE_TOKEN_ANSWER: self._readings and answer.num_tokens == 1,
             Warned.OUT_OF_DOMAIN: any(one.out_of_domain for one in self._readings.values()),
@@ -169,7 +166,7 @@ class OpenAIRequest:
         """
         law = self._request.sampling
         is_cut = 0 < law.top_k < _FEW_TOKENS or self._request.grammar is not None
-        nats = repetition([*self._greedy_choice, *self.draws], law.temperature)
+        nats = repetition([*self._answer_choice, *self.draws], law.temperature)
         if nats is None or is_cut:
             return False
         longest = max(one.num_tokens or 0 for one in self.draws)
@@ -190,7 +187,7 @@ class OpenAIRequest:
 
     async def _answer(self, forms: Forms) -> records.Sequence:
         if (answer := self._request.answer) is None:
-            return await self._greedy()
+            return await self._written()
         wanted = self._request.statistics & supplied_by("answer")
         scored = await score_given(self._calls, self._prompt, answer.text, forms, wanted)
         sequence, self._form, absent = scored
@@ -199,52 +196,55 @@ class OpenAIRequest:
             self._warn(Warned.NO_EOS_LOGPROB)
         return sequence
 
-    async def _greedy(self) -> records.Sequence:
-        [choice] = await self._choices(self._body(0), 1, is_streamed=not self._request.streamed)
+    async def _written(self) -> records.Sequence:
+        """An answer that the model writes."""
+        body, law = self._body(0), self._request.sampling
+        if law.answer_temperature:
+            first = requests.seed_of(self._seed, 0)
+            body = requests.drawn(body, law, law.answer_temperature, range(first, first + 1))
+        [choice] = await self._choices(body, 1, is_streamed=True)
         if (columns := self._server.columns) is not None:
             columns.check_mark(choice.tops)
             wanted = self._request.statistics & self._server.probes.keys()
             probes = {name: self._server.probes[name] for name in wanted}
             self._readings = columns.readings(choice.tops, probes)
-        self._greedy_choice = [choice]
+        self._answer_choice = [choice]
         return await self._sequence(choice, 0)
 
     async def _draw(self) -> list[records.Sequence]:
         """The samples of the request."""
         if not (num := self._request.num_samples):
             return []
-        first, place = requests.first_seed(self._seed), self._request.streamed - 1
-        self.draws = await self._drawn(self._body(1), range(first, first + num), place)
+        first = requests.seed_of(self._seed, 1)
+        self.draws = await self._drawn(self._body(1), range(first, first + num))
         return [await self._sequence(choice, i) for i, choice in enumerate(self.draws, 1)]
 
-    async def _drawn(self, body: Mapping[str, Any], seeds: range, place: int) -> list[Choice]:
-        """A sample of each of consecutive seeds, by as few calls as the server allows.
-
-        `place` is that of the sample that is streamed, beyond theirs where none of them is.
-        """
+    async def _drawn(self, body: Mapping[str, Any], seeds: range) -> list[Choice]:
+        """A sample of each of consecutive seeds, by as few calls as the server allows."""
         num = len(seeds)
         most = self._server.profile.max_samples or num
         if num > most:
             starts = range(0, num, most)
-            drawing = [self._drawn(body, seeds[i : i + most], place - i) for i in starts]
+            drawing = [self._drawn(body, seeds[i : i + most]) for i in starts]
             return list(chain.from_iterable(await gather(*drawing)))
-        call = requests.drawn(body, self._request.sampling, seeds)
+        law = self._request.sampling
+        call = requests.drawn(body, law, law.temperature, seeds)
         try:
-            choices = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
+            choices = await self._choices(call, num)
         except Rejected as refusal:
             if num == 1 or refusal.is_of_prompt or refusal.status not in (400, 413, 422):
                 raise
             # Maybe they are too many for one call.
-            choices = await self._drawn(body, seeds[: num // 2], place)
+            choices = await self._drawn(body, seeds[: num // 2])
         if (got := len(choices)) < num:
             self._server.draws_at_most(got)
-            choices += await self._drawn(body, seeds[got:], place - got)
+            choices += await self._drawn(body, seeds[got:])
         return choices
 
     def _body(self, index: int) -> dict[str, Any]:
         """The body of a call for the answer, 0, or for a sample."""
         server, request, wanted = self._server, self._request, self._wanted(index)
-        num_tops = request.num_tops * (bool(index) in map(bool, request.tops_of))
+        num_tops = request.num_tops_of(index)
         mode, num_columns = "", 0
         if server.columns is not None and (not index or "token_entropies" in wanted):
             reads_probes = not index and bool(request.statistics & server.probes.keys())
@@ -273,13 +273,13 @@ class OpenAIRequest:
         return body | under_grammar(server, self._prompt, request.grammar)
 
     async def _choices(
-        self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
+        self, body: Mapping[str, Any], num: int, *, is_streamed: bool = False
     ) -> list[Choice]:
         """Choices of one call, with the token counts that `usage` reports."""
         path, max_bytes = self._prompt.path, requests.most_bytes(body, num)
         if is_streamed and self._listener.on_token is not None:
             opened = self._prompt.opened
-            stream = sequences.TokenStream(self._request, place, self._listener, opened=opened)
+            stream = sequences.TokenStream(self._request, self._listener, opened=opened)
             streaming = self._calls.post_for_events(path, body, stream.hear, max_bytes)
             events, has_ended = await streaming
         else:
@@ -350,9 +350,11 @@ class OpenAIRequest:
 
     def _other_law(self, index: int) -> str:
         """The reason why log-probs of the answer, 0, or of samples are of another law, or ""."""
-        if none := self._server.no_logprobs(of_samples=index > 0):
+        request = self._request
+        is_drawn = index > 0 or (request.answer is None and request.sampling.answer_temperature > 0)
+        if none := self._server.no_logprobs(of_draws=is_drawn):
             return none
-        if self._request.grammar is None or self._holds_calls:
+        if request.grammar is None or self._holds_calls:
             return ""
         return self._server.profile.unmasked or ""
 

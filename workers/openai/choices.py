@@ -82,7 +82,7 @@ def repetition(draws: Sequence[Choice], temperature: float) -> float | None:
     """
     if len(draws) < 2 or len({(one.text, one.reasoning) for one in draws}) > 1:
         return None
-    for one in reversed(draws):  # the first may be a greedy one, of which less is told
+    for one in reversed(draws):  # the first may be the answer, of which less is told
         if one.logprobs is None or one.unsound:
             continue
         with np.errstate(over="ignore"):

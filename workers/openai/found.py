@@ -125,12 +125,12 @@ class OpenAIServer:
             return "the server of the model fixes the temperature"
         return ""
 
-    def no_logprobs(self, *, of_samples: bool = False) -> str:
+    def no_logprobs(self, *, of_draws: bool = False) -> str:
         """The reason for no log-probs of the untouched distribution; "" where there are."""
         if self.profile.logprobs is None:
             return self.unsound or _NO_LOGPROBS
         is_raw = self.raw_greedy
-        if of_samples:
+        if of_draws:
             is_raw = self.raw_samples
         if not is_raw:
             return SCALED
@@ -204,7 +204,7 @@ class OpenAIServer:
         absent: dict[str, str] = {}  # the last reason counts
         if not self.profile.tokenizes and (self.profile.logprobs or 0) < _LEAST_FIRST_TOKENS:
             absent["p_true_logprob"] = "the server tells too few likeliest tokens"
-        if no_draws := self.no_logprobs(of_samples=True):
+        if no_draws := self.no_logprobs(of_draws=True):
             absent["sample_token_logprobs"] = no_draws
         if none:
             absent |= dict.fromkeys(_LOGPROBS, none)

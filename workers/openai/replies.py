@@ -136,11 +136,11 @@ def all_taken(num: int, most: int) -> bytes:
     return json.dumps({"choices": choices, "usage": usage}).encode()
 
 
-def told_by(event: Any, index: int) -> list[Choice]:
-    """What one event adds to a choice, but for calls, which are told when they are whole."""
+def told_by(event: Any) -> list[Choice]:
+    """What one event adds to the answer, but for calls, which are told when they are whole."""
     told = []
     for piece in _pieces(event):
-        if _index(piece) == index:
+        if _index(piece) == 0:
             told.append(_choice_of([{**piece, "delta": {**_message(piece), "tool_calls": None}}]))
     return told
 

@@ -95,13 +95,13 @@ def most_bytes(body: Mapping[str, Any], num: int) -> int:
     return _OTHER_BYTES + num_tokens * (_TOKEN_BYTES + _TOP_BYTES * num_top)
 
 
-def drawn(body: Mapping[str, Any], sampling: SamplingParams, seeds: range) -> dict[str, Any]:
-    """The body of a sample of each seed: that of a greedy answer, with the law that they follow."""
-    law = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
+def drawn(body: Mapping[str, Any], law: SamplingParams, at: float, seeds: range) -> dict[str, Any]:
+    """The body of a draw `at` a temperature for each seed: a greedy answer's, with their law."""
+    drawn_by = {"temperature": at, "top_p": law.top_p, "top_k": law.top_k}
     several = {"n": len(seeds)} if len(seeds) > 1 else {}
-    return {**body, **law, "seed": seeds.start, **several}
+    return {**body, **drawn_by, "seed": seeds.start, **several}
 
 
-def first_seed(seed: int) -> int:
-    """Seed of a request's first sample; those of other seeds lie elsewhere."""
-    return seed * _STRIDE % _SEEDS
+def seed_of(seed: int, index: int) -> int:
+    """Seed of a request's answer, 0, or of its i-th sample; those of other seeds lie elsewhere."""
+    return (seed * _STRIDE + index - 1) % _SEEDS

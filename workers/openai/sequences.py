@@ -194,15 +194,12 @@ def _may_begin_in_tags(text: str) -> bool:
 
 
 class TokenStream:
-    """Hears the events of a stream, and tells a listener the tokens of one of its choices.
+    """Hears the events of a stream, and tells a listener the tokens of its only choice.
 
     `opened` is as in `behind_reasoning`.
     """
 
-    def __init__(
-        self, request: GenerationRequest, index: int, listener: Listener, *, opened: bool
-    ) -> None:
-        self._index = index
+    def __init__(self, request: GenerationRequest, listener: Listener, *, opened: bool) -> None:
         self._listener = listener
         self._opened = opened
         self._stop = request.sampling.stop
@@ -219,8 +216,8 @@ class TokenStream:
         # Tokens of the answer that a stop string may cut.
         self._uncertain: deque[Token] = deque()
         self._num_left = (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
-        self._num_tops = request.num_tops_of(request.streamed)
-        self._wanted = fields_of(request.statistics, "samples" if request.streamed else "answer")
+        self._num_tops = request.num_tops_of(0)
+        self._wanted = fields_of(request.statistics, "answer")
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Tell the tokens of an event.
@@ -228,7 +225,7 @@ class TokenStream:
         Raises:
             Unreachable: it makes no sense, or brings more tokens than were requested.
         """
-        for choice in told_by(event, self._index):
+        for choice in told_by(event):
             self._hear_choice(choice)
         if not (self._has_begun or self._is_silent):
             self._look_for_answer()

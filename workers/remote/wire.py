@@ -32,7 +32,7 @@ from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pa
 from models.statistics import SENTENCES_READ, STATISTICS, supplied_by
 from workers.protocol import FirstTokenReply, GeneratorInfo, PairReply, PairScore, SimilarityInfo
 
-VERSION = 8
+VERSION = 9
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"

@@ -144,7 +144,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         body = wire.encode_request(request, streams=on_token is not None)
         decode = partial(wire.decode_generation, request)
         listener = Listener(on_token)
-        if on_token is not None and (request.answer is None or request.streamed):
+        if on_token is not None and request.answer is None:
             listener = Listener(bounded(on_token, wire.most_tokens(request)))
         generation = await self._answer("/v1/generate", body, decode, request, listener)
         # Time on the way counts as time in the queue.

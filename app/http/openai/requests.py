@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from app.http.requests.body import NullIsDefault, refuse_if
 from app.http.requests.documents import DocumentsWanted
 from app.http.requests.messages import ChatMessage, Templated
-from app.http.requests.scores import ReasoningBounds, ScoresWanted
+from app.http.requests.scores import AnswerWanted, ScoresWanted
 from app.http.requests.tools import ToolsWanted
 from app.http.requests.values import (
     NewTokens,
@@ -30,7 +30,6 @@ from app.http.requests.values import (
 )
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
-from app.scoring.selection import AnswerStrategy
 from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest, UnknownModel
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS, GivenAnswer, SamplingParams
@@ -107,14 +106,12 @@ class StreamOptions(NullIsDefault):
     include_obfuscation: No = False
 
 
-class UncertaintyWanted(ScoresWanted, ReasoningBounds):
+class UncertaintyWanted(ScoresWanted, AnswerWanted):
     """What this service knows beyond OpenAI's fields."""
 
     mode: Literal["full", "light"] | None = None
     """`light` draws no samples, and takes no field of theirs. Default: what the model's name says,
     or `full`."""
-    strategy: AnswerStrategy | None = None
-    """Which answer is scored. Default: `sample` with a temperature above 0, else `greedy`."""
 
 
 class SharedRequest(NullIsDefault):
@@ -127,8 +124,9 @@ class SharedRequest(NullIsDefault):
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """One that GET /v1/models lists; `:light` behind it asks for light mode."""
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
-    """From 0.05 on the answer is a drawn sample, and scored as such; below and by default it is
-    the greedy one. Default with `n` above 1: 1."""
+    """From 0.05 on the answer is drawn at it; below and by default it is greedy. Samples have
+    `uncertainty.temperature`, but this one with `n` above 1, where its default is 1, or with
+    `uncertainty.strategy`."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     seed: Seed | None = None
     stream: bool = False
@@ -193,14 +191,14 @@ class _OpenAIRequest(SharedRequest):
     stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
     """One or several strings that end a text; they are not part of it."""
     n: SampleNumber = 1
-    """Choices: the scored answer first, then others of its samples. Above 1 not with a
-    `temperature` below 0.05."""
+    """Choices: the scored answer first, then samples. Above 1 not with a `temperature` below
+    0.05."""
 
     @model_validator(mode="after")
     def _check_drawn(self) -> Self:
         is_twofold = "temperature" in self.uncertainty.model_fields_set
-        why = "is the samples' where the answer is greedy; here it is that of the request"
-        refuse_if(self.drawn_at is not None and is_twofold, "uncertainty.temperature", why)
+        why = "is that of the request where samples may be answers: leave it out"
+        refuse_if(self.samples_at is not None and is_twofold, "uncertainty.temperature", why)
         if self.n > 1:
             self._check_several()
         return self
@@ -210,7 +208,7 @@ class _OpenAIRequest(SharedRequest):
         wanted = self.uncertainty
         why = f"needs a temperature of {MIN_SAMPLING_TEMPERATURE} or more: all would be one"
         refuse_if(self.drawn_at is None, "n", why)
-        why = "must be a sample with n above 1: the greedy answer is one text"
+        why = "must not be greedy with n above 1: the greedy answer is one text"
         refuse_if(wanted.strategy == "greedy", "uncertainty.strategy", why)
         is_few = wanted.num_samples < self.n
         is_few &= "num_samples" in wanted.model_fields_set
@@ -227,6 +225,13 @@ class _OpenAIRequest(SharedRequest):
         if (self.temperature or 0.0) < MIN_SAMPLING_TEMPERATURE:
             return None
         return self.temperature
+
+    @property
+    def samples_at(self) -> float | None:
+        """The request's temperature where it is that of samples, any of which may be an answer."""
+        if self.n > 1 or self.uncertainty.strategy is not None:
+            return self.drawn_at
+        return None
 
 
 class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
@@ -329,7 +334,7 @@ class CompletionRequest(_OpenAIRequest):
     def num_tops(self) -> int:
         return self.logprobs or 0
 
-    def echo_fields(self, strategy: AnswerStrategy) -> dict[str, Any]:
+    def echo_fields(self, strategy: str) -> dict[str, Any]:
         """The fields of an `Ask` about an echo: unless samples are asked for, none are drawn."""
         fields: dict[str, Any] = {"echo": self.echo}
         if self.max_tokens == 0:  # the answer is there already
@@ -357,11 +362,7 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
     light = light or wanted.mode == "light"
     if light:
         _check_light(body)
-    strategy: AnswerStrategy = wanted.strategy or "greedy"
-    if body.drawn_at is not None:  # drawn as samples are
-        strategy = wanted.strategy or "sample"
-        if wanted.strategy is None:
-            fields["greedy_by"] = "temperature 0 or none"
+    strategy = wanted.strategy or "greedy"
     if isinstance(body, ChatRequest):
         fields |= body.chat_fields(body.messages, body.reasoning_effort)
         if body.tools or body.response_format is not None:
@@ -374,8 +375,10 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
     if body.ignore_eos:
         fields["unheeded"] = (Warned.IGNORE_EOS_LEFT_OUT,)
     sampling = wanted.sampling_fields(body.n, of_tokens=fields.get("of_tokens", False))
-    if body.drawn_at is not None:
-        sampling["temperature"] = body.drawn_at
+    if body.samples_at is not None:
+        sampling["temperature"] = body.samples_at
+    if wanted.strategy is None:
+        sampling["answer_temperature"] = body.drawn_at or 0.0
     return Ask(
         sampling=SamplingParams(
             max_new_tokens=body.max_tokens or body.default_tokens,
@@ -402,7 +405,7 @@ def _check_light(body: ChatRequest | CompletionRequest) -> None:
     body.uncertainty.check_light("uncertainty.")
     if body.drawn_at is not None:
         message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
-        raise InvalidRequest(message, field="temperature")
+        raise InvalidRequest(message, field="answer_temperature")
 
 
 # A name that works at every deployment.

@@ -42,7 +42,7 @@ router = APIRouter(tags=["OpenAI"])
 # Names in these bodies of those fields of an `Ask` that are called differently there.
 _PARAMS = {name: f"uncertainty.{name}" for name in UncertaintyWanted.model_fields}
 _PARAMS |= {
-    "temperature": "temperature",
+    "answer_temperature": "temperature",
     "max_new_tokens": "max_tokens",
     "return_tokens": "logprobs",
     "primary": "uncertainty.estimator",

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from app.http.requests.body import Body, having, refuse_if
 from app.http.requests.documents import DocumentsWanted
 from app.http.requests.messages import ChatMessage, Templated
-from app.http.requests.scores import ReasoningBounds, ScoresWanted
+from app.http.requests.scores import AnswerWanted, ScoresWanted
 from app.http.requests.tools import ToolsWanted
 from app.http.requests.values import (
     NewTokens,
@@ -21,7 +21,6 @@ from app.http.requests.values import (
     TokenLogprobs,
 )
 from app.scoring.ask import Ask, GivenClaim, GivenSample, Units
-from app.scoring.selection import AnswerStrategy
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
 Quote = Annotated[Text, Field(min_length=1)]
@@ -115,23 +114,25 @@ class ScoringRequest(ScoresWanted, Prompted, DocumentsWanted):
         return self
 
 
-class GenerateRequest(ScoringRequest, ReasoningBounds, ToolsWanted):
+class GenerateRequest(ScoringRequest, AnswerWanted, ToolsWanted):
     """A prompt, and which uncertainty scores are wanted of its answer."""
 
     mode: Literal["full", "light"] = "full"
     """`light` draws no samples: a probe on the model's hidden states predicts what they would
     show. It takes no field of samples."""
-    strategy: AnswerStrategy = "greedy"
-    """Which answer is scored: the greedy one, or one of the samples."""
+    answer_temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    """Of the answer: 0 for the greedy one. From 0.05 on it is drawn beside the samples."""
     stream: bool = False
     """Server-sent events: `token` as they are written, then `result` or `error`. With `strategy`
-    greedy or sample, and `on_reject` answer."""
+    greedy or none, and `on_reject` answer."""
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT_ALONE, _OF_MESSAGES]})
 
     @model_validator(mode="after")
     def _check_shown(self) -> Self:
         refuse_if(self.tools and self.messages is None, "tools", "{field} needs messages")
+        is_twofold = self.answer_temperature > 0.0 and self.strategy is not None
+        refuse_if(is_twofold, "answer_temperature", "must be 0 with a strategy")
         return self
 
 
@@ -239,26 +240,28 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     Raises:
         InvalidRequest: a light request says something of samples.
     """
-    fields = body.ask_fields()
+    fields, drawn_at, strategy = body.ask_fields(), 0.0, "greedy"
     if body.messages is not None:
         fields |= body.chat_fields(body.messages, body.reasoning_effort)
     if isinstance(body, GenerateRequest):
         light = body.mode == "light"
         if light:
             body.check_light()
-        fields |= {"strategy": body.strategy, "light": light}
+        drawn_at, strategy = body.answer_temperature, body.strategy or strategy
+        fields |= {"strategy": strategy, "light": light}
         if body.tools or body.response_format is not None:
-            of_tokens = not light and body.is_of_tokens(body.strategy)
+            of_tokens = not light and body.is_of_tokens(strategy)
             fields |= body.held_fields(body, of_tokens=of_tokens)
     else:
         fields |= _given(body)
     if body.documents:
-        of_tokens = body.reads_no_samples(fields.get("strategy", "greedy"))
+        of_tokens = body.reads_no_samples(strategy)
         fields |= body.document_fields(fields, of_tokens=of_tokens)
     return Ask(
         prompt=body.prompt,
         sampling=SamplingParams(
             max_new_tokens=body.max_new_tokens,
+            answer_temperature=drawn_at,
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,

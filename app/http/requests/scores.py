@@ -19,6 +19,7 @@ from models.statistics import reads_samples
 _GONE = {
     "auto": "send a number of samples, such as 5",
     "escalate": "ask another model yourself where decision.action is hand_over",
+    "sample": "send the temperature of the answer, as answer_temperature or in OpenAI's field",
     "claims": "ask the model for the claims by a call of your own, and send them to POST /score",
 }
 
@@ -30,9 +31,11 @@ def _not_gone(value: Any) -> Any:
     return value
 
 
-class ReasoningBounds(NullIsDefault):
-    """How long a model may reason before its answer."""
+class AnswerWanted(NullIsDefault):
+    """Which answer is scored, and how long a model may reason before it."""
 
+    strategy: Annotated[AnswerStrategy | None, BeforeValidator(_not_gone)] = None
+    """Which answer is scored: `greedy`, or one of the samples. Default: one of its own."""
     max_reasoning_tokens: NewTokens | None = None
     """Tokens of a reasoning; then its end tag is written for the model, and the answer follows.
     Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
@@ -40,6 +43,7 @@ class ReasoningBounds(NullIsDefault):
     """The same for each sample. Default: `max_reasoning_tokens`."""
 
 
+_OF_REASONING = ("max_reasoning_tokens", "max_sample_reasoning_tokens")
 # Fields about samples, which light mode would not heed.
 _OF_SAMPLES = ["num_samples", "temperature", "top_k", "top_p", "similarity"]
 _OF_SAMPLES += ["max_sample_reasoning_tokens"]
@@ -123,21 +127,21 @@ class ScoresWanted(NullIsDefault):
 
     def sampling_fields(self, least: int = 1, *, of_tokens: bool = False) -> dict[str, Any]:
         """The fields of `SamplingParams` about samples: `least` or more, no more `of_tokens`."""
-        fields = {name: getattr(self, name, None) for name in ReasoningBounds.model_fields}
+        fields = {name: getattr(self, name, None) for name in _OF_REASONING}
         fields["num_samples"] = least if of_tokens else max(self.num_samples, least)
         return fields | {"temperature": self.temperature, "top_k": self.top_k}
 
-    def is_of_tokens(self, strategy: AnswerStrategy) -> bool:
+    def is_of_tokens(self, strategy: str) -> bool:
         """True where neither the strategy nor a field requests samples, or scores that read any."""
         of_samples = ScoresWanted.model_fields.keys() - _OF_ANY
-        return of_samples.isdisjoint(self.model_fields_set) and strategy in ("greedy", "sample")
+        return strategy == "greedy" and of_samples.isdisjoint(self.model_fields_set)
 
-    def reads_no_samples(self, strategy: AnswerStrategy) -> bool:
+    def reads_no_samples(self, strategy: str) -> bool:
         """True where scores are named, and neither they, nor a field, nor the strategy read any."""
         read = needs(filter(None, (*(self.estimators or ()), self.estimator)))
         of_samples = {*_OF_SAMPLES, "return_samples", "explain", "units"}
         is_named = not of_samples.isdisjoint(self.model_fields_set)
-        is_drawn = is_named or reads_samples(read) or strategy not in ("greedy", "sample")
+        is_drawn = is_named or reads_samples(read) or strategy != "greedy"
         return bool(read) and not is_drawn
 
     def check_light(self, prefix: str = "") -> None:

@@ -80,6 +80,7 @@ def _binding(result: Result) -> Binding | None:
         strategy=plan.strategy,
         num_samples=sampling.num_samples,
         temperature=sampling.temperature,
+        answer_temperature=sampling.answer_temperature,
         top_k=sampling.top_k,
         top_p=sampling.top_p,
         stop=sampling.stop,

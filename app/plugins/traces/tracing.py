@@ -196,7 +196,7 @@ def _attributes(ask: Ask, result: Result) -> dict[str, Any]:
     attributes: dict[str, Any] = {
         "gen_ai.request.max_tokens": sampling.max_new_tokens,
         "gen_ai.request.seed": sampling.seed,
-        "gen_ai.request.temperature": sampling.temperature,
+        "gen_ai.request.temperature": sampling.answer_temperature or sampling.temperature,
         "gen_ai.request.top_p": sampling.top_p,
         "gen_ai.response.finish_reasons": [result.evidence.subject.answer.finish_reason],
         "cocoa.mode": ask.mode,

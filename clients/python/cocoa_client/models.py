@@ -219,7 +219,7 @@ class Provenance(BaseModel):
     mode: Literal["full", "light"]
     """`light` drew no samples"""
     strategy: Literal[
-        "greedy", "sample", "most_probable", "most_probable_normalized", "mbr", "given"
+        "greedy", "most_probable", "most_probable_normalized", "mbr", "sample", "given"
     ]
     """how the answer was chosen; `given` where the client brought it"""
     answer_sample: int | None = None

@@ -309,6 +309,8 @@ class GenerateOptions(TypedDict, total=False):
     """Whether an answer may call several tools; one that must call, calls one."""
     response_format: TextFormat | JsonObjectFormat | JsonSchemaFormat | None
     """What the answer and each sample are held to, unless they call tools. With a schema the units are `fields` by default."""
+    strategy: Literal["greedy", "most_probable", "most_probable_normalized", "mbr"] | None
+    """Which answer is scored: `greedy`, or one of the samples. Default: one of its own."""
     max_reasoning_tokens: int | None
     """Tokens of a reasoning; then its end tag is written for the model, and the answer follows. Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
     max_sample_reasoning_tokens: int | None
@@ -369,5 +371,5 @@ class GenerateOptions(TypedDict, total=False):
     """Adds `tokens` to the response."""
     mode: Literal["full", "light"] | None
     """`light` draws no samples: a probe on the model's hidden states predicts what they would show. It takes no field of samples."""
-    strategy: Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"] | None
-    """Which answer is scored: the greedy one, or one of the samples."""
+    answer_temperature: float | None
+    """Of the answer: 0 for the greedy one. From 0.05 on it is drawn beside the samples."""

@@ -88,7 +88,10 @@ def calibrate(sources: Mapping[str, Sequence[Labelled]], *, by_task: bool = Fals
 
 def way_of(binding: Binding) -> str:
     """A way of asking, in words."""
-    way = f"{binding.input}, {binding.strategy}, {binding.similarity}"
+    strategy = binding.strategy
+    if binding.answer_temperature:
+        strategy += f" at {binding.answer_temperature:g}"
+    way = f"{binding.input}, {strategy}, {binding.similarity}"
     way += f", num_samples {binding.num_samples}"
     if binding.temperature != SamplingParams().temperature:
         way += f", temperature {binding.temperature:g}"

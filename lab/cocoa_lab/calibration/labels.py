@@ -266,6 +266,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         strategy=variant.strategy,
         num_samples=int(variant.draw),
         temperature=sampling["temperature"],
+        answer_temperature=sampling.get("answer_temperature", 0.0),
         top_k=sampling["top_k"],
         top_p=sampling["top_p"],
         stop=tuple(origin["stop"]),
@@ -278,6 +279,8 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         schema_use=schema_use,
         rules=SCORED,
     )
+    if binding.outdated:
+        raise CannotCalibrate(f"the {variant.strategy} answers {binding.outdated}")
     if variant.strategy != "greedy" or origin["stop"]:
         return (binding,)
     return binding, replace(binding, strategy="given")

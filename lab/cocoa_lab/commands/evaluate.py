@@ -65,13 +65,17 @@ def evaluate(
     answers: Annotated[
         str | None,
         typer.Option(
-            help=f"Answer strategies with commas between; default: {_ANSWERS}, and sample where "
-            "--temperature is named."
+            help=f"Answer strategies with commas between; default: {_ANSWERS}, with sample in "
+            "place of greedy where --answer-temperature is named."
         ),
     ] = None,
     temperature: Annotated[
         float | None,
         typer.Option(min=0.05, max=2, help="At which samples are drawn. Default: 1."),
+    ] = None,
+    answer_temperature: Annotated[
+        float | None,
+        typer.Option(min=0.05, max=2, help="At which the answers are drawn. Default: greedy."),
     ] = None,
     quality: Annotated[
         str | None,
@@ -137,16 +141,20 @@ def evaluate(
             estimators=estimators,
             similarity=similarity,
             temperature=temperature,
+            answer_temperature=answer_temperature,
             seed=seed,
             num_resamples=num_resamples,
             settings=settings,
             force=force,
         )
         return
-    if answers is None:
-        answers = _ANSWERS
-        if temperature is not None:  # as most applications ask
-            answers += ",sample"
+    own, other = "greedy", "sample"
+    if answer_temperature is not None:
+        own, other = other, own
+    strategies = _known(answers or _ANSWERS.replace("greedy", own), _strategies(), "--answers")
+    if other in strategies:
+        message = "greedy answers are made without --answer-temperature, sample with one"
+        raise typer.BadParameter(message, param_hint="--answers")
     measure = None
     if quality is not None:
         measure = _known(quality, _MEASURES, "--quality")[0]
@@ -172,12 +180,13 @@ def evaluate(
         draws=draws,
         seed=seed,
         estimators=chosen,
-        strategies=_known(answers, _strategies(), "--answers"),
+        strategies=strategies,
         similarities=similarities,
         measure_names=quality_names(examples, measure),
         measures=measures,
         rescore=rescore,
         temperature=temperature,
+        answer_temperature=answer_temperature,
     )
     if not force:
         told = outputs.settings_of(dataset, seed, draws)

@@ -26,6 +26,7 @@ def evaluate_units(
     estimators: str | None,
     similarity: str | None,
     temperature: float | None,
+    answer_temperature: float | None,
     seed: int,
     num_resamples: int,
     settings: "Settings",
@@ -64,6 +65,7 @@ def evaluate_units(
         similarity=similarity,
         judge=judge,
         temperature=temperature,
+        answer_temperature=answer_temperature,
     )
     with progress_of("prompts") as progress:
         task = progress.add_task("evaluating", total=len(examples))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.scoring.ask import PARTS, Ask, Units
+from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
 from app.scoring.units import ScoredUnit
 from app.settings import Settings
@@ -52,7 +53,8 @@ class PartsSpec:
         similarity: name of the function; None for the deployment's default.
         judge: labels the parts of which nothing else says what they are, and is held against the
             labels of the others; what it says is kept beside the generations.
-        temperature: of the draws; None for 1.
+        temperature: of the samples; None for 1.
+        answer_temperature: of the answers; None for greedy ones.
     """
 
     dataset: str
@@ -65,6 +67,7 @@ class PartsSpec:
     similarity: str | None
     judge: JudgeModel | None = None
     temperature: float | None = None
+    answer_temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +197,7 @@ async def _run(
     for one, (recording, _) in zip(examples, found, strict=True):
         prompts.append(ScoredPrompt(one.example, recording, ()))
     origin = origin_of(prompts, scorer.workers)
-    binding = _binding(spec, log.header, origin, first, plan.similarity)
-    binding = replace(binding, documents_judged_by=plan.documents_judged_by)
+    binding = _binding(spec, log.header, origin, plan)
     for name in {SENTENCES_READ} & set(log.header.statistics):
         probes = {name: scorer.workers.generator.info.probes[name].sha256}
         binding = replace(binding, probes=probes)
@@ -276,7 +278,7 @@ def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(max(spec.draws), spec.temperature),
+        sampling=sampling_of(max(spec.draws), spec.temperature, spec.answer_temperature),
         statistics=tuple(sorted(generator.statistics & recorded)),
         asks_p_true=False,
         bounds_samples=generator.bounds_samples,
@@ -292,33 +294,30 @@ def _check(one: PartsExample, recording: Recording) -> None:
         raise AnotherRun(f"the generation of {one.example.id} is of another prompt or output")
 
 
-def _binding(
-    spec: PartsSpec, header: RecordingHeader, origin: Origin, ask: Ask, similarity: str
-) -> Binding:
+def _binding(spec: PartsSpec, header: RecordingHeader, origin: Origin, plan: Plan) -> Binding:
     sampling: Mapping[str, float] = header.sampling
     if origin.stop is None:
         raise InvalidRequest("the prompts have different stop strings")
-    strategy = "greedy"
-    if ask.answer is not None:
-        strategy = "given"
     return Binding(
         model_id=header.model,
         revision=header.revision,
         generator=origin.generator,
-        input=ask.input,
-        strategy=strategy,
+        input=plan.ask.input,
+        strategy=plan.strategy,
         num_samples=spec.draws[0],
         temperature=sampling["temperature"],
+        answer_temperature=sampling.get("answer_temperature", 0.0),
         top_k=int(sampling["top_k"]),
         top_p=sampling["top_p"],
         stop=origin.stop,
         max_new_tokens=origin.max_new_tokens,
         share_cut=origin.share_cut,
-        similarity=similarity,
-        comparer=origin.comparers[similarity],
+        similarity=plan.similarity,
+        comparer=origin.comparers[plan.similarity],
         nli=origin.nli,
         probes={},
         unit=PARTS[spec.units],
-        schema_use=ask.schema_use,
+        schema_use=plan.ask.schema_use,
         rules=origin.rules,
+        documents_judged_by=plan.documents_judged_by,
     )

@@ -45,7 +45,7 @@ def test_the_last_row_is_the_mean_of_forms_with_a_lead(tmp_path):
 
 def test_answers_at_a_temperature_have_rows_and_no_part_in_the_mean(tmp_path):
     one = of_parts(tmp_path)
-    drawn = replace(one, form=Form("atlas", 150, temperature=0.2))
+    drawn = replace(one, form=Form("atlas", 150, answer_temperature=0.2))
     rows = table([one, drawn, one]).splitlines()
     assert rows[3].startswith("| `atlas-at-0.2` | 40 | ")
     assert rows[-1].startswith("| `mean of 2` | ")
@@ -92,8 +92,8 @@ def test_every_form_is_one_that_evaluate_knows_and_asks_once():
 
 
 def test_answers_at_a_temperature_are_drawn_at_it(tmp_path):
-    command = ladder._command(Form("atlas", 150, temperature=0.2), tmp_path, "10")
-    assert command[-4:] == ["--answers", "sample", "--temperature", "0.2"]
+    command = ladder._command(Form("atlas", 150, answer_temperature=0.2), tmp_path, "10")
+    assert command[-4:] == ["--answers", "sample", "--answer-temperature", "0.2"]
 
 
 @pytest.mark.parametrize("is_read", [True, False])

@@ -70,16 +70,6 @@ def test_without_the_lab_its_commands_say_what_to_install(name, installed):
     assert name not in run("--help").output
 
 
-def test_a_command_that_is_gone_says_what_to_use(installed):
-    installed()
-    result = run("run-batch", "-i", "in.jsonl", "-o", "out.jsonl")
-    assert (result.exit_code, "is gone: use `cocoa-batch` of the client" in result.stderr) == (
-        2,
-        True,
-    )
-    assert "run-batch" not in run("--help").output
-
-
 def test_a_plugin_that_cannot_be_used_ends_the_command_in_words(monkeypatch):
     def installed():
         raise PluginInvalid("the plugin guest cannot be imported: ...")

@@ -62,9 +62,9 @@ OTHER = {
         "given log-probs",
     ),
     "fewer samples": (sampled(num_samples=5), PLAN, "for num_samples 5: ask with num_samples 10,"),
-    "temperature": (sampled(temperature=0.5), PLAN, "temperature 0.5: ask with temperature 1.0"),
+    "temperature": (sampled(temperature=0.5), PLAN, "temperature 0.5: ask with temperature 1"),
     "top_k": (sampled(top_k=0), PLAN, "for top_k 0: ask with top_k 50,"),
-    "top_p": (sampled(top_p=0.5), PLAN, "for top_p 0.5: ask with top_p 1.0,"),
+    "top_p": (sampled(top_p=0.5), PLAN, "for top_p 0.5: ask with top_p 1,"),
     "a stop string": (sampled(stop=(".",)), PLAN, "for stop ['.']: ask with stop [],"),
     "a smaller limit": (
         sampled(max_new_tokens=8),
@@ -92,9 +92,9 @@ OTHER = {
         "for tools called and followed: ask with tools none,",
     ),
     "a temperature that draws the answer": (
-        replace(sampled(temperature=0.2), strategy="sample", greedy_by="temperature 0 or none"),
+        replace(sampled(answer_temperature=0.2), names={"answer_temperature": "temperature"}),
         replace(PLAN, strategy="sample"),
-        "not calibrated for temperature 0.2: ask with temperature 0 or none, or calibrate for it",
+        "not calibrated for temperature 0.2: ask with temperature 0, or calibrate for it",
     ),
     "an effort": (
         replace(ASK, chat_template_kwargs={"reasoning_effort": "low"}),
@@ -122,10 +122,14 @@ def test_a_score_of_something_else_has_no_confidence_and_no_decision(ask, plan, 
 
 def test_a_drawn_answer_is_bound_to_its_temperature_whatever_its_score_reads():
     plan = replace(PLAN, strategy="sample", estimators=("sp",), primary="sp")
-    known = calibrator({ALL: {"sp": calibration()}}, strategy="sample", temperature=0.2)
-    assert judge(sampled(temperature=0.2), plan, known, 0.5).confidence is not None
-    assert judge(sampled(temperature=0.7), plan, known, 0.5).confidence is None
-    assert judge(sampled(temperature=0.2, num_samples=1), plan, known, 0.5).confidence is not None
+    known = calibrator({ALL: {"sp": calibration()}}, strategy="sample", answer_temperature=0.2)
+    drawn = sampled(answer_temperature=0.2)
+    assert judge(drawn, plan, known, 0.5).confidence is not None
+    for other in ({"answer_temperature": 0.7}, {"top_k": 5}, {"top_p": 0.5}):
+        changed = replace(drawn, sampling=replace(drawn.sampling, **other))
+        assert judge(changed, plan, known, 0.5).confidence is None
+    unread = replace(drawn, sampling=replace(drawn.sampling, num_samples=1, temperature=0.5))
+    assert judge(unread, plan, known, 0.5).confidence is not None
 
 
 def test_a_calibrator_of_chats_speaks_of_chats_and_not_of_prompts():

@@ -58,20 +58,21 @@ def test_only_the_statistics_that_are_read_are_asked_for(body, statistics, wants
 
 # An answer that is a sample, and what reads others: the samples that are drawn.
 DRAWN = {
-    "nothing": ({"estimators": ("sp",)}, 1),
-    "choices": ({"estimators": ("sp",), "num_shown": 3}, 3),
+    "nothing": ({"estimators": ("sp",)}, 0),
+    "choices": ({"estimators": ("sp",), "num_shown": 3}, 2),
     "an estimator": ({"estimators": ("sp", "inconsistency")}, 10),
+    "an estimator, beside choices": ({"estimators": ("inconsistency",), "num_shown": 3}, 10),
     "the default scores": ({}, 10),
     "the caller": ({"estimators": ("sp",), "return_samples": True}, 10),
     "groups by meaning": ({"estimators": ("sp",), "explain": True}, 10),
     "sentences": ({"estimators": ("sp",), "units": "sentences"}, 10),
-    "the choice of the likeliest": ({"estimators": ("sp",), "strategy": "most_probable"}, 10),
 }
 
 
 @pytest.mark.parametrize(("body", "num"), DRAWN.values(), ids=list(DRAWN))
 def test_a_drawn_answer_has_as_many_samples_as_are_read(body, num):
-    assert plan(**{"strategy": "sample"} | body).request.sampling.num_samples == num
+    planned = plan(sampling=SamplingParams(answer_temperature=0.2), **body)
+    assert planned.request.num_samples == num
 
 
 def test_what_a_deployment_cannot_supply_is_not_asked_for():
@@ -95,24 +96,24 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
         sampling=ask.sampling,
         statistics=wanted,
         answer=ask.answer,
-        bounded_by=0,
+        limits_samples=True,
     )
     assert generation_request(Ask(prompt="a"), wanted).prompt == "a"
 
 
 @pytest.mark.parametrize(
-    ("ask", "bounded_by"),
+    ("ask", "limits_samples"),
     [
-        (Ask(prompt="a"), 0),
-        (Ask(prompt="a", strategy="sample", num_shown=2), 1),
-        (Ask(prompt="a", answer=GivenAnswer("b")), 0),
-        (Ask(prompt="a", strategy="mbr"), None),
-        (Ask(prompt="a", strategy="most_probable"), None),
+        (Ask(prompt="a"), True),
+        (Ask(prompt="a", sampling=SamplingParams(answer_temperature=0.2)), True),
+        (Ask(prompt="a", answer=GivenAnswer("b")), True),
+        (Ask(prompt="a", strategy="mbr"), False),
+        (Ask(prompt="a", strategy="most_probable"), False),
     ],
     ids=lambda value: getattr(value, "strategy", value),
 )
-def test_samples_that_may_become_the_answer_are_whole(ask, bounded_by):
-    assert generation_request(ask, frozenset({LOGPROBS})).bounded_by == bounded_by
+def test_samples_that_may_become_the_answer_are_whole(ask, limits_samples):
+    assert generation_request(ask, frozenset({LOGPROBS})).limits_samples == limits_samples
 
 
 # id: (ask, what is available of a generator that supplies everything)

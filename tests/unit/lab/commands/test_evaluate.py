@@ -267,14 +267,23 @@ def test_answers_are_held_to_the_schema_of_their_line_and_bound_to_it(tmp_path, 
         read_labels(tmp_path / "both")
 
 
-def test_a_run_at_another_temperature_draws_the_answer_too_and_binds_its_labels(tmp_path, cocoa):
+def test_a_run_at_other_temperatures_binds_its_labels_to_them(tmp_path, cocoa):
     dataset, out = dataset_of(tmp_path / "made.jsonl", *rows_of("facts", 60)), tmp_path / "out"
-    at_20 = ["--temperature", "0.2", *QUICK]
-    assert cocoa("evaluate", dataset, "--out", out, *at_20).exit_code == 0
+    drawn = ["--temperature", "0.2", "--answer-temperature", "0.5", *QUICK]
+    assert cocoa("evaluate", dataset, "--out", out, *drawn).exit_code == 0
     parts, _ = read_labels(out, temperature=0.2)
     bindings = [part.bindings[0] for part in parts]
-    assert {binding.temperature for binding in bindings} == {0.2}
-    assert "sample" in {binding.strategy for binding in bindings}
+    laws = {(binding.temperature, binding.answer_temperature) for binding in bindings}
+    assert laws == {(0.2, 0.5)}
+    assert {binding.strategy for binding in bindings} == {"sample", "most_probable", "mbr"}
+    assert not any(binding.outdated for binding in bindings)
+
+    assert cocoa("evaluate", dataset, "--out", out, "--rescore", "--force", *drawn).exit_code == 0
+    greedy = cocoa("evaluate", dataset, "--out", out, "--rescore", "--force", *QUICK)
+    assert "were made with --answer-temperature 0.5" in greedy.output
+    for contradicted in (["--answers", "sample"], [*drawn, "--answers", "greedy"]):
+        refused = cocoa("evaluate", dataset, "--out", tmp_path / "no", *contradicted)
+        assert "greedy answers are made without --answer-temperature" in refused.output
 
     again = cocoa("evaluate", dataset, "--out", out, "--rescore", "--temperature", "0.7", *QUICK)
     refused = cocoa("evaluate", dataset, "--out", out, "--temperature", "0.7", *QUICK)

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from models.engines.jobs import Row, RowJob
-from models.engines.sampling import sample_uniforms
+from models.engines.sampling import row_uniforms
 from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer, encode_answer_forms, encode_prompt
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, bytes_spelt
@@ -37,7 +37,7 @@ class Counting(Detokenizer):
 def row_of(sampling, **fields):
     """An answer that is streamed."""
     request = GenerationRequest("a", sampling=sampling)
-    uniforms = sample_uniforms(0, 0)
+    uniforms = row_uniforms(0, 0)
     job = RowJob(
         request,
         True,

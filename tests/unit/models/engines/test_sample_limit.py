@@ -38,29 +38,29 @@ async def test_longer_ones_are_the_beginnings_of_whole_ones(answer, limit, limit
     async with running(engine_of(random_model("llama"), **limits), steps.append) as worker:
         whole = await worker.generate(request)
         num_whole = sum(steps)
-        cut = await worker.generate(replace(request, bounded_by=0))
+        cut = await worker.generate(replace(request, limits_samples=True))
 
     lengths = [sample.num_tokens for sample in whole.samples]
     assert max(lengths) == 100
     assert whole.sample_limit is None
     assert cut.sample_limit == limit
     assert [sample.num_tokens for sample in cut.samples] == [min(n, limit) for n in lengths]
-    same(cut, bounded(whole, replace(request, bounded_by=0)))
+    same(cut, bounded(whole, replace(request, limits_samples=True)))
     assert sum(steps) - num_whole < num_whole
 
 
-async def test_a_greedy_answer_and_one_that_is_drawn_bound_what_is_not_shown():
+async def test_an_answer_limits_what_is_not_shown():
     # In its own words: the answer stops early, and samples that do not write the same go on.
     async with running(engine_of(random_model("llama"))) as worker:
         text = (await worker.generate(WHOLE)).answer.text
         stopping = replace(WHOLE, sampling=replace(WHOLE.sampling, stop=(text[3:5],)))
         whole = await worker.generate(stopping)
         assert whole.answer.num_tokens < 16
-        for first, shown in ((0, (0,)), (1, (1, 2)), (3, (3, 4, 5))):
-            request = replace(stopping, bounded_by=first, tops_of=shown, streamed=first)
+        for num_shown in (1, 3):
+            request = replace(stopping, limits_samples=True, num_shown=num_shown)
             cut = await worker.generate(request)
             same(cut, bounded(whole, request))
-            for place in shown:
+            for place in range(num_shown):
                 assert sequences(cut)[place].token_ids == sequences(whole)[place].token_ids
     ends = [sample.finish_reason for sample in bounded(whole, request).samples]
     assert "length" in ends
@@ -70,7 +70,7 @@ async def test_of_a_reasoning_model_answers_alone_are_bounded_whoever_ends_first
     monkeypatch.setattr("models.engines.texts._ANSWERS", 0)
     monkeypatch.setattr("models.engines.texts._LEAST_LIMIT", 3)  # its answers have four or five
     request = asking("What is 3 * 4?", num_samples=16)
-    bounding = replace(request, bounded_by=0)
+    bounding = replace(request, limits_samples=True)
     async with reasoning() as worker:
         whole = await worker.generate(request)
         cut, *together = await asyncio.gather(*[worker.generate(bounding) for _ in range(3)])

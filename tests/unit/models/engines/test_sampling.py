@@ -17,7 +17,7 @@ from models.engines.sampling import (
     next_tokens,
     norms_and_entropies,
     plan_step,
-    sample_uniforms,
+    row_uniforms,
     uniform_of,
 )
 from models.records import GenerationRequest, SamplingParams
@@ -192,14 +192,14 @@ def test_nothing_beside_the_logits_is_as_large_as_they_are(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
-def test_each_sample_draws_from_a_philox_stream_of_its_own(seed):
+def test_each_row_draws_from_a_philox_stream_of_its_own(seed):
     key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
     expected = []
-    for i in range(5):
-        stream = np.random.Philox(key=key, counter=[0, 0, i, 0])
+    for i in (2**64 - 1, 0, 1, 2, 3):  # the answer, and four samples
+        stream = np.random.Philox(key=key, counter=np.array([0, 0, i, 0], np.uint64))
         expected.append(np.random.Generator(stream).random(512))
-    job = SimpleNamespace(seed=seed, uniforms=sample_uniforms(seed, 5))
-    for sample, place in [(5, 3), (1, 256), (2, 511), (3, 255)]:  # some are skipped, as tags are
-        row = SimpleNamespace(job=job, index=sample, token_ids=[0] * place)
-        assert uniform_of(row) == expected[sample - 1][place]
+    job = SimpleNamespace(seed=seed, uniforms=row_uniforms(seed, 5))
+    for index, place in [(4, 3), (0, 256), (1, 511), (2, 255)]:  # some are skipped, as tags are
+        row = SimpleNamespace(job=job, index=index, token_ids=[0] * place)
+        assert uniform_of(row) == expected[index][place]
     np.testing.assert_array_equal(job.uniforms, expected)

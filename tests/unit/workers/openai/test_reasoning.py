@@ -69,7 +69,7 @@ def test_a_message_whose_reasoning_was_cut_off_has_no_answer():
 
 def told_by(pieces, *, opened=False, key="text"):
     told = []
-    stream = TokenStream(GenerationRequest("a"), 0, Listener(told.append), opened=opened)
+    stream = TokenStream(GenerationRequest("a"), Listener(told.append), opened=opened)
     for piece in pieces:
         choice = {"delta": piece} if key == "delta" else {"text": piece}
         stream.hear({"choices": [{"index": 0, "finish_reason": None} | choice]})

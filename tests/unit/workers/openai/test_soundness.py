@@ -184,7 +184,7 @@ CHECKED = {
 @pytest.mark.parametrize(("alter", "reason"), CHECKED.values(), ids=CHECKED)
 async def test_a_reply_that_fails_a_check_costs_what_reads_its_log_probs(endpoint, alter, reason):
     traits = {} if endpoint == "token ids" else PLAIN | {"completes": endpoint != "chats"}
-    request = replace(REQUEST, num_tops=2, tops_of=(0,))
+    request = replace(REQUEST, num_tops=2)
     async with openai_server(**traits) as server, over(server) as generator:
         sound = await generator.generate(request)
         server.alter = of_requests(alter)

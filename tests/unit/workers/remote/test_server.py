@@ -56,7 +56,7 @@ async def code_of(response):
     ("path", "changes", "expected"),
     [
         ("generate", {"headers": {}}, (400, "wire_mismatch")),
-        ("generate", {"headers": {wire.WIRE_HEADER: "9"}}, (400, "wire_mismatch")),
+        ("generate", {"headers": {wire.WIRE_HEADER: "8"}}, (400, "wire_mismatch")),
         ("generate", {"content": b"{}"}, (400, "wire_mismatch")),
         ("generate", {"content": b"\xff"}, (400, "wire_mismatch")),
         ("generate", {"headers": HEADERS | {wire.TIMEOUT_HEADER: "nan"}}, (400, "wire_mismatch")),

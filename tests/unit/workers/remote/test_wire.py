@@ -26,13 +26,12 @@ EVERY_FIELD = GenerationRequest(
     prompt="a",
     messages=({"role": "user", "content": "é"},),
     chat_template_kwargs={"thinking": False, "depth": 2},
-    sampling=SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11),
+    sampling=SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11, 0.6),
     statistics=frozenset({"sample_texts", "answer_token_logprobs"}),
     answer=GivenAnswer(" Paris", append_eos=False),
     hidden_layers=(2, 1),
     by_sentence=True,
     prompt_layer=3,
-    streamed=1,
     timeout_s=0.1 + 0.2,
 )
 PAIRS = [("a", "b"), ("b", "a"), ("a", "é\u2028")]
@@ -171,9 +170,9 @@ def test_tokens_and_first_tokens_come_back():
     ("kind", "body", "reason"),
     [
         ("generation", b"<html>", "no generation worker"),
-        ("generation", b'{"wire": 1}', "version 1 of the wire, not 8"),
-        ("generation", b'{"wire": 8, "similarity scorers": {}}', "no generation worker"),
-        ("similarity", b'{"wire": 8, "generator": 3}', "no similarity worker"),
+        ("generation", b'{"wire": 1}', "version 1 of the wire, not 9"),
+        ("generation", b'{"wire": 9, "similarity scorers": {}}', "no generation worker"),
+        ("similarity", b'{"wire": 9, "generator": 3}', "no similarity worker"),
         ("similarity", b"3", "no similarity worker"),
     ],
 )

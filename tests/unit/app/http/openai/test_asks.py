@@ -73,6 +73,26 @@ def test_a_text_becomes_an_ask_with_every_field_but_the_prompt():
     assert ask_of(request, light=False) == expected
 
 
+# id: (fields, temperature of the samples, of the answer)
+DRAWN = {
+    "none": ({}, 1.0, 0.0),
+    "greedy": ({"temperature": 0.04}, 1.0, 0.0),
+    "an answer": ({"temperature": 0.2}, 1.0, 0.2),
+    "both": ({"temperature": 0.2, "uncertainty": {"temperature": 0.7}}, 0.7, 0.2),
+    "samples beside a greedy answer": ({"uncertainty": {"temperature": 0.7}}, 0.7, 0.0),
+    "choices": ({"temperature": 0.2, "n": 2}, 0.2, 0.2),
+    "choices by default": ({"n": 2}, 1.0, 1.0),
+    "one of the samples": ({"temperature": 0.2, "uncertainty": {"strategy": "mbr"}}, 0.2, 0.0),
+    "samples alone": ({"temperature": 0.2, "uncertainty": {"strategy": "greedy"}}, 0.2, 0.0),
+}
+
+
+@pytest.mark.parametrize(("body", "of_samples", "of_answer"), DRAWN.values(), ids=list(DRAWN))
+def test_a_temperature_is_that_of_what_may_be_returned(body, of_samples, of_answer):
+    sampling = ask_of(CompletionRequest(model="m", prompt="a", **body), light=False).sampling
+    assert (sampling.temperature, sampling.answer_temperature) == (of_samples, of_answer)
+
+
 def test_without_further_fields_it_is_the_default_ask():
     expected = Ask(sampling=SamplingParams(clamps=True))
     assert ask_of(CompletionRequest(model="m", prompt="a"), light=False) == expected
