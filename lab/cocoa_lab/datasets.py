@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cocoa_lab.atlas import functions
 from cocoa_lab.embedded import TASKS, as_question, held_out_path
 from cocoa_lab.examples import Example, in_words, read_jsonl
 from cocoa_lab.paper_datasets import NAMED, DatasetRows, Source
@@ -39,10 +40,10 @@ TESTBEDS: dict[str, Callable[[Example], Example]] = {
 }
 
 
-# Questions with a truth by rule, in the forms of `cocoa_lab.atlas.questions.FORMS`.
+# Questions with a truth by rule, in the forms of `cocoa_lab.atlas.questions.FORMS`, and functions.
 ATLAS = (
     *("atlas", "atlas-sentence", "atlas-raw", "atlas-persona", "atlas-turn", "atlas-steps"),
-    *("atlas-german", "atlas-spanish"),
+    *("atlas-german", "atlas-spanish", functions.TASK),
 )
 # Those whose fields or sentences are scored by themselves (`--units`); calls only so.
 ATLAS_OF_PARTS = ("atlas-json", "atlas-paragraph", "atlas-documents", "atlas-call")
@@ -130,6 +131,10 @@ def _atlas(form: str, kind: str) -> list[Example]:
     Raises:
         ValueError: the kind is none, or the packages of the extra are missing.
     """
+    if form == functions.TASK:
+        if kind:
+            raise ValueError(f"{form} has no kinds, such as {kind!r}")
+        return functions.examples()
     with _atlas_installed():
         from cocoa_lab.atlas.questions import FORMS, KINDS, OF_PARTS
     if form in OF_PARTS:

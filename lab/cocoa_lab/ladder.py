@@ -4,7 +4,8 @@
 
 Each form is a run of `cocoa evaluate` in a folder of OUT, and an interrupted one is continued. The
 forms and their numbers of prompts stand here; the rule by which the default score is judged stands
-in docs/adr/0034.
+in docs/adr/0034. `atlas-code` is asked where `--only` names it alone, since the programs that the
+model writes are run; see `cocoa_lab.programs`.
 """
 
 import json
@@ -43,12 +44,14 @@ class Form:
         limit: number of prompts.
         units: parts that are scored by themselves; None for whole answers.
         answer_temperature: at which answers are drawn; None for greedy ones.
+        quality: measure of the answers, which `--only` has to ask for; None for the dataset's own.
     """
 
     dataset: str
     limit: int
     units: str | None = None
     answer_temperature: float | None = None
+    quality: str | None = None
 
     @property
     def name(self) -> str:
@@ -70,6 +73,7 @@ FORMS = (
     Form("atlas-german", 300),
     Form("atlas-spanish", 300),
     Form("atlas-steps", 260),
+    Form("atlas-code", 200, quality="run_code"),
     Form("atlas", 150, answer_temperature=0.2),
     Form("atlas", 150, answer_temperature=0.7),
 )
@@ -202,7 +206,8 @@ def main(
         folder = out / form.name
         if only and form.dataset not in only:
             continue
-        if not is_read and not (folder / RESULTS).exists():
+        is_run = not is_read and (form.quality is None or only is not None)
+        if is_run and not (folder / RESULTS).exists():
             command = _command(form, folder, num_samples)
             subprocess.run(command, check=True)  # noqa: S603 - our own command
         if (folder / RESULTS).exists() and (one := rung(form, folder)) is not None:
@@ -215,6 +220,8 @@ def _command(form: Form, folder: Path, num_samples: str) -> list[str]:
     command += ["--limit", str(form.limit), "--num-samples", num_samples, "--out", str(folder)]
     if form.units is not None:
         return [*command, "--units", form.units]
+    if form.quality is not None:
+        command += ["--quality", form.quality]
     if form.answer_temperature is not None:
         drawn_at = str(form.answer_temperature)
         return [*command, "--answers", "sample", "--answer-temperature", drawn_at]

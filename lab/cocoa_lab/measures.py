@@ -14,4 +14,5 @@ MEASURES = (
     "comet",
     "fields",
     "facts",
+    "run_code",
 )

@@ -21,6 +21,7 @@ from cocoa_lab.containing import says
 from cocoa_lab.examples import Example
 from cocoa_lab.judges import share_right
 from cocoa_lab.overlap import NO_BLANKS, rouge_l_f, word_stems
+from cocoa_lab.programs import REFUSAL, check_held, checks_of, passes
 from models.records import Array, Pair
 from models.units.comparison import JsonComparer
 from models.units.json_values import parsed
@@ -161,7 +162,12 @@ def default_quality(task: str) -> str:
 
     It is `contains` for the atlas' questions, and `exact_match` for the testbed and for files of
     one's own.
+
+    Raises:
+        ValueError: answers are run by the measure, which has to be named.
     """
+    if task == "atlas-code":
+        raise ValueError(REFUSAL)
     if task.startswith("atlas/"):
         return "contains"
     if task.startswith("atlas-steps/"):
@@ -206,6 +212,14 @@ async def facts(outputs: Sequence[str], examples: Sequence[Example], _: Support 
         if example.judge is not None:
             shares[row] = await share_right(output, example.judge)
     return shares
+
+
+async def run_code(outputs: Sequence[str], examples: Sequence[Example], _: Support | None) -> Array:
+    """1 where the function that the output holds passes the tests of the example's context."""
+    values = np.full(len(outputs), np.nan)
+    for row, (output, example) in enumerate(zip(outputs, examples, strict=True)):
+        values[row] = await asyncio.to_thread(passes, output, example)
+    return values
 
 
 def accuracy(output: str, example: Example) -> float:
@@ -368,6 +382,18 @@ def _best(rows: Sequence[int], values: Sequence[float], num_rows: int) -> Array:
     return best
 
 
+def _can_run(example: Example) -> bool:
+    """Whether there are tests, which are to be run here.
+
+    Raises:
+        ValueError: a program cannot be held here.
+    """
+    if checks_of(example) is None:
+        return False
+    check_held()
+    return True
+
+
 QUALITY: dict[str, Measure] = {
     "exact_match": Measure(_each(exact_match), is_binary=True),
     "contains": Measure(_each(contains), is_binary=True),
@@ -401,6 +427,9 @@ QUALITY: dict[str, Measure] = {
     ),
     "facts": Measure(
         facts, can_measure=lambda example: example.judge is not None, needs="a judge by rule"
+    ),
+    "run_code": Measure(
+        run_code, is_binary=True, can_measure=_can_run, needs="tests of a function in its context"
     ),
 }
 

@@ -13,7 +13,7 @@ MODULES += ["models.similarity.pairs", "models.similarity.vectors", "cocoa_lab.o
 MODULES += ["models.units.comparison", "models.units.characters", "models.units.chunks"]
 MODULES += ["models.units.json_values", "models.units.markdown", "models.units.prose"]
 MODULES += ["models.engines.tags", "models.units.schemas", "models.units.sentences"]
-MODULES += ["app.scoring.units", "cocoa_vllm.columns"]
+MODULES += ["app.scoring.units", "cocoa_vllm.columns", "cocoa_lab.programs"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -9,7 +9,7 @@ import pytest
 from cocoa_lab import ladder
 from cocoa_lab.atlas.questions import FORMS
 from cocoa_lab.comparison import Column
-from cocoa_lab.datasets import ATLAS_OF_PARTS
+from cocoa_lab.datasets import ATLAS, ATLAS_OF_PARTS
 from cocoa_lab.ladder import DEFAULT, Form, rung, table
 from cocoa_lab.overwriting import RESULTS
 
@@ -86,14 +86,21 @@ def test_what_ranks_nothing_is_no_row(tmp_path, monkeypatch):
 
 
 def test_every_form_is_one_that_evaluate_knows_and_asks_once():
-    assert len({form.name for form in ladder.FORMS}) == len(ladder.FORMS) == 13
-    assert {form.dataset for form in ladder.FORMS} == {*FORMS, *ATLAS_OF_PARTS} - {"atlas-raw"}
+    assert len({form.name for form in ladder.FORMS}) == len(ladder.FORMS) == 14
+    assert {form.dataset for form in ladder.FORMS} == {*ATLAS, *ATLAS_OF_PARTS} - {"atlas-raw"}
+    assert {*FORMS, "atlas-code"} == set(ATLAS)
     assert {form.dataset for form in ladder.FORMS if form.units} == set(ATLAS_OF_PARTS)
 
 
 def test_answers_at_a_temperature_are_drawn_at_it(tmp_path):
     command = ladder._command(Form("atlas", 150, answer_temperature=0.2), tmp_path, "10")
     assert command[-4:] == ["--answers", "sample", "--answer-temperature", "0.2"]
+
+
+def test_programs_are_run_where_the_command_says_so(tmp_path):
+    [form] = [form for form in ladder.FORMS if form.dataset == "atlas-code"]
+    command = ladder._command(form, tmp_path, "10")
+    assert command[-4:] == ["--quality", "run_code", "--answers", "greedy"]
 
 
 @pytest.mark.parametrize("is_read", [True, False])

@@ -260,6 +260,7 @@ async def test_no_answers_have_no_values(name):
         ("fields", example("Paris"), example('{"a": 1}')),
         ("align_context", example("r"), example("r", context="c")),
         ("facts", example("r"), replace(example("r"), judge=object())),
+        ("run_code", example("r"), example("r", context='{"function": "f", "tests": []}')),
     ],
 )
 async def test_a_measure_that_can_measure_no_answer_says_so_before_there_is_any(name, none, some):
@@ -277,6 +278,7 @@ def test_binary_measures_are_flagged():
         "contains",
         "accuracy",
         "gsm8k",
+        "run_code",
     }
     assert {name for name, measure in QUALITY.items() if measure.needs_support} == {
         "align",
@@ -298,6 +300,15 @@ def test_binary_measures_are_flagged():
 )
 def test_the_default_quality_of_a_task(task, quality):
     assert default_quality(task) == quality
+
+
+async def test_answers_are_run_by_a_measure_that_is_named_alone():
+    with pytest.raises(ValueError, match="judged by running them: add --quality run_code, which"):
+        default_quality("atlas-code")
+    context = '{"function": "f", "tests": [[[1], 2]]}'
+    assert await one("run_code", "def f(n):\n    return n + 1", "r", context=context) == 1
+    assert await one("run_code", "def f(n):\n    return n", "r", context=context) == 0
+    assert np.isnan(await one("run_code", "def f(n):\n    return n", "r"))
 
 
 @pytest.mark.parametrize(("installed", "quality"), [(True, "comet"), (False, "chrf")])
