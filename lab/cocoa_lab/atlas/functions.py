@@ -56,7 +56,7 @@ _PARAMETERS: Mapping[str, tuple[str, Callable[[Random], Any]]] = {
 
 def examples() -> list[Example]:
     """Every variant of each task; the reference is a right program, the context its tests."""
-    found = []
+    found: list[Example] = []
     text = Path(__file__).with_name("functions.txt").read_text(encoding="utf-8")
     for task in text.split("\n\n"):
         head, asked, *body = task.strip().splitlines()
