@@ -3,9 +3,9 @@
     python -P -s -S boxed.py <<< '{"program": …, "function": …, "arguments": […]}'
 
 It writes what the function returns to each list of arguments, and gives up its own rights before
-the program begins. Each thing is held twice where that is possible: by a limit and by an audit
-hook, or by a limit and by a namespace. These hold mistakes. A program that attacks the interpreter
-is held by the limits and the other user alone.
+the program begins; as root it becomes nobody. The limits hold against any program. Removing files
+and sending signals need no open file, so that only an audit hook keeps a program from it: that
+holds what models write by mistake, and not what attacks the interpreter.
 """
 
 import ctypes

@@ -186,6 +186,12 @@ def test_what_cannot_be_evaluated_is_said_with_its_reason(tmp_path, cocoa, optio
     assert not (tmp_path / "out" / "results.json").exists()
 
 
+def test_programs_of_answers_are_not_run_unless_the_command_says_so(tmp_path, cocoa):
+    result = cocoa("evaluate", "atlas-code", "--out", tmp_path / "out", *QUICK)
+    assert (result.exit_code, "add --quality run_code, which runs" in result.stderr) == (1, True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_results_of_another_model_are_kept_and_the_generations_too(tmp_path, cocoa):
     dataset, out = dataset_of(tmp_path / "made.jsonl", *rows_of("facts", 12)), tmp_path / "out"
     once = ["evaluate", dataset, "--out", out, *GREEDY, *QUICK]
