@@ -4,8 +4,8 @@
 
 Each form is a run of `cocoa evaluate` in a folder of OUT, and an interrupted one is continued. The
 forms and their numbers of prompts stand here; the rule by which the default score is judged stands
-in docs/adr/0034. `atlas-code` is asked where `--only` names it alone, since the programs that the
-model writes are run; see `cocoa_lab.programs`.
+in docs/adr/0034. `atlas-code` is run only where `--only` names it: programs that the model writes
+are run then (`cocoa_lab.programs`).
 """
 
 import json
@@ -206,7 +206,7 @@ def main(
         folder = out / form.name
         if only and form.dataset not in only:
             continue
-        is_run = not is_read and (form.quality is None or only is not None)
+        is_run = not is_read and (form.quality is None or bool(only))
         if is_run and not (folder / RESULTS).exists():
             command = _command(form, folder, num_samples)
             subprocess.run(command, check=True)  # noqa: S603 - our own command

@@ -97,9 +97,16 @@ def test_answers_at_a_temperature_are_drawn_at_it(tmp_path):
     assert command[-4:] == ["--answers", "sample", "--answer-temperature", "0.2"]
 
 
-def test_programs_are_run_where_the_command_says_so(tmp_path):
-    [form] = [form for form in ladder.FORMS if form.dataset == "atlas-code"]
-    command = ladder._command(form, tmp_path, "10")
+def test_programs_are_run_only_where_the_form_is_named(tmp_path, monkeypatch):
+    commands = []
+    monkeypatch.setattr(ladder.subprocess, "run", lambda command, check: commands.append(command))
+    ladder.main(tmp_path, num_samples="10", is_read=False)
+    assert len(commands) == len(ladder.FORMS) - 1
+    assert not any("run_code" in command for command in commands)
+
+    commands.clear()
+    ladder.main(tmp_path, only=["atlas-code"], num_samples="10", is_read=False)
+    [command] = commands
     assert command[-4:] == ["--quality", "run_code", "--answers", "greedy"]
 
 
