@@ -24,11 +24,14 @@ from models.similarity.rules import SCORED
 
 FORMAT = 2
 UNNAMED_RULES = 8  # of files of before they named their rules
-OTHER_RULES = "were made by other rules of what two answers say, or of where samples end"
+OTHER_RULES = (
+    "were made by other rules of what two answers say, where samples end, or what is drawn"
+)
 # What to say of such scores.
 OUTDATED = (
-    f"{OTHER_RULES}: score the same samples again by `cocoa evaluate … --rescore`, and calibrate "
-    "by `cocoa calibrate`; labels of /feedback hold scores, and must be collected anew"
+    f"{OTHER_RULES}: score the same samples again by `cocoa evaluate … --rescore`, drawn answers "
+    "anew with `--answer-temperature`, and calibrate by `cocoa calibrate`; labels of /feedback "
+    "hold scores, and must be collected anew"
 )
 ALL = "all"  # the group of all labels, which every calibrator has
 _GREATEST = float(np.finfo(np.float64).max)

@@ -118,6 +118,8 @@ def provenance_of(result: Result) -> dict[str, Any]:
         "calibrator": judgement.calibrator,
     }
     known |= _models(result) | _of_samples(result)
+    if plan.strategy == "sample" and result.evidence.generation is not None:
+        known["seed"] = result.evidence.generation.seed
     if result.probe is not None:
         known |= {"probe": _probe(*result.probe), "entropy_split": result.entropy_split}
     if result.sentence_probe is not None:

@@ -97,13 +97,11 @@ def _of_light(plan: Plan) -> Faults:
     """Light mode draws no samples, and a probe reads the greedy answer only."""
     ask, no_samples = plan.ask, "in light mode, which draws no samples"
     if plan.strategy not in ("greedy", "given"):
-        field, greedy = "strategy", "must be greedy"
-        if plan.strategy == "sample":
-            field, greedy = "answer_temperature", "must be 0 or left out"
+        field = {"sample": "answer_temperature"}.get(plan.strategy, "strategy")
         for name in _reading(plan, supplied_by("probe")):
-            yield field, f"{greedy} for {name}, which reads the greedy answer"
+            yield field, f"must be left out for {name}, which reads the greedy answer"
         if ask.light:
-            yield field, f"{greedy} {no_samples}"
+            yield field, f"must be left out {no_samples}"
     if not ask.light:
         return
     for name in plan.estimators:

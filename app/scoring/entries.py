@@ -23,8 +23,6 @@ from models.statistics import STATISTICS, reads_samples, supplied_by
 from workers.protocol import PairScore
 
 _FORMAT = 7
-# Parameters that decide each text that is drawn.
-_LAW: tuple[str, ...] = ("top_k", "top_p", "seed")
 # Statistics that follow from texts and from replies about them; the others come with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
 _MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "question")
@@ -70,11 +68,11 @@ def statistics_name(plan: Plan, models: Models) -> str:
     if ask.samples is not None:
         parts["samples"] = [[sample.text, sample.token_logprobs] for sample in ask.samples]
     elif reads_samples(plan.statistics):
-        parts["sampling"] = attrgetter("temperature", *_LAW)(ask.sampling)
+        parts["sampling"] = attrgetter("temperature", "top_k", "top_p", "seed")(ask.sampling)
         if plan.is_chosen:
             parts["num_samples"] = ask.sampling.num_samples
     if plan.strategy == "sample":
-        parts["drawn"] = attrgetter("answer_temperature", *_LAW)(ask.sampling)
+        parts["drawn"] = attrgetter("answer_temperature", "top_k", "top_p", "seed")(ask.sampling)
     if plan.reads("similarity"):
         parts["similarity"] = similarity_scorer.identity
     if "exact_match" in needed:

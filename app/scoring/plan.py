@@ -213,10 +213,11 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     """The calibrated and the requested value, in words, by name, where scores do not compare."""
     ask, sampling = plan.ask, plan.ask.sampling
     compared: dict[str, tuple[Any, Any]] = {"stop": (list(binding.stop), list(sampling.stop))}
-    if {binding.strategy, plan.strategy} <= {"greedy", "sample"}:
+    strategies = binding.strategy, plan.strategy
+    if "sample" in strategies:
         compared["answer_temperature"] = binding.answer_temperature, sampling.answer_temperature
-    else:
-        compared["strategy"] = binding.strategy, plan.strategy
+    if not {*strategies} <= {"greedy", "sample"}:
+        compared["strategy"] = strategies
     how_it_reasons = ask.how_it_reasons
     for name in binding.reasoning.keys() | how_it_reasons.keys():
         compared[name] = binding.reasoning.get(name), how_it_reasons.get(name)
@@ -225,11 +226,9 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
         if read == needs([OF_DOCUMENTS]) and binding.strategy == plan.strategy and is_by_words:
             return {}  # no model has a part in the answer, nor in its score
         compared["append_eos"] = True, ask.answer.append_eos
-    drawn_by = list[str]()
+    drawn_by = ["top_k", "top_p"] * (plan.strategy == "sample")
     if reads_samples(read | STRATEGY_NEEDS[plan.strategy]):
-        drawn_by += ("temperature", "top_k", "top_p", "num_samples")
-    if plan.strategy == "sample":
-        drawn_by += ("top_k", "top_p")
+        drawn_by = ["temperature", "top_k", "top_p", "num_samples"]
     for name in drawn_by:
         compared[name] = getattr(binding, name), getattr(sampling, name)
     if read & supplied_by("similarity"):
@@ -253,13 +252,12 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
     for name, (bound, requested) in compared.items():
         if bound != requested:
             called = ask.names.get(name, name)
-            differing[name] = f"{called} {_in_words(bound)}", f"{called} {_in_words(requested)}"
+            told = f"{called} {_in_words(bound)}", f"{called} {_in_words(requested)}"
+            differing.setdefault(called, told)  # one temperature may be the answer's and samples'
     return differing
 
 
 def _in_words(value: Any) -> str:
-    if value is None:
+    if value in (None, "sample"):  # which a temperature of the answer requests
         return "not set"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value)
+    return str(value).removesuffix(".0")

@@ -83,6 +83,7 @@ class RowJob(Job):
     uniforms: Array  # (1 + M, as many as were used so far, or more) of `row_uniforms`
     # The answer and all samples. A job without rows takes one place while it is prefilled.
     num_rows: int = 1
+    temperatures: tuple[float, float] = (0.0, 1.0)  # of the answer and of the samples
     # Of `models.records.Sequence`, wanted of the answer and of the samples.
     fields: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
     # Token ids of a given answer in each form that is tried; None where a greedy one is decoded.

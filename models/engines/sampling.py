@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -54,11 +55,10 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
     tops: list[tuple[int, Row]] = []
     by_law: dict[int, list[int]] = {}  # indices of the drawn rows, by top_k
     for i, row in enumerate(rows):
-        sampling = row.job.request.sampling
-        if row.index == 0 and sampling.answer_temperature == 0.0:
+        if row.job.temperatures[row.index > 0] == 0.0:
             greedy.append(i)
         else:
-            by_law.setdefault(sampling.top_k, []).append(i)
+            by_law.setdefault(row.job.request.sampling.top_k, []).append(i)
         if row.job.request.num_tops_of(row.index):
             tops.append((i, row))
         has_statistics |= not row.fields.isdisjoint(("token_logprobs", "token_entropies"))
@@ -66,11 +66,9 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
             entropies.append(i)
     laws = []
     for top_k, members in by_law.items():
-        drawn, temperatures, top_ps = list(map(rows.__getitem__, members)), [], []
-        for row in drawn:
-            law = row.job.request.sampling
-            temperatures.append(law.temperature if row.index else law.answer_temperature)
-            top_ps.append(law.top_p)
+        drawn = list(map(rows.__getitem__, members))
+        temperatures = [row.job.temperatures[row.index > 0] for row in drawn]
+        top_ps = list(map(attrgetter("job.request.sampling.top_p"), drawn))
         temperature = torch.tensor(temperatures, dtype=torch.float32, device=device)
         top_p = torch.tensor(top_ps, dtype=torch.float64, device=device)
         laws.append((Law(temperature, top_p, top_k), indices(members), drawn))

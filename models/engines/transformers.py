@@ -195,6 +195,7 @@ class TransformersEngine:
             seed=seed,
             uniforms=row_uniforms(seed, 1 + request.num_samples),
             num_rows=1 + request.num_samples,
+            temperatures=(request.sampling.answer_temperature, request.sampling.temperature),
             fields=(
                 fields_of(request.statistics, "answer"),
                 fields_of(request.statistics, "samples"),

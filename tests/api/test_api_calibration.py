@@ -339,6 +339,15 @@ TOOLS = [{"type": "function", "function": {"name": "pay"}}]
             "not calibrated for temperature 0.2: ask with temperature 0, or calibrate for it",
         ),
         (
+            {"temperature": 0.2, "n": 2},
+            "not calibrated for temperature 0.2: ask with temperature 0, or calibrate for it",
+        ),
+        (
+            {"temperature": 0.2, "uncertainty": {"strategy": "mbr", "target_error": 0.05}},
+            "not calibrated for uncertainty.strategy mbr, temperature 0.2: "
+            "ask with uncertainty.strategy greedy, temperature 1, or calibrate for it",
+        ),
+        (
             {"tools": TOOLS, "uncertainty": {"units": "answer", "target_error": 0.05}},
             "not calibrated for tools called: ask with tools none, or calibrate for it; "
             "uncertainty.units says what is judged: fields, the values of calls, or answer",
@@ -355,7 +364,15 @@ TOOLS = [{"type": "function", "function": {"name": "pay"}}]
         ),
         ({"uncertainty": {"on_reject": "abstain"}}, "needs uncertainty.target_error"),
     ],
-    ids=["a temperature, as most clients send it", "tools", "units", "bounds", "need"],
+    ids=[
+        "a temperature, as most clients send it",
+        "choices",
+        "one of the samples",
+        "tools",
+        "units",
+        "bounds",
+        "need",
+    ],
 )
 async def test_a_chat_is_told_in_its_own_words_what_would_be_calibrated(calibrated, fields, why):
     made = await bound_to_fakes()

@@ -44,10 +44,13 @@ async def test_the_first_of_several_choices_is_scored_as_if_it_were_alone(servic
     assert several["usage"]["total_tokens"] == written + several["usage"]["prompt_tokens"]
 
 
-async def test_as_many_samples_are_drawn_as_there_are_choices(service):
-    body = await answered(service, CHAT, n=12, temperature=1)
-    assert len(body["choices"]) == 12
-    assert body["choices"][0]["uncertainty"]["provenance"]["num_samples"] == 12
+async def test_as_many_samples_are_drawn_as_there_are_choices_behind_the_answer(service):
+    for wanted, num in (({}, 11), ({"strategy": "mbr"}, 12)):
+        body = await answered(service, CHAT, n=12, temperature=1, uncertainty=wanted)
+        assert len(body["choices"]) == 12
+        assert body["choices"][0]["uncertainty"]["provenance"]["num_samples"] == num
+    few = await answered(service, CHAT, n=3, temperature=1, uncertainty={"num_samples": 2})
+    assert few["choices"][0]["uncertainty"]["provenance"]["num_samples"] == 2
 
 
 @both

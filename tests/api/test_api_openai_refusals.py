@@ -141,7 +141,7 @@ UNSUPPORTED = [
     (TEXT, {"echo": True, "max_tokens": -1}, "max_tokens"),
     (TEXT, {"suffix": "."}, "suffix"),
     (TEXT, {"n": True}, "n"),
-    (TEXT, DRAWN | {"uncertainty": {"num_samples": 2}}, "uncertainty.num_samples"),
+    (TEXT, DRAWN | {"uncertainty": {"num_samples": 1}}, "uncertainty.num_samples"),
     (TEXT, {"uncertainty": {"num_samples": "auto"}}, "uncertainty.num_samples"),
     (CHAT, {"uncertainty": {"stop_mass": 0.5}}, "uncertainty.stop_mass"),
     (CHAT, {"max_samples": 5}, "max_samples"),

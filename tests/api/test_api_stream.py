@@ -90,6 +90,7 @@ async def test_an_answer_drawn_without_a_seed_is_another_each_time_and_one_with_
     seeded = [(await service.generate(seed=5, **body)).json() for _ in range(2)]
 
     assert [one["cached"] for one in (*drawn, *seeded)] == [False, False, False, True]
+    assert {one["provenance"]["seed"] for one in seeded} == {5}, "no samples tell it"
     assert service.engine.num_calls == calls + 1
 
 

@@ -124,9 +124,8 @@ class SharedRequest(NullIsDefault):
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """One that GET /v1/models lists; `:light` behind it asks for light mode."""
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
-    """From 0.05 on the answer is drawn at it; below and by default it is greedy. Samples have
-    `uncertainty.temperature`, but this one with `n` above 1, where its default is 1, or with
-    `uncertainty.strategy`."""
+    """From 0.05 on the answer is drawn at it, below and by default greedy. Samples have it, too,
+    with `n` above 1, where 1 is the default, or with `uncertainty.strategy`."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     seed: Seed | None = None
     stream: bool = False
@@ -198,7 +197,7 @@ class _OpenAIRequest(SharedRequest):
     def _check_drawn(self) -> Self:
         is_twofold = "temperature" in self.uncertainty.model_fields_set
         why = "is that of the request where samples may be answers: leave it out"
-        refuse_if(self.samples_at is not None and is_twofold, "uncertainty.temperature", why)
+        refuse_if(self.samples_at and is_twofold, "uncertainty.temperature", why)
         if self.n > 1:
             self._check_several()
         return self
@@ -207,31 +206,27 @@ class _OpenAIRequest(SharedRequest):
         """Refuse several choices where all would be equal, or where a field is about one alone."""
         wanted = self.uncertainty
         why = f"needs a temperature of {MIN_SAMPLING_TEMPERATURE} or more: all would be one"
-        refuse_if(self.drawn_at is None, "n", why)
+        refuse_if(not self.drawn_at, "n", why)
         why = "must not be greedy with n above 1: the greedy answer is one text"
         refuse_if(wanted.strategy == "greedy", "uncertainty.strategy", why)
-        is_few = wanted.num_samples < self.n
+        is_few = wanted.num_samples < self.n - (wanted.strategy is None)
         is_few &= "num_samples" in wanted.model_fields_set
-        refuse_if(is_few, "uncertainty.num_samples", "must be at least n: choices are samples")
+        refuse_if(is_few, "uncertainty.num_samples", "is too few: further choices are samples")
         for name, value in (("on_reject", "answer"), ("on_unit_reject", "keep")):
             why = f"must be {value} with n above 1: the decision is about the first choice alone"
             refuse_if(getattr(wanted, name) != value, f"uncertainty.{name}", why)
 
     @property
-    def drawn_at(self) -> float | None:
-        """The temperature at which the answer is drawn; None for the greedy answer."""
-        if self.temperature is None and self.n > 1:
-            return 1.0
-        if (self.temperature or 0.0) < MIN_SAMPLING_TEMPERATURE:
-            return None
-        return self.temperature
+    def drawn_at(self) -> float:
+        """The temperature at which the answer is drawn; 0 for the greedy answer."""
+        if self.temperature is None:
+            return float(self.n > 1)
+        return self.temperature * (self.temperature >= MIN_SAMPLING_TEMPERATURE)
 
     @property
-    def samples_at(self) -> float | None:
-        """The request's temperature where it is that of samples, any of which may be an answer."""
-        if self.n > 1 or self.uncertainty.strategy is not None:
-            return self.drawn_at
-        return None
+    def samples_at(self) -> float:
+        """The same of samples, where any of these may be an answer; else 0."""
+        return self.drawn_at * (self.n > 1 or self.uncertainty.strategy is not None)
 
 
 class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
@@ -374,11 +369,12 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         fields |= body.echo_fields(strategy)
     if body.ignore_eos:
         fields["unheeded"] = (Warned.IGNORE_EOS_LEFT_OUT,)
-    sampling = wanted.sampling_fields(body.n, of_tokens=fields.get("of_tokens", False))
-    if body.samples_at is not None:
+    least, of_tokens = max(1, body.n - (wanted.strategy is None)), fields.get("of_tokens", False)
+    sampling = wanted.sampling_fields(least, of_tokens=of_tokens)
+    if body.samples_at:
         sampling["temperature"] = body.samples_at
     if wanted.strategy is None:
-        sampling["answer_temperature"] = body.drawn_at or 0.0
+        sampling["answer_temperature"] = body.drawn_at
     return Ask(
         sampling=SamplingParams(
             max_new_tokens=body.max_tokens or body.default_tokens,
@@ -403,7 +399,7 @@ def _check_light(body: ChatRequest | CompletionRequest) -> None:
     if body.uncertainty.mode == "full":
         raise InvalidRequest("is light by the model's name", field="mode")
     body.uncertainty.check_light("uncertainty.")
-    if body.drawn_at is not None:
+    if body.drawn_at:
         message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
         raise InvalidRequest(message, field="answer_temperature")
 

@@ -139,6 +139,8 @@ async def _computed(request: Request, endpoint: Endpoint, keep: Callable[..., An
     service: Service = request.app.state.service
     params = {**_PARAMS, **body.params}.items()
     request.state.names = names | {field: names.get(param, param) for field, param in params}
+    if body.samples_at:
+        request.state.names["temperature"] = "temperature"
     scorer = service.ready_scorer()
     light = is_light(body.model, scorer.workers.generator.info)
     ask, asks = ask_of(body, light=light), dict[str, Ask]()

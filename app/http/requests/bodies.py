@@ -131,7 +131,7 @@ class GenerateRequest(ScoringRequest, AnswerWanted, ToolsWanted):
     @model_validator(mode="after")
     def _check_shown(self) -> Self:
         refuse_if(self.tools and self.messages is None, "tools", "{field} needs messages")
-        is_twofold = self.answer_temperature > 0.0 and self.strategy is not None
+        is_twofold = self.answer_temperature and self.strategy
         refuse_if(is_twofold, "answer_temperature", "must be 0 with a strategy")
         return self
 

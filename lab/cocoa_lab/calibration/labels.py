@@ -255,7 +255,9 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
     schema_use = origin.get("schema_use", "none")
     if schema_use is None:
         raise CannotCalibrate("some prompts have a JSON schema, and others have none")
-    sampling = header["sampling"]
+    sampling, drawn_at = header["sampling"], 0.0
+    if variant.strategy == "sample":
+        drawn_at = header["sampling"].get("answer_temperature", 0.0)
     if sampling.get("distinct"):
         raise CannotCalibrate("draws that do not repeat are no more calibrated")
     binding = Binding(
@@ -266,7 +268,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         strategy=variant.strategy,
         num_samples=int(variant.draw),
         temperature=sampling["temperature"],
-        answer_temperature=sampling.get("answer_temperature", 0.0),
+        answer_temperature=drawn_at,
         top_k=sampling["top_k"],
         top_p=sampling["top_p"],
         stop=tuple(origin["stop"]),

@@ -42,7 +42,7 @@ def test_another_deployments_calibrator_is_refused_with_what_differs(message, ch
 
 
 def test_a_calibrator_of_other_rules_is_refused_with_what_to_do():
-    message = "other rules .* --rescore`, and calibrate by `cocoa calibrate`; labels of /feedback"
+    message = "other rules .* --rescore`, drawn answers anew with .*; labels of /feedback"
     with pytest.raises(ValueError, match=message):
         check_deployment(calibrator(nli="fake nli", rules=SCORED - 1), deployment())
 

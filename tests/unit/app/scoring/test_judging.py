@@ -96,6 +96,11 @@ OTHER = {
         replace(PLAN, strategy="sample"),
         "not calibrated for temperature 0.2: ask with temperature 0, or calibrate for it",
     ),
+    "one of the samples": (
+        replace(ASK, strategy="mbr"),
+        replace(PLAN, strategy="mbr", calibrator=None),
+        "not calibrated for strategy mbr: ask with strategy greedy, or calibrate for it",
+    ),
     "an effort": (
         replace(ASK, chat_template_kwargs={"reasoning_effort": "low"}),
         PLAN,
@@ -130,6 +135,22 @@ def test_a_drawn_answer_is_bound_to_its_temperature_whatever_its_score_reads():
         assert judge(changed, plan, known, 0.5).confidence is None
     unread = replace(drawn, sampling=replace(drawn.sampling, num_samples=1, temperature=0.5))
     assert judge(unread, plan, known, 0.5).confidence is not None
+
+
+UNNAMED = {
+    ("sample", "mbr"): "for answer_temperature 0, strategy mbr: ask with answer_temperature 0.2, "
+    "strategy not set,",
+    ("mbr", "sample"): "for answer_temperature 0.25, strategy not set: ask with "
+    "answer_temperature 0, strategy mbr,",
+}
+
+
+@pytest.mark.parametrize(("strategies", "why"), UNNAMED.items())
+def test_no_advice_names_a_strategy_that_nobody_can_ask_for(strategies, why):
+    (bound, strategy), drawn_at = strategies, {"sample": 0.2}
+    known = calibrator(strategy=bound, answer_temperature=drawn_at.get(bound, 0.0))
+    asked = sampled(answer_temperature=0.25) if strategy == "sample" else ASK
+    assert why in judge(asked, replace(PLAN, strategy=strategy), known, 0.5).reason
 
 
 def test_a_calibrator_of_chats_speaks_of_chats_and_not_of_prompts():
