@@ -1,5 +1,7 @@
 """make_plan is pure: which work follows from which request, and what is refused before any."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.scoring.ask import Ask, GivenSample
@@ -73,6 +75,19 @@ DRAWN = {
 def test_a_drawn_answer_has_as_many_samples_as_are_read(body, num):
     planned = plan(sampling=SamplingParams(answer_temperature=0.2), **body)
     assert planned.request.num_samples == num
+
+
+@pytest.mark.parametrize("drawn_at", [0.0, 0.2])
+def test_of_a_drawn_answer_is_known_what_is_of_samples(drawn_at):
+    deployment = a_deployment(ALL - {"sample_token_logprobs"})
+    absent = {"sample_token_logprobs": "scaled"}
+    generator = replace(deployment.models.generator, absent=absent)
+    deployment = replace(deployment, models=replace(deployment.models, generator=generator))
+    ask = Ask(prompt="a", sampling=SamplingParams(answer_temperature=drawn_at))
+    made = make_plan(ask, deployment)
+    assert (LOGPROBS in made.available) == (drawn_at == 0.0)
+    assert made.absent.get(LOGPROBS) == ("scaled" if drawn_at else None)
+    assert (made.primary == "inconsistency") == (drawn_at > 0.0)
 
 
 def test_what_a_deployment_cannot_supply_is_not_asked_for():
