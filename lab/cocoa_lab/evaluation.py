@@ -36,8 +36,6 @@ from workers.protocol import GeneratorInfo, ProbeInfo, SimilarityInfo, Workers
 # What a generator tells of its own texts.
 _RECORDED = supplied_by("answer", "samples", "reasoning", "probe") - {SENTENCES_READ}
 
-Put = Callable[[int, Recording], None]
-
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSpec:
@@ -83,12 +81,12 @@ class Kept:
 
     Attributes:
         recordings: by example id.
-        put: told each new recording, with its position among the new ones.
+        append: told each new recording.
         put_state: told each prompt that was answered, whose state is kept.
     """
 
     recordings: Mapping[str, Recording]
-    put: Put
+    append: Callable[[Recording], None]
     put_state: Callable[[str, Ask], Awaitable[None]]
 
 
@@ -126,7 +124,7 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
         _check_measures(spec, scorer)
         states = StatesFile(spec.generations.with_name(STATES), scorer.workers.generator)
         with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
-            kept = Kept(log.recordings, log.put, states.keep)
+            kept = Kept(log.recordings, log.append, states.keep)
             try:
                 return await _run(spec, spec.examples, kept, log.header, scorer, on_scored)
             finally:
@@ -228,20 +226,17 @@ async def _score_all(
         scorer: generates and scores.
         on_scored: called after each example.
     """
-    positions: dict[str, int] = {}
-    for example in examples:
-        if example.id not in kept.recordings:
-            positions[example.id] = len(positions)
 
     async def one(example: Example) -> ScoredPrompt:
         ask = ask_of(example, header)
         recording = kept.recordings.get(example.id)
+        is_new = recording is None
         if recording is None:
             recording = await record(example, ask, header, scorer.workers.generator)
         if recording.generation is not None:
             await kept.put_state(example.id, ask)
-        if example.id in positions:  # after its state: an interrupted run leaves none without
-            kept.put(positions[example.id], recording)
+        if is_new:  # after its state: an interrupted run leaves none without
+            kept.append(recording)
         answers = await score_recording(recording, asks_of(ask), header, scorer)
         on_scored()
         return ScoredPrompt(example, recording, answers)
@@ -296,7 +291,7 @@ def _stored(path: Path) -> tuple[RecordingHeader, dict[str, Recording]]:
     return header, recordings
 
 
-def _never(position: int, recording: Recording) -> None:
+def _never(recording: Recording) -> None:
     """Every example that is scored again has its recording."""
 
 

@@ -1,4 +1,4 @@
-"""Generations of a dataset in a file: a header, then one line a prompt, in the dataset's order."""
+"""Generations of a dataset in a file: a header, then one line a prompt, as they were done."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any, Self
 import orjson
 
 from cocoa_lab.lines import complete_lines
-from cocoa_lab.log import AnotherRun, InOrder, LineFile, as_json, check_same
+from cocoa_lab.log import AnotherRun, LineFile, as_json, check_same
 from models.codec import reader
 from models.records import Generation
 
@@ -72,7 +72,7 @@ _BOUNDS = re.compile(rb'"mte_bounds":(null|\[[^]]*\]),')
 
 
 class RecordingLog:
-    """A file of recordings, open to append; recordings may come in any order.
+    """A file of recordings, open to append.
 
     Attributes:
         header: of the file.
@@ -97,11 +97,10 @@ class RecordingLog:
         self._lines = LineFile(path)
         if found is None:
             self._lines.append(as_json(header))
-        self._ordered = InOrder[Recording](lambda new: self._lines.append(_to_json(new)))
 
-    def put(self, position: int, recording: Recording) -> None:
-        """Write the recording of this run's `position`-th new prompt, once all before it are."""
-        self._ordered.put(position, recording)
+    def append(self, recording: Recording) -> None:
+        """Write the recording of a prompt that the file did not hold."""
+        self._lines.append(_to_json(recording))
 
     def __enter__(self) -> Self:
         return self

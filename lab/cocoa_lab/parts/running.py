@@ -145,10 +145,6 @@ async def _run(
     estimators = spec.estimators
     if estimators is None:
         estimators = _defined(over_recordings, statistics, has_documents=has_documents)
-    positions: dict[str, int] = {}
-    for one in examples:
-        if one.example.id not in log.recordings:
-            positions[one.example.id] = len(positions)
 
     def ask_for(one: PartsExample) -> Ask:
         given: GivenAnswer | None = None
@@ -179,7 +175,7 @@ async def _run(
         recording = log.recordings.get(one.example.id)
         if recording is None:
             recording = await record(one.example, ask, log.header, scorer.workers.generator)
-            log.put(positions[one.example.id], recording)
+            log.append(recording)
         _check(one, recording)
         parts: AnswerParts | None = None
         if recording.generation is not None:

@@ -15,7 +15,7 @@ def test_a_run_is_read_without_what_ranks_nothing(tmp_path):
     header = results_of(tmp_path, scores)["header"]
     with RecordingLog(tmp_path / "generations.jsonl", RecordingHeader(**header)) as log:
         for number in range(len(RIGHT)):
-            log.put(number, a_prompt(number, 0.0).recording)
+            log.append(a_prompt(number, 0.0).recording)
     assert list(answers_of(tmp_path).scores) == ["sp"]
     np.testing.assert_allclose(answers_of(tmp_path).scores["sp"], scores)
     np.testing.assert_array_equal(answers_of(tmp_path).quality, RIGHT)

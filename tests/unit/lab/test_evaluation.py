@@ -16,6 +16,7 @@ from cocoa_lab.evaluation import EvaluationSpec
 from cocoa_lab.examples import Example
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import QUALITY, quality_names
+from cocoa_lab.recordings import RecordingLog, read
 from cocoa_lab.run import numbers_of_samples
 from models.errors import InvalidRequest
 from models.estimators import needs
@@ -298,6 +299,29 @@ def test_a_larger_run_goes_on_where_a_smaller_one_ended_and_its_seeds_are_its_ex
     first = scores(evaluate(spec(small)))
     assert calls["generate"] == calls["states"] == 9
     assert first == scores(evaluate(spec(large)))
+
+
+def test_a_slow_prompt_keeps_no_other_from_the_file(tmp_path, monkeypatch):
+    wanted, record, append = spec(tmp_path), evaluation.record, RecordingLog.append
+    slow, written, others_are_written = wanted.examples[0].id, [], asyncio.Event()
+
+    async def recorded(example, *rest):
+        if example.id == slow:
+            await asyncio.wait_for(others_are_written.wait(), 20)
+        return await record(example, *rest)
+
+    def noted(log, recording):
+        append(log, recording)
+        written.append(recording.id)
+        if len(written) == 11:
+            others_are_written.set()
+
+    monkeypatch.setattr(evaluation, "record", recorded)
+    monkeypatch.setattr(RecordingLog, "append", noted)
+    run = evaluate(wanted)
+    assert [one.example for one in run.prompts] == wanted.examples
+    assert list(read(wanted.generations)[1]) == written
+    assert written[-1] == slow
 
 
 def test_a_file_whose_prompts_have_changed_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""The file of generations: what is written comes back, in order, whatever was cut off."""
+"""The file of generations: what is written comes back, whatever was cut off."""
 
 from dataclasses import replace
 
@@ -48,8 +48,8 @@ def ids(path):
 def test_a_record_comes_back_as_it_was(tmp_path):
     path = tmp_path / "generations.jsonl"
     with log(path) as out:
-        out.put(0, a_recording(0))
-        out.put(1, Recording("x-1", "Long", None, error="prompt_too_long"))
+        out.append(a_recording(0))
+        out.append(Recording("x-1", "Long", None, error="prompt_too_long"))
     header, recordings = read(path)
     assert header == HEADER
     assert recordings["x-1"] == Recording("x-1", "Long", None, error="prompt_too_long")
@@ -67,12 +67,12 @@ def test_a_half_written_last_line_is_dropped_and_written_anew(tmp_path, cut):
     path = tmp_path / "generations.jsonl"
     with log(path) as out:
         for number in range(3):
-            out.put(number, a_recording(number))
+            out.append(a_recording(number))
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
     with log(path) as out:
         assert list(out.recordings) == ["x-0", "x-1"]
-        out.put(0, a_recording(2))
+        out.append(a_recording(2))
     assert path.read_bytes() == whole
 
 
@@ -105,7 +105,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 def test_a_line_that_is_damaged_is_named(tmp_path):
     path = tmp_path / "generations.jsonl"
     with log(path) as out:
-        out.put(0, a_recording(0))
+        out.append(a_recording(0))
     path.write_text(path.read_text() + '{"id": "x"}\n')
     with pytest.raises(AnotherRun, match=r"generations\.jsonl, line 3: it is damaged"):
         read(path)
@@ -115,7 +115,7 @@ def test_a_line_that_is_damaged_is_named(tmp_path):
 def test_bounds_of_entropies_that_older_files_have_are_passed_over(tmp_path, bounds):
     path = tmp_path / "generations.jsonl"
     with log(path) as out:
-        out.put(0, a_recording(0))
+        out.append(a_recording(0))
     whole = path.read_text()
     path.write_text(whole.replace('"absent":', f'"mte_bounds":{bounds},"absent":'))
     assert "mte_bounds" in path.read_text()
