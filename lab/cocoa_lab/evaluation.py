@@ -26,7 +26,14 @@ from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
 from cocoa_lab.replaying import RecordedGenerator, checked_plan, replaying
 from cocoa_lab.run import Cost, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
-from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
+from cocoa_lab.scoring import (
+    ask_of,
+    check_answers,
+    record,
+    recorded_statistics,
+    score_recording,
+    variants,
+)
 from models.errors import InvalidRequest
 from models.estimators import known_estimators, needs
 from models.records import Array, SamplingParams
@@ -100,6 +107,7 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
 
     Raises:
         AnotherRun: the file of generations is another run's, or there is none to score.
+        InvalidRequest: the model draws each answer, at a temperature that is not named.
         ValueError: a quality measure needs an NLI model and none is loaded, or an example's
             reference, judge or context that none has.
         CocoaError: a model failed; what was generated before is in the file.
@@ -122,6 +130,7 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
             return await _run(spec, examples, kept, header, scorer, on_scored)
     async with lab_scorer(settings, has_probes=True) as scorer:
         _check_measures(spec, scorer)
+        check_answers(scorer.workers.generator.info, spec.answer_temperature)
         states = StatesFile(spec.generations.with_name(STATES), scorer.workers.generator)
         with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
             kept = Kept(log.recordings, log.append, states.keep)

@@ -23,7 +23,7 @@ from models.estimators import needs
 from models.grammar.grammars import grammar_of
 from models.records import Generation, SamplingParams
 from models.statistics import reads_samples, supplied_by
-from workers.protocol import Generator
+from workers.protocol import Generator, GeneratorInfo
 
 _DIGITS = 6  # of similarities
 
@@ -76,6 +76,17 @@ def variants(
         for strategy in strategies if sampled else ():
             asks.append(_variant(other, sampled, strategy, similarities[0]))
     return asks
+
+
+def check_answers(generator: GeneratorInfo, answer_temperature: float | None) -> None:
+    """Refuse greedy answers of a model that gives none, whose labels would bind no answer.
+
+    Raises:
+        InvalidRequest: each of its answers is a draw, and no temperature is named for them.
+    """
+    if generator.no_greedy and answer_temperature is None:
+        message = f"{generator.no_greedy}, so that its answers are draws"
+        raise InvalidRequest(f"{message}: add --answer-temperature 1")
 
 
 def recorded_statistics(header: RecordingHeader) -> frozenset[str]:

@@ -25,7 +25,7 @@ from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
 from cocoa_lab.replaying import checked_plan, replaying
 from cocoa_lab.run import Origin, ScoredPrompt
 from cocoa_lab.running import each, sampling_of
-from cocoa_lab.scoring import ask_of, drawing, record, recorded_statistics
+from cocoa_lab.scoring import ask_of, check_answers, drawing, record, recorded_statistics
 from models.calibration import Binding
 from models.errors import InvalidRequest
 from models.estimators import known_estimators, needs
@@ -120,6 +120,8 @@ async def evaluate_parts(
     """
     async with AsyncExitStack() as stack:
         scorer = await stack.enter_async_context(lab_scorer(settings))
+        if any(one.output is None for one in spec.examples):
+            check_answers(scorer.workers.generator.info, spec.answer_temperature)
         log = RecordingLog(spec.generations, _header(spec, scorer.workers))
         stack.enter_context(log)
         if spec.judge is None:

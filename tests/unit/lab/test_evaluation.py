@@ -26,11 +26,14 @@ from models.similarity.protocol import NliConfig
 from models.statistics import supplied_by
 from tests.aligned import align_scores
 from tests.conftest import serving
+from tests.contract.profiles import SERVERS
 from tests.fakes.engine import FakeEngine
 from tests.fakes.estimators import WITHOUT_DOCUMENTS
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from tests.fakes.settings import FAKES
+from tests.openai_server import openai_server
 from tests.tiny_probes import saved
+from workers.config import GeneratorConfig
 
 WITHOUT_PROBE = [name for name in WITHOUT_DOCUMENTS if not needs([name]) & supplied_by("probe")]
 WITHOUT_PROBE.append("lexical_similarity")  # which the lab adds
@@ -322,6 +325,21 @@ def test_a_slow_prompt_keeps_no_other_from_the_file(tmp_path, monkeypatch):
     assert [one.example for one in run.prompts] == wanted.examples
     assert list(read(wanted.generations)[1]) == written
     assert written[-1] == slow
+
+
+@pytest.mark.anyio
+async def test_greedy_answers_of_a_server_that_gives_none_are_refused_before_any_work(tmp_path):
+    takes = SERVERS["openai-reasoning"]["takes"]
+    async with openai_server(completes=False, takes=takes, max_logprobs=None) as server:
+        generation = GeneratorConfig(url=server.url, api="openai", server="generic", model="tiny")
+        settings = Settings(**FAKES | {"generation": generation})
+        wanted = spec(tmp_path, strategies=["greedy"], estimators=["inconsistency"])
+        with pytest.raises(InvalidRequest, match="are draws: add --answer-temperature 1"):
+            await evaluation.evaluate(wanted, settings, lambda: None)
+        assert not wanted.generations.exists()
+        wanted = replace(wanted, strategies=["sample"], answer_temperature=1.0)
+        run = await evaluation.evaluate(wanted, settings, lambda: None)
+    assert {variant.strategy for variant in run.variants} == {"sample"}
 
 
 def test_a_file_whose_prompts_have_changed_is_refused(tmp_path):
