@@ -22,23 +22,22 @@ from cocoa_lab.examples import Example
 from cocoa_lab.loading import lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, score_by_task
-from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
-from cocoa_lab.replaying import RecordedGenerator, checked_plan, replaying
+from cocoa_lab.recordings import (
+    Recording,
+    RecordingHeader,
+    RecordingLog,
+    recorded_statistics,
+    stored,
+)
+from cocoa_lab.replaying import checked_plan, recorded_generator, replaying
 from cocoa_lab.run import Cost, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
-from cocoa_lab.scoring import (
-    ask_of,
-    check_answers,
-    record,
-    recorded_statistics,
-    score_recording,
-    variants,
-)
+from cocoa_lab.scoring import ask_of, check_answers, record, score_recording, variants
 from models.errors import InvalidRequest
 from models.estimators import known_estimators, needs
 from models.records import Array, SamplingParams
 from models.statistics import SENTENCES_READ, supplied_by
-from workers.protocol import GeneratorInfo, ProbeInfo, SimilarityInfo, Workers
+from workers.protocol import SimilarityInfo, Workers
 
 # What a generator tells of its own texts.
 _RECORDED = supplied_by("answer", "samples", "reasoning", "probe") - {SENTENCES_READ}
@@ -113,18 +112,9 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
         CocoaError: a model failed; what was generated before is in the file.
     """
     if spec.rescore:
-        header, recordings = _stored(spec.generations)
-        drawn_at = header.sampling["temperature"]
-        if spec.temperature not in (None, drawn_at):
-            raise AnotherRun(f"{spec.generations} was drawn at temperature {drawn_at:g}")
-        answered_at = header.sampling.get("answer_temperature")
-        if spec.answer_temperature != answered_at:
-            way = "without --answer-temperature"
-            if answered_at is not None:
-                way = f"with --answer-temperature {answered_at:g}"
-            raise AnotherRun(f"the answers in {spec.generations} were made {way}")
+        header, recordings = stored(spec.generations, spec.temperature, spec.answer_temperature)
         examples = [example for example in spec.examples if example.id in recordings]
-        async with lab_scorer(settings, _generator_of(header)) as scorer:
+        async with lab_scorer(settings, recorded_generator(header)) as scorer:
             _check_measures(spec, scorer)
             kept = Kept(recordings, _never, _no_state)
             return await _run(spec, examples, kept, header, scorer, on_scored)
@@ -144,22 +134,6 @@ def _check_measures(spec: EvaluationSpec, scorer: Scorer) -> None:
     for task, measure in spec.measure_by_task.items():
         measure.check(support_of(scorer.workers))
         measure.check_examples(example for example in spec.examples if example.task == task)
-
-
-def _generator_of(header: RecordingHeader) -> RecordedGenerator:
-    """The model that recorded, without the model."""
-    info = GeneratorInfo(
-        identity="",
-        model_id=header.model,
-        revision=header.revision or "",
-        dtype="",
-        statistics=recorded_statistics(header),
-        max_context_tokens=0,
-        probes={name: ProbeInfo(**fields) for name, fields in header.probes.items()},
-        no_grammar="",  # what was held to a schema can be scored
-        bounds_samples=header.bounds_samples,
-    )
-    return RecordedGenerator(info)
 
 
 async def _run(
@@ -291,13 +265,6 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         },
         bounds_samples=generator.bounds_samples,
     )
-
-
-def _stored(path: Path) -> tuple[RecordingHeader, dict[str, Recording]]:
-    header, recordings = read(path)
-    if header is None:
-        raise AnotherRun(f"{path} holds no generations to score")
-    return header, recordings
 
 
 def _never(recording: Recording) -> None:

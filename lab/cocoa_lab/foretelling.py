@@ -1,7 +1,5 @@
 """What a run of `cocoa evaluate` will cost, before any model is loaded."""
 
-from collections.abc import Mapping
-
 from cocoa_lab.evaluation import EvaluationSpec
 from cocoa_lab.recordings import read
 from models.estimators import known_estimators
@@ -11,14 +9,20 @@ from models.statistics import supplied_by
 _DEAR = supplied_by("question") | {"token_relevance", "sample_token_relevance"}
 
 
+def num_recorded(spec: EvaluationSpec) -> int:
+    """How many of the run's prompts are in its file already."""
+    if not spec.generations.exists():
+        return 0
+    _, recordings = read(spec.generations)
+    return sum(example.id in recordings for example in spec.examples)
+
+
 def foretold(spec: EvaluationSpec) -> str:
     """What a run will cost: texts that are written, and estimators that take more than they do."""
-    recorded: Mapping[str, object] = {}
-    if spec.generations.exists():
-        _, recorded = read(spec.generations)
-    left = sum(example.id not in recorded for example in spec.examples)
+    recorded = num_recorded(spec)
+    left = len(spec.examples) - recorded
     if spec.rescore or not left:
-        told = f"scores what is there of {len(spec.examples)} prompts; no model writes"
+        told = f"scores what is there of {recorded} prompts; no model writes"
     else:
         samples = max(spec.draws or [SamplingParams().num_samples])
         texts = left * (1 + samples)

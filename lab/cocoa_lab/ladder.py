@@ -1,14 +1,17 @@
 """One model on every form of answers, and what each score is worth there.
 
     COCOA_GENERATION__MODEL=… python -m cocoa_lab.ladder OUT
+    python -m cocoa_lab.ladder OUT --recorded lab/recordings/qwen15
 
 Each form is a run of `cocoa evaluate` in a folder of OUT, and an interrupted one is continued. The
-forms and their numbers of prompts stand here; the rule by which the default score is judged stands
-in docs/adr/0034. `atlas-code` is run only where `--only` names it: programs that the model writes
-are run then (`cocoa_lab.programs`).
+second command scores what a model wrote before, and needs no model. The forms and their numbers of
+prompts stand here; the rule by which the default score is judged stands in docs/adr/0034. Two are
+asked only where `--only` names them: `atlas-raw`, for models without chats, and `atlas-code`, whose
+programs are run (`cocoa_lab.programs`).
 """
 
 import json
+import lzma
 import math
 import subprocess
 import sys
@@ -24,7 +27,7 @@ from app.scoring.defaults import DEFAULT_ESTIMATORS
 from cocoa_lab.answers import answers_of
 from cocoa_lab.comparison import Column, difference, measure, why_left_out
 from cocoa_lab.metrics import Interval, prr
-from cocoa_lab.overwriting import RESULTS
+from cocoa_lab.overwriting import GENERATIONS, RESULTS
 from cocoa_lab.rendering import markdown_table
 from cocoa_lab.report import number, signed
 
@@ -44,7 +47,8 @@ class Form:
         limit: number of prompts.
         units: parts that are scored by themselves; None for whole answers.
         answer_temperature: at which answers are drawn; None for greedy ones.
-        quality: measure of the answers, which `--only` has to ask for; None for the dataset's own.
+        quality: measure of the answers; None for the dataset's own.
+        is_for_all: whether every model is asked, or only where `--only` names the dataset.
     """
 
     dataset: str
@@ -52,6 +56,7 @@ class Form:
     units: str | None = None
     answer_temperature: float | None = None
     quality: str | None = None
+    is_for_all: bool = True
 
     @property
     def name(self) -> str:
@@ -73,7 +78,8 @@ FORMS = (
     Form("atlas-german", 300),
     Form("atlas-spanish", 300),
     Form("atlas-steps", 260),
-    Form("atlas-code", 200, quality="run_code"),
+    Form("atlas-code", 200, quality="run_code", is_for_all=False),
+    Form("atlas-raw", 900, is_for_all=False),
     Form("atlas", 150, answer_temperature=0.2),
     Form("atlas", 150, answer_temperature=0.7),
 )
@@ -199,6 +205,9 @@ def main(
     is_read: Annotated[bool, typer.Option("--read", help="Run nothing; read what is there.")] = (
         False
     ),
+    recorded: Annotated[
+        Path | None, typer.Option(help="Folder with FORM.jsonl.xz of what a model wrote before.")
+    ] = None,
 ) -> None:
     """Run what is not finished, and print what there is."""
     rungs = []
@@ -206,20 +215,37 @@ def main(
         folder = out / form.name
         if only and form.dataset not in only:
             continue
-        is_run = not is_read and (form.quality is None or bool(only))
+        is_run = not is_read and (form.is_for_all or bool(only))
+        if recorded is not None:
+            is_run = is_run and _unpacked(recorded / f"{form.name}.jsonl.xz", folder)
         if is_run and not (folder / RESULTS).exists():
-            command = _command(form, folder, num_samples)
+            command = _command(form, folder, num_samples, is_recorded=recorded is not None)
             subprocess.run(command, check=True)  # noqa: S603 - our own command
         if (folder / RESULTS).exists() and (one := rung(form, folder)) is not None:
             rungs.append(one)
     typer.echo(table(rungs))
 
 
-def _command(form: Form, folder: Path, num_samples: str) -> list[str]:
+def _unpacked(archive: Path, folder: Path) -> bool:
+    """Put the recording into the folder of its form; False where there is none."""
+    if not archive.exists():
+        return False
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / GENERATIONS).write_bytes(lzma.decompress(archive.read_bytes()))
+    return True
+
+
+def _command(form: Form, folder: Path, num_samples: str, *, is_recorded: bool) -> list[str]:
     command = [str(Path(sys.executable).with_name("cocoa")), "evaluate", form.dataset]
-    command += ["--limit", str(form.limit), "--num-samples", num_samples, "--out", str(folder)]
+    command += ["--num-samples", num_samples, "--out", str(folder)]
+    if is_recorded:  # prompts are those that were recorded, however many these are
+        command.append("--rescore")
+    else:
+        command += ["--limit", str(form.limit)]
     if form.units is not None:
         return [*command, "--units", form.units]
+    if is_recorded:  # others have no place in the table, and take most of the time
+        command += ["--estimators", ",".join([DEFAULT, *RIVALS])]
     if form.quality is not None:
         command += ["--quality", form.quality]
     if form.answer_temperature is not None:

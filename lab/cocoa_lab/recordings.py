@@ -141,6 +141,39 @@ def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
     return header, recordings
 
 
+def stored(
+    path: Path, temperature: float | None, answer_temperature: float | None
+) -> tuple[RecordingHeader, dict[str, Recording]]:
+    """What `read` gives, to be scored again.
+
+    Args:
+        path: of the file.
+        temperature: of the samples, if one is named.
+        answer_temperature: of the answers; None for greedy ones.
+
+    Raises:
+        AnotherRun: there is no such file, or it was drawn in another way.
+    """
+    header, recordings = read(path)
+    if header is None:
+        raise AnotherRun(f"{path} holds no generations to score")
+    drawn_at = header.sampling["temperature"]
+    if temperature not in (None, drawn_at):
+        raise AnotherRun(f"{path} was drawn at temperature {drawn_at:g}")
+    answered_at = header.sampling.get("answer_temperature")
+    if answer_temperature != answered_at:
+        way = "without --answer-temperature"
+        if answered_at is not None:
+            way = f"with --answer-temperature {answered_at:g}"
+        raise AnotherRun(f"the answers in {path} were made {way}")
+    return header, recordings
+
+
+def recorded_statistics(header: RecordingHeader) -> frozenset[str]:
+    """What a file of recordings supplies in a generator's place."""
+    return frozenset(header.statistics) | ({"p_true_logprob"} if header.asks_p_true else set())
+
+
 def _to_json(recording: Recording) -> dict[str, Any]:
     value: dict[str, Any] = {"id": recording.id, "prompt": recording.prompt}
     if recording.documents:

@@ -12,7 +12,7 @@ from app.scoring.check import check
 from app.scoring.plan import Plan
 from app.scoring.planning import make_plan
 from app.scoring.scorer import Scorer
-from cocoa_lab.recordings import TrueFalse
+from cocoa_lab.recordings import RecordingHeader, TrueFalse, recorded_statistics
 from models.engines.texts import sample_limit
 from models.errors import InvalidRequest, NotReady, PromptTooLong
 from models.records import (
@@ -23,7 +23,7 @@ from models.records import (
     Sequence,
     Tokenized,
 )
-from workers.protocol import FirstTokenReply, Generator, GeneratorInfo
+from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 
 
 class RecordedGenerator:
@@ -90,6 +90,22 @@ class RecordedGenerator:
 
 
 _: type[Generator] = RecordedGenerator  # mypy holds the class to its protocol
+
+
+def recorded_generator(header: RecordingHeader) -> RecordedGenerator:
+    """The model that recorded, without the model."""
+    info = GeneratorInfo(
+        identity="",
+        model_id=header.model,
+        revision=header.revision or "",
+        dtype="",
+        statistics=recorded_statistics(header),
+        max_context_tokens=0,
+        probes={name: ProbeInfo(**fields) for name, fields in header.probes.items()},
+        no_grammar="",  # what was held to a schema can be scored
+        bounds_samples=header.bounds_samples,
+    )
+    return RecordedGenerator(info)
 
 
 def bounded(generation: Generation, request: GenerationRequest) -> Generation:

@@ -13,7 +13,7 @@ from app.scoring.questions import FALSE, TRUE, question_about
 from app.scoring.scorer import Scorer
 from app.scoring.selection import AnswerStrategy, Strategy
 from cocoa_lab.examples import Example
-from cocoa_lab.recordings import Recording, RecordingHeader, TrueFalse
+from cocoa_lab.recordings import Recording, RecordingHeader, TrueFalse, recorded_statistics
 from cocoa_lab.replaying import replaying, words_of
 from cocoa_lab.run import AnswerScores
 from cocoa_lab.running import seed_of
@@ -87,11 +87,6 @@ def check_answers(generator: GeneratorInfo, answer_temperature: float | None) ->
     if generator.no_greedy and answer_temperature is None:
         message = f"{generator.no_greedy}, so that its answers are draws"
         raise InvalidRequest(f"{message}: add --answer-temperature 1")
-
-
-def recorded_statistics(header: RecordingHeader) -> frozenset[str]:
-    """What a file of recordings supplies in a generator's place."""
-    return frozenset(header.statistics) | ({"p_true_logprob"} if header.asks_p_true else set())
 
 
 async def record(

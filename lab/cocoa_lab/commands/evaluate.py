@@ -128,8 +128,8 @@ def evaluate(
         message = "is for --quality judge, and for --units sentences or claims"
         raise typer.BadParameter(message, param_hint="--judge-url")
     if units is not None:
-        if answers is not None or quality is not None or rescore:
-            message = "takes neither --answers, --quality nor --rescore"
+        if answers is not None or quality is not None:
+            message = "takes neither --answers nor --quality"
             raise typer.BadParameter(message, param_hint="--units")
         evaluate_units(
             dataset,
@@ -145,6 +145,7 @@ def evaluate(
             seed=seed,
             num_resamples=num_resamples,
             settings=settings,
+            rescore=rescore,
             force=force,
         )
         return
@@ -228,17 +229,18 @@ def _strategies() -> "list[Strategy]":
 def _with_progress(spec: "EvaluationSpec", settings: "Settings") -> "Run":
     from cocoa_lab.commands.progress import progress_of
     from cocoa_lab.evaluation import evaluate as run_evaluation
+    from cocoa_lab.foretelling import num_recorded
 
+    what, total = "evaluating", len(spec.examples)
+    if spec.rescore:
+        what, total = "scoring", num_recorded(spec)
     with progress_of("prompts") as progress:
-        what = "evaluating"
-        if spec.rescore:
-            what = "scoring"
-        task = progress.add_task(what, total=len(spec.examples))
+        task = progress.add_task(what, total=total)
 
         def on_scored() -> None:
             progress.advance(task)
             done, elapsed = progress.tasks[0].completed, progress.tasks[0].elapsed or 0.0
-            left = len(spec.examples) - done
+            left = total - done
             if done == _ESTIMATED_AFTER and left > 0:
                 minutes = elapsed / done * left / 60
                 told = f"by the first {done:.0f} prompts about {minutes:.0f} min left"

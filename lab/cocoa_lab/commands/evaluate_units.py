@@ -31,6 +31,7 @@ def evaluate_units(
     num_resamples: int,
     settings: "Settings",
     judge: "JudgeModel | None",
+    rescore: bool,
     force: bool,
 ) -> None:
     """Score the parts of each answer of a file, label them, and report; see the options' help."""
@@ -40,13 +41,18 @@ def evaluate_units(
     from cocoa_lab.parts.examples import read_parts
     from cocoa_lab.parts.measured import measure
     from cocoa_lab.parts.running import PartsSpec, evaluate_parts
+    from cocoa_lab.recordings import stored
     from cocoa_lab.run import numbers_of_samples
     from models.records import SamplingParams
 
     wanted: list[str] | None = None
     if estimators is not None:
         wanted = _known(estimators)
-    draws = numbers_of_samples(num_samples or str(SamplingParams().num_samples))
+    most = SamplingParams().num_samples
+    if rescore:
+        header, _ = stored(out / GENERATIONS, temperature, answer_temperature)
+        most = header.sampling["num_samples"]
+    draws = numbers_of_samples(num_samples or str(most))
     examples = drawn(read_parts(Path(dataset), units, judged=judge is not None), limit, seed)
     settings_of = {"command": "evaluate", "dataset": dataset, "seed": seed, "units": units}
     settings_of["judge"] = judge and judge.name
@@ -63,6 +69,7 @@ def evaluate_units(
         seed=seed,
         estimators=wanted,
         similarity=similarity,
+        rescore=rescore,
         judge=judge,
         temperature=temperature,
         answer_temperature=answer_temperature,

@@ -6,7 +6,7 @@ on there.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from app.scoring.ask import PARTS, Ask, Units
@@ -21,11 +21,17 @@ from cocoa_lab.log import AnotherRun
 from cocoa_lab.parts.examples import PartsExample
 from cocoa_lab.parts.labelling import LabelledParts, fields_labelled, judged, sentences_labelled
 from cocoa_lab.parts.model_judge import Judgements, ModelJudge
-from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
-from cocoa_lab.replaying import checked_plan, replaying
+from cocoa_lab.recordings import (
+    Recording,
+    RecordingHeader,
+    RecordingLog,
+    recorded_statistics,
+    stored,
+)
+from cocoa_lab.replaying import checked_plan, recorded_generator, replaying
 from cocoa_lab.run import Origin, ScoredPrompt
 from cocoa_lab.running import each, sampling_of
-from cocoa_lab.scoring import ask_of, check_answers, drawing, record, recorded_statistics
+from cocoa_lab.scoring import ask_of, check_answers, drawing, record
 from models.calibration import Binding
 from models.errors import InvalidRequest
 from models.estimators import known_estimators, needs
@@ -53,6 +59,7 @@ class PartsSpec:
         similarity: name of the function; None for the deployment's default.
         judge: labels the parts of which nothing else says what they are, and is held against the
             labels of the others; what it says is kept beside the generations.
+        rescore: whether what the file holds is scored, without a language model.
         temperature: of the samples; None for 1.
         answer_temperature: of the answers; None for greedy ones.
     """
@@ -65,6 +72,7 @@ class PartsSpec:
     seed: int
     estimators: Sequence[str] | None
     similarity: str | None
+    rescore: bool = False
     judge: JudgeModel | None = None
     temperature: float | None = None
     answer_temperature: float | None = None
@@ -113,17 +121,26 @@ async def evaluate_parts(
     """Generate or read what is missing, score the parts of everything, and label them.
 
     Raises:
-        AnotherRun: the file of generations is another run's.
+        AnotherRun: the file of generations is another run's, or there is none to score.
         InvalidRequest: nothing can be scored here, or no prompt has a generation.
         CocoaError: a model failed; what was generated before is in the file.
         httpx.HTTPError: the server of the judge failed; what it said before is in its file.
     """
     async with AsyncExitStack() as stack:
-        scorer = await stack.enter_async_context(lab_scorer(settings))
-        if any(one.output is None for one in spec.examples):
-            check_answers(scorer.workers.generator.info, spec.answer_temperature)
-        log = RecordingLog(spec.generations, _header(spec, scorer.workers))
-        stack.enter_context(log)
+        if spec.rescore:
+            header, recordings = stored(spec.generations, spec.temperature, spec.answer_temperature)
+            kept = [one for one in spec.examples if one.example.id in recordings]
+            if not kept:
+                raise AnotherRun(f"{spec.generations} holds no generation of these prompts")
+            spec = replace(spec, examples=kept)
+            scored_by = lab_scorer(settings, recorded_generator(header))
+            scorer = await stack.enter_async_context(scored_by)
+        else:
+            scorer = await stack.enter_async_context(lab_scorer(settings))
+            header = _header(spec, scorer.workers)
+            if any(one.output is None for one in spec.examples):
+                check_answers(scorer.workers.generator.info, spec.answer_temperature)
+        log = stack.enter_context(RecordingLog(spec.generations, header))
         if spec.judge is None:
             return await _run(spec, scorer, log, None, on_scored)
         asked = await stack.enter_async_context(spec.judge.connected())
@@ -279,6 +296,9 @@ def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:
         sampling=sampling_of(max(spec.draws), spec.temperature, spec.answer_temperature),
         statistics=tuple(sorted(generator.statistics & recorded)),
         asks_p_true=False,
+        probes={
+            name: asdict(generator.probes[name]) for name in generator.probes.keys() & recorded
+        },
         bounds_samples=generator.bounds_samples,
     )
 

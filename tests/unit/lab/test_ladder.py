@@ -1,6 +1,7 @@
 """What runs of the ladder say of each form, and the table of all."""
 
 import json
+import lzma
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from cocoa_lab.atlas.questions import FORMS
 from cocoa_lab.comparison import Column
 from cocoa_lab.datasets import ATLAS, ATLAS_OF_PARTS
 from cocoa_lab.ladder import DEFAULT, Form, rung, table
-from cocoa_lab.overwriting import RESULTS
+from cocoa_lab.overwriting import GENERATIONS, RESULTS
 
 PRR = {"value": 0.5, "low": 0.4, "high": 0.6}
 LEAD = {"value": 0.1, "low": -0.1, "high": 0.3}
@@ -86,14 +87,15 @@ def test_what_ranks_nothing_is_no_row(tmp_path, monkeypatch):
 
 
 def test_every_form_is_one_that_evaluate_knows_and_asks_once():
-    assert len({form.name for form in ladder.FORMS}) == len(ladder.FORMS) == 14
-    assert {form.dataset for form in ladder.FORMS} == {*ATLAS, *ATLAS_OF_PARTS} - {"atlas-raw"}
+    assert len({form.name for form in ladder.FORMS}) == len(ladder.FORMS) == 15
+    assert {form.dataset for form in ladder.FORMS} == {*ATLAS, *ATLAS_OF_PARTS}
     assert {*FORMS, "atlas-code"} == set(ATLAS)
     assert {form.dataset for form in ladder.FORMS if form.units} == set(ATLAS_OF_PARTS)
 
 
 def test_answers_at_a_temperature_are_drawn_at_it(tmp_path):
-    command = ladder._command(Form("atlas", 150, answer_temperature=0.2), tmp_path, "10")
+    form = Form("atlas", 150, answer_temperature=0.2)
+    command = ladder._command(form, tmp_path, "10", is_recorded=False)
     assert command[-4:] == ["--answers", "sample", "--answer-temperature", "0.2"]
 
 
@@ -101,7 +103,7 @@ def test_programs_are_run_only_where_the_form_is_named(tmp_path, monkeypatch):
     commands = []
     monkeypatch.setattr(ladder.subprocess, "run", lambda command, check: commands.append(command))
     ladder.main(tmp_path, num_samples="10", is_read=False)
-    assert len(commands) == len(ladder.FORMS) - 1
+    assert len(commands) == len(ladder.FORMS) - 2
     assert not any("run_code" in command for command in commands)
 
     commands.clear()
@@ -119,5 +121,19 @@ def test_a_finished_run_is_read_and_others_are_run_only_where_asked(tmp_path, mo
 
     ladder.main(tmp_path, ["atlas-documents", "atlas-call"], "10,5", is_read)
 
-    asked = [command[2:4] for command in run]
-    assert asked == ([] if is_read else [["atlas-call", "--limit"]])
+    assert [command[2] for command in run] == ([] if is_read else ["atlas-call"])
+    assert all(command[-4:] == ["--limit", "130", "--units", "fields"] for command in run)
+
+
+def test_what_was_recorded_is_scored_in_place_of_a_model(tmp_path, monkeypatch):
+    run, out = [], tmp_path / "out"
+    monkeypatch.setattr(ladder.subprocess, "run", lambda command, **_: run.append(command))
+    (tmp_path / "atlas-turn.jsonl.xz").write_bytes(lzma.compress(b"written\n"))
+
+    ladder.main(out, num_samples="10", recorded=tmp_path, is_read=False)
+
+    [command] = run
+    assert (command[2], command[-2:]) == ("atlas-turn", ["--answers", "greedy"])
+    assert {"--rescore", ",".join([DEFAULT, *ladder.RIVALS])} <= {*command}
+    assert "--limit" not in command
+    assert (out / "atlas-turn" / GENERATIONS).read_bytes() == b"written\n"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from app.cli import app
 from models.calibration import ALL, Calibrator
 from tests.conftest import serving
-from tests.fakes.engine import _pseudo
+from tests.fakes.engine import FakeEngine, _pseudo
 from tests.unit.lab.commands.test_evaluate import FAKE
 
 pytestmark = pytest.mark.anyio
@@ -234,8 +235,30 @@ def test_a_run_goes_on_where_it_was_interrupted(cocoa, evaluated):
     log.write_bytes(b"".join(lines[:100]) + lines[100][:20])
 
     assert cocoa(*wanted).exit_code == 0
-    assert log.read_bytes() == b"".join(lines)
+    assert sorted(log.read_bytes().splitlines(keepends=True)) == sorted(lines)
     assert json.loads(results.read_text()) == before
+
+
+def test_what_was_recorded_is_scored_again_without_the_model(
+    cocoa, sentences, tmp_path, monkeypatch
+):
+    def refuse(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(FakeEngine, "prepare", refuse)
+    out = sentences[0]
+    dataset, again = out.parent / "mine.jsonl", tmp_path / "again"
+    wanted = ["evaluate", dataset, "--units", "sentences", "--out", again, "--rescore"]
+    nothing = cocoa(*wanted)
+    assert (nothing.exit_code, "holds no generations" in nothing.output) == (1, True)
+    shutil.copytree(out, again, ignore=shutil.ignore_patterns("results.json"))
+    told = cocoa(*wanted, "--estimators", "sp,cocoa_sp", "--num-resamples", 50)
+    assert told.exit_code == 0, told.output
+    before = json.loads((out / "results.json").read_text())
+    results = json.loads((again / "results.json").read_text())
+    assert results["settings"]["num_samples"] == "3", "as many as were recorded"
+    assert results["metrics"] == before["metrics"]
+    assert results["binding"]["generator"] == before["binding"]["generator"]
 
 
 def test_another_output_of_the_same_prompt_is_not_taken_for_the_recorded_one(
