@@ -5,7 +5,8 @@ Where it lies, and which weights it has.
 
 import hashlib
 import mmap
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,9 @@ _INSTRUCTIONS = {
     torch.bfloat16: ("amx_bf16", "avx512_bf16", "bf16"),
     torch.float16: ("amx_fp16", "avx512_fp16"),
 }
-
-
 _NOT_FLOATS = ("F8", "F4", "I", "U", "BOOL")  # types of numbers that are scaled
+# Behind a weight's name: a part of its module other than a bias, or what says so by its end.
+_SCALE = re.compile(r"\.(?!bias$)[^.]+|.*(?:scales?|scale_inv|zero_points?|qzeros)")
 
 
 class _WithoutSympy(TorchFunctionMode):
@@ -135,20 +136,32 @@ def _check_unquantised(model: Any, path: str, unexpected: Iterable[str], head: H
     config = getattr(model, "config", None)
     if method := (getattr(config, "quantization_config", None) or {}).get("quant_method"):
         raise ModelNotLoaded(skipped_method(repr(method), head))
-    held, prefix, signs = model.state_dict(), f"{getattr(model, 'base_model_prefix', '')}.", []
+    prefix, signs = f"{getattr(model, 'base_model_prefix', '')}.", []
+
+    def as_held(name: str) -> str:
+        return name.removeprefix(prefix).removesuffix(".weight")
+
+    weights = set(map(as_held, dict(model.named_parameters(remove_duplicate=False))))
     for name in sorted(unexpected):
-        module, _, part = name.rpartition(".")
-        weights = {f"{module}.weight", f"{module.removeprefix(prefix)}.weight"}
-        if part != "bias" and not weights.isdisjoint(held):  # what it is scaled with
+        if _is_beside(weights, as_held(name)):
             signs.append(name)
     for file in _weight_files(path, config):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118, it is no mapping
                 kind = tensors.get_slice(name).get_dtype()
-                if name.endswith("weight") and kind.startswith(_NOT_FLOATS):
+                is_weight = name.endswith("weight") or as_held(name) in weights
+                if is_weight and kind.startswith(_NOT_FLOATS):
                     signs.append(f"{name} of {kind}")
     if signs:
         raise ModelNotLoaded(skipped_method(f"a method that left {signs[0]}", head))
+
+
+def _is_beside(weights: Collection[str], name: str) -> bool:
+    """True where a name begins with that of a weight, and goes on as what it is scaled with."""
+    for sign in re.finditer("[._]", name):
+        if name[: sign.start()] in weights and _SCALE.fullmatch(name, sign.start()):
+            return True
+    return False
 
 
 def _weight_files(path: str, config: Any) -> list[Path]:

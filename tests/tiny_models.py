@@ -14,6 +14,7 @@ from transformers import (
     BertConfig,
     BertModel,
     GPT2Config,
+    GptOssConfig,
     Lfm2Config,
     LlamaConfig,
     MistralConfig,
@@ -92,6 +93,7 @@ CONFIGS: dict[str, PreTrainedConfig] = {
     ),
     "qwen2": Qwen2Config(**LLAMA_LIKE),
     "sliding": MistralConfig(**LLAMA_LIKE, sliding_window=8),
+    "experts": GptOssConfig(**LLAMA_LIKE, head_dim=12, num_local_experts=2, num_experts_per_tok=1),
     "hybrid": Lfm2Config(**LLAMA_LIKE, layer_types=["conv", "full_attention", "conv"]),
 }
 

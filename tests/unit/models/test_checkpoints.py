@@ -100,14 +100,14 @@ def test_what_a_quantised_checkpoint_needs_is_told_with_the_ways_around_it(error
     assert "COCOA_GENERATION__URL" in str(found.value)
 
 
-def scaled(dtype, name=None):
+def scaled(dtype, name=None, ending="proj.weight"):
     """Weights of products in this type of numbers, each beside its scale if that has a name."""
 
     def change(tensors):
         changed = {}
         for key, weight in tensors.items():
             changed[key] = weight
-            if key.endswith("proj.weight"):
+            if key.endswith(ending):
                 changed[key] = (weight / weight.abs().max() * 100).to(dtype)
                 if name:
                     changed[key.removesuffix("weight") + name] = torch.ones(1)
@@ -136,12 +136,22 @@ QUANTISED = {
     "floats with scales": (scaled(torch.float32, "input_scale"), None, "down_proj.input_scale"),
     "floats with others": (scaled(torch.float32, "absmax"), None, "down_proj.absmax"),
     "truth values": (scaled(torch.bool), None, "down_proj.weight of BOOL"),
+    "floats, scales beside their modules": (
+        lambda tensors: tensors | {"model.layers.0.self_attn.q_proj_scale": torch.ones(1)},
+        None,
+        "q_proj_scale",
+    ),
 }
+# Experts that are one tensor have no name that ends in "weight".
+for ending in (None, "_scale", "_weight_scale", "_scale_inv", "_zero_point"):
+    change = scaled(FLOAT8, ending, "experts.down_proj")
+    named = f"experts.down_proj{ending or ' of F8_E4M3'}"
+    QUANTISED[f"experts, {ending}"] = (change, None, named)
 
 
 @pytest.mark.parametrize(("change", "method", "named"), QUANTISED.values(), ids=QUANTISED)
 def test_weights_that_nobody_scales_are_refused(tmp_path, change, method, named):
-    random_model("llama").save_pretrained(tmp_path)
+    random_model("experts" if "experts" in named else "llama").save_pretrained(tmp_path)
     file = tmp_path / "model.safetensors"
     save_file(change(load_file(file)), file, {"format": "pt"})
     if method:
