@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.engines.chats import encode_chat, ids_behind
+from models.engines.chats import encode_chat, ids_behind, ids_of
 from models.engines.jobs import Row
 from models.engines.protocol import NO_REASONING
 from models.engines.tags import Tags
@@ -95,8 +95,7 @@ class Detokenizer:
         """The record of a finished row, with the statistics that its request wants."""
         first, reasoning = row.first_of_answer, None
         if first > 0:
-            opened = row.job.reasoning_opened and row.finish_reason != "given"
-            thoughts = self._thoughts(row.token_ids[:first], opened=opened)
+            thoughts = self._thoughts(row.token_ids[:first], opened=row.job.reasoning_opened)
             is_finished = first < len(row.token_ids)
             reasoning = Reasoning(thoughts, first, is_finished)
         token_ids = row.token_ids[first:]
@@ -149,14 +148,27 @@ class Detokenizer:
 
     def give(self, row: Row, text: str) -> None:
         """Set the text of a given answer, parted from the reasoning that it may begin with."""
-        row.text = text
+        row.text, opened = text, row.job.reasoning_opened
         if self.tags is None:
+            return
+        row.first_of_answer = len(self.ending(text, opened=opened))
+        if row.first_of_answer:
             return
         token_ids = self.without_end(row.token_ids)
         texts = self.token_texts(token_ids, with_tags=True)
-        reasoning, answer = self.tags.part(texts, ended=len(token_ids) < len(row.token_ids))
+        ended = len(token_ids) < len(row.token_ids)
+        reasoning, answer = self.tags.part(texts, opened=opened, ended=ended)
         if reasoning is not None:
             row.text, row.first_of_answer = answer, reasoning.num_tokens
+
+    def ending(self, text: str, *, opened: bool) -> list[int]:
+        """Tokens that end an opened reasoning before a given answer, if it has no thoughts."""
+        tags = self.tags
+        if not (tags and opened and text) or tags.end in text:
+            return []
+        if text.lstrip().startswith(tags.start):
+            return []
+        return ids_of(self._tokenizer, tags.empty(opened=True))
 
     def token_texts(self, token_ids: list[int], *, with_tags: bool = False) -> tuple[str, ...]:
         """The text that each token adds; the texts join to the whole.
@@ -260,19 +272,23 @@ def encode_answer_forms(
     text: str,
     eos_id: int | None,
     tags: Tags | None = None,
+    begun: SequenceOf[int] = (),
 ) -> dict[AnswerForm, tuple[int, ...]]:
     """Ways in which a given answer may continue its prompt, each followed by `eos_id` unless None.
+
+    Each begins with the tokens `begun`.
 
     A model continues "… of France?" with " Paris", and whoever brings the answer has stripped it.
     A special token that it spells out is text, but for those of the model's `tags`.
     """
     end = () if eos_id is None else (eos_id,)
     forms: dict[AnswerForm, tuple[int, ...]] = {
-        "literal": (*_answer_ids(tokenizer, text, tags), *end)
+        "literal": (*begun, *_answer_ids(tokenizer, text, tags), *end)
     }
-    tail = str(tokenizer.decode(list(prompt_ids[-_TAIL:]), skip_special_tokens=False))
+    behind = [*prompt_ids, *begun][-_TAIL:]
+    tail = str(tokenizer.decode(behind, skip_special_tokens=False))
     if text[:1].strip() and tail[-1:].strip():
-        blank_led = (*_answer_ids(tokenizer, f" {text}", tags), *end)
+        blank_led = (*begun, *_answer_ids(tokenizer, f" {text}", tags), *end)
         if blank_led != forms["literal"]:
             forms["blank_led"] = blank_led
     return forms

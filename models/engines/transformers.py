@@ -173,16 +173,19 @@ class TransformersEngine:
         if request.hidden_layers or request.prompt_layer:
             check_hidden_layers(request, self.info.num_layers)
         request, prompt_ids = self._encoded(request)
+        opens = False
+        if self._tags is not None and request.sampling.max_reasoning_tokens != 0:
+            opens = opens_reasoning(self._tokenizer, request, self._tags)
         forms, num_answer = None, 0
         if request.answer is not None:
             eos_id = self._eos_id if request.answer.append_eos else None
             text = request.answer.text
-            forms = encode_answer_forms(self._tokenizer, prompt_ids, text, eos_id, self._tags)
+            begun = self._detokenizer.ending(text, opened=opens)
+            forms = encode_answer_forms(
+                self._tokenizer, prompt_ids, text, eos_id, self._tags, begun
+            )
             num_answer = max(map(len, forms.values()))
         request = fitted(len(prompt_ids), num_answer, request, self._limits)
-        opens = False
-        if self._tags is not None and request.sampling.max_reasoning_tokens != 0:
-            opens = opens_reasoning(self._tokenizer, request, self._tags)
         max_new_tokens = request.sampling.max_new_tokens or 0
         seed = request.sampling.seed
         if seed is None:

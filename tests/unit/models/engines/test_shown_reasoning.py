@@ -1,11 +1,14 @@
 """The tags of a reasoning are found in what a chat template renders, whatever their names are."""
 
+from dataclasses import replace
+
 import pytest
 
 from models.engines.reasoning import empty_reasoning, opens_reasoning, tags_of
 from models.engines.tags import HARMONY, KNOWN_TAGS, tags_around
 from models.errors import InvalidRequest
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.statistics import supplied_by
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import engine_of, running
 
@@ -176,3 +179,38 @@ async def test_thoughts_of_a_given_answer_are_not_scored():
 
     assert (answer.reasoning.text, answer.text) == ("Easy one.", "Paris")
     assert answer.num_tokens == len("Paris") + 1  # and the end
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("text", "thoughts", "answer", "rest"),
+    [
+        ("Easy one.</mm:think>\nParis", "Easy one.", "\nParis", ""),
+        ("<mm:think>\nEasy one.</mm:think>Paris", "Easy one.", "Paris", ""),
+        ("Paris", "", "Paris", "\n</mm:think>\n\n"),
+        ("<mm:think>Par", "Par", "", ""),
+    ],
+    ids=["raw output", "with its tag", "an answer alone", "unfinished"],
+)
+async def test_a_given_answer_goes_on_where_the_prompt_has_opened_a_reasoning(
+    text, thoughts, answer, rest
+):
+    tokenizer, model = byte_tokenizer(chat_template=MINIMAX), random_model("llama")
+    law = SamplingParams(0, 60)
+    given = GivenAnswer(text, append_eos=False)
+    chat = GenerationRequest(
+        messages=asking().messages, sampling=law, answer=given, statistics=supplied_by("answer")
+    )
+    shown = f"[user]Hi[end]]~b]ai\n<mm:think>\n{rest}{text}".removesuffix(answer)
+    ids = tuple(tokenizer(shown, add_special_tokens=False).input_ids)
+    plain = replace(chat, messages=None, prompt=shown, prompt_ids=ids)
+    plain = replace(plain, answer=replace(given, text=answer))
+    async with running(engine_of(model, tokenizer)) as worker:
+        found = (await worker.generate(chat)).answer
+    async with running(engine_of(model, tokenizer, reasoning="off")) as worker:
+        expected = (await worker.generate(plain)).answer
+
+    assert (found.reasoning.text, found.text) == (thoughts, answer)
+    assert found.reasoning.is_finished is bool(answer)
+    assert found.token_ids == expected.token_ids
+    assert found.token_logprobs == pytest.approx(expected.token_logprobs, abs=1e-4)
