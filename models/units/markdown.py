@@ -1,8 +1,8 @@
 """The blocks of a Markdown text that say something, by lines; not a parser of all Markdown.
 
 Code in fences, headings, rules, and a table's head say nothing that can be right or wrong by
-itself; nor do lines in bold and labels where something stands below them. A list item, a row of a
-table and a quotation are blocks of their own.
+itself; nor do labels, bold or not, where something stands below them. A list item, a row of a table
+and a quotation are blocks of their own.
 """
 
 import re
@@ -13,16 +13,18 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _LABEL = re.compile(
-    r" {0,3}(?:(?P<bold>\*\*|__)(?!\s)[^*_\r\n]+(?P=bold):?|[^\W\d_]+(?:[ \t]+\w+){0,2}:)\s*$"
+    r" {0,3}(?:(?P<bold>\*\*|__)(?!\s)[^*_\r\n]+(?<![.!])(?P=bold):?|[^\W\d_]+(?:[ \t]+\w+){0,2}:)"
+    r"\s*$"
 )
 _UNDERLINE = re.compile(r" {0,3}=+\s*$")
 # A line between others, or around a formula.
 _RULE = re.compile(r" {0,3}(?:([-*_])(?:\s*\1){2,}|\$\$|\\[\[\]])\s*$")
-# Quotations and items may stand within each other.
+# Quotations and items may stand within each other. Some marks begin a line of words, too.
 _MARKER = re.compile(
     r"""\s*(?:
-    (?:[-*+•]|(?P<bold>[*_]{,2})\(?\d{1,9}(?:\.\d{1,3})*[.)](?P=bold))(?:\s+\[[ xX]\])?(?=\s)
-    |\d{1,9}(?:[.)](?=[^\W\d_a-z])|[\uff0e\uff09])|<li>|>)\s*""",
+    (?:[-*+]|(?P<bold>[*_]{,2})[#(]?\d{1,9}(?:\.\d{1,3})*\\?[.)](?P=bold))(?:\s+\[[ xX]\])?(?=\s)
+    |(?:\[\d{1,3}\]|(?:\d{1,3}\ )?[-\u2013\u2014])(?=\s+[*_]*[^\W\d_a-z])
+    |\d{1,9}(?:[.)](?=[^\W\d_a-z])|[\uff0e\uff09\u3001])|[•\u30fb]|<li>|(?P<quotes>>))\s*""",
     re.VERBOSE,
 )
 # An item that begins with a letter or a Roman numeral; alone it may be an initial.
@@ -70,11 +72,11 @@ def blocks(text: str) -> list[Block]:
         if is_label or opened or not line.strip() or _HEADING.match(line) or _RULE.match(line):
             is_open = False
             continue
-        behind = _behind_markers(line)
+        behind, is_item = _behind_markers(line)
         goes_on = is_open and not is_row and not kept[-1].is_row
         if goes_on and _LETTER.match(line):
             goes_on = not (announced or _LETTER.match(text, kept[-1].start))
-        if goes_on and (not behind or line.lstrip().startswith(">")):
+        if goes_on and not is_item:
             kept[-1] = replace(kept[-1], end=end)
         else:
             kept.append(Block(start, start + behind, end, is_row))
@@ -88,9 +90,9 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             yield match.start(), match[0]
 
 
-def _behind_markers(line: str) -> int:
-    """The index behind the markers of an item or a quotation; 0 for a line of neither."""
-    behind = 0
+def _behind_markers(line: str) -> tuple[int, bool]:
+    """The index behind the markers of items and quotations, and whether one is an item's."""
+    behind, is_item = 0, False
     while match := _MARKER.match(line, behind):
-        behind = match.end()
-    return behind
+        behind, is_item = match.end(), is_item or not match["quotes"]
+    return behind, is_item

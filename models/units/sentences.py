@@ -25,10 +25,13 @@ _MAX_SPLIT = 10_000  # characters that the splitter reads at once
 _WORD = re.compile(r"[^\W\d_]{2,}")  # a letter alone is often an initial
 # A number of a list that is written inline, which the splitter takes for a sentence.
 _NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
-# A letter or a Roman numeral, or any of them in bold, which begins an item.
-_BEGINS_ITEM = re.compile(r"\s*()[*_]*\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})[.)][*_]*\s*$")
-# What belongs to the sentence that ends before it: the end of bold, and a note without a blank.
-_NOTE = r"[*_\u00b9\u00b2\u00b3\u2070-\u2079]|[\[(\u3010][^\s\])\u3011]{1,20}[\])\u3011]"
+# A letter, a Roman numeral or "Step 1", or any of them in bold, which begins an item.
+_BEGINS_ITEM = re.compile(
+    r"\s*()[*_]*\(?(?:(?:[^\W\d_a-z]\w* )?\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})[.)][*_]*\s*$"
+)
+# What belongs to the sentence that ends before it: the end of bold, and notes without a blank.
+_SIGN = r"[*_~\u2020\u2021\u00b9\u00b2\u00b3\u2070-\u2079]"
+_NOTE = rf"{_SIGN}|,(?={_SIGN}|\[|$)|[\[(\u3010][^\s\])\u3011]{{1,20}}[\])\u3011]"
 _BEHIND = re.compile(rf"(?<=\S)(?:{_NOTE}|<sup>.{{1,9}}</sup>)+(?:\s+|$)")
 # Ends that the splitter takes for abbreviations: of a time of day, of an address in the web and of
 # a file, "etc."; and those that it does not know, as of Khmer and Tibetan.

@@ -110,7 +110,21 @@ def test_sentences_end_where_their_language_ends_them(text, sentences):
         "1．パリは大きい。\n2．ローマは古い。",
         "a.Paris\nb.Rome",
         "<ul>\n<li>Rome</li>\n<li>Paris</li>\n</ul>",
+        "1\\. Paris is big.\n2\\. Rome is old.",
+        "#1. Paris is big.\n#2. Rome is old.",
+        "[1] Paris is big.\n[2] Rome is old.",
+        "> 1. Paris\n> 2. Rome",
+        "\u2014 Paris\n\u2014 Rome",
+        "1 - Paris\n2 - **Rome**",
+        "1\u3001巴黎\n2\u3001罗马",
+        "\u30fbパリ\n\u30fbローマ",
+        "Step 1. Mix it.\n**Day 2.** Rest.",
+        "Paris is\n- big\n\u2014 and old, as\n1990 - 2000.",
         "Rome is old.[^1] Paris is big.[^2]",
+        "Rome is old.[1],[2] Paris is big.[3]",
+        "Rome is old.\u00b9,\u00b2 Paris is big.\u00b3",
+        "~~Rome is old.~~ Paris is big.\u2020",
+        "**Do not take both.**\n\nThey interact.",
         "Rome is old.【1】 Paris is big.【4:1†source】",
         "Rome is old.<sup>1</sup> Paris is big.(2)",
         "Open README.md. Rome is old.",
@@ -192,6 +206,9 @@ PAIRS = {
     "_Paris._ It is big.": ["_Paris._", "It is big."],
     "Rome is old.\u00b9 Paris is big.\u00b2": ["Rome is old.\u00b9", "Paris is big.\u00b2"],
     "$$\nHere a is not zero.\n\\]\nSo is b.": ["Here a is not zero.", "So is b."],
+    "Rome is old.\u2020 ~~Paris is big.~~": ["Rome is old.\u2020", "~~Paris is big.~~"],
+    "1\\. Rome is old.\n[2] Paris\n\u2014 Bonn": ["Rome is old.", "Paris", "Bonn"],
+    "Step 1. Mix it. Stir.\n**Rest!**\nEat.": ["Step 1. Mix it.", "Stir.", "**Rest!**", "Eat."],
     "<p>Rome is old.</p>\n<br/>\n<p class='a'>\n\nIt is.": ["<p>Rome is old.", "It is."],
 }
 
@@ -264,7 +281,7 @@ PIECES += [
     "</p>",
     "\u00b9",
 ]
-PIECES += [" https://a.b/c."]
+PIECES += [" https://a.b/c.", "~~", ",", "\n\u2014 ", "\n2 - ", "\n[1] ", "\n> 3. ", "Step 1."]
 PIECES += [" So.", "\n\n", " vs.", " a", "\n\n**b**\n", "\nName:\n", " Hello", "!", " He is."]
 
 
