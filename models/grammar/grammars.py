@@ -44,14 +44,20 @@ _SAYING_NOTHING = frozenset({"title", "description", "default", "examples", "dep
 _SAYING_NOTHING |= {"readOnly", "writeOnly", "contentMediaType", "contentEncoding", "discriminator"}
 _SAYING_NOTHING |= {"$comment", "$schema", "additionalItems", "example", "optional"}
 # Escapes, and parts of a class, that llguidance reads as Rust's patterns have them.
-_ESCAPES = r"\\(?:[AzaU]|[pP](?!\{)|x\{)"
+_ESCAPES = r"\\(?:[AzaU]|[pP](?!\{(?:[A-Z]|gc=|scx?=))(?:\{[^}]*\})?|x\{)"
 _CLASS = re.compile(rf"\[(?:\^?\]|(?:\\.|[^\\])*?(?:\[|&&|--|~~|{_ESCAPES}))", re.DOTALL)
 # Pieces of a pattern: what engines ignore or refuse, what Rust's alone have (such an escape, flags,
-# possessive quantifiers), a class as ECMA-262 has it, or another sign.
+# possessive quantifiers), a class as ECMA-262 has it, an escape, or another sign.
 _RUSTS = rf"{_ESCAPES}|\(\?(?:P<|[a-zA-Z-]+\))|[*+?}}]\+"
 _PIECES = re.compile(
-    rf"(\\[1-9]|\\k<|\(\?<?[=!])|({_RUSTS})|(\[(?:\\.|[^]\\])*\]?)|\\.|.", re.DOTALL
+    rf"(\\[1-9]|\\k<|\(\?<?[=!])|({_RUSTS})|(\[(?:\\.|[^]\\])*\]?)|\\[pPu]\{{[^}}]*\}}|\\.|.",
+    re.DOTALL,
 )
+# What ECMA-262 has for blanks and other signs, in a class, and for what Rust reads otherwise.
+_BLANKS = "\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_OTHERS = "\0-\b\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e"
+_IN_CLASS = {r"\s": _BLANKS, r"\S": f"{_OTHERS}\u2060-\u2fff\u3001-\ufefe\uff00-\U0010ffff"}
+_ALONE = {".": "[^\n\r\u2028\u2029]", r"\s": f"[{_BLANKS}]", r"\S": f"[^{_BLANKS}]"}
 # A pattern that is a name.
 _NAME = re.compile(r"\^([A-Za-z0-9_ -]*)\$")
 _ANY_NAME: tuple[Any, ...] = (True, {}, {"type": "string"})
@@ -119,6 +125,17 @@ def _fault_of(pattern: str) -> str:
         if _CLASS.match(in_class):
             return "by ECMA-262 a class ends at its first ]: escape [, &&, -- and ~~ in it"
     return ""
+
+
+def _for_rust(pattern: str) -> str:
+    """The pattern in signs that mean the same to Rust."""
+
+    def written(piece: re.Match[str]) -> str:
+        if piece[3]:
+            return re.sub(r"\\.", lambda one: _IN_CLASS.get(one[0], one[0]), piece[0])
+        return _ALONE.get(piece[0], piece[0])
+
+    return _PIECES.sub(written, pattern)
 
 
 def _check_finite(schemas: Schemas) -> None:
@@ -210,9 +227,11 @@ class _Writer:
             return schema
         try:
             written = {**lowered_numbers(schema), **checked_counts(schema)}
-            for keyword in ("type", "pattern", "required"):
+            for keyword in ("type", "required"):
                 if keyword in schema:
                     written[keyword] = schema[keyword]
+            if "pattern" in schema:
+                written["pattern"] = _for_rust(schema["pattern"])
             if schema.get("format") in HELD_FORMATS:
                 written["format"] = schema["format"]
             written |= self._members(path, schema)
@@ -234,11 +253,13 @@ class _Writer:
         properties = self._named(path, "properties")
         patterns = self._named(path, "patternProperties")
         for pattern in list(patterns):
+            also = patterns.pop(pattern)
             if name := _NAME.fullmatch(pattern):
-                also = patterns.pop(pattern)
                 if name[1] in properties:
                     also = {"allOf": [properties[name[1]], also]}
                 properties[name[1]] = also
+            else:
+                patterns[_for_rust(pattern)] = also
         named = {"properties": properties, "patternProperties": patterns}
         return members | {keyword: inner for keyword, inner in named.items() if inner}
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from llguidance import LLMatcher, LLTokenizer
 
 from models.grammar.grammars import MAX_SCHEMA_CHARACTERS, grammar_of
 from models.units.json_schemas import MAX_DEPTH, BadSchema
@@ -12,6 +13,13 @@ NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "req
 
 ORDINARY = ["^(?:a|b)+$", r"\(?=a", "[(?=]", r"\\", r"[\](?=]a", "(?i:a)", "(?<name>a)", r"\d\0"]
 ORDINARY += ["[a", r"[a\[\]]", r"[\&\&a]", "a&&b--", "[a&b-z~-]", r"\p{L}\\z", r"[^\]\\]", r"\x41"]
+ORDINARY += [
+    r"^\p{L}+$",
+    r"^\p{Lu}\p{Ll}+$",
+    r"^\u{1F98A}+$",
+    r"^\P{L}+$",
+    r"[\p{sc=Greek}]++"[:-1],
+]
 
 
 def refusal_of(schema):
@@ -43,7 +51,7 @@ def written(schema):
         {"type": "object", "required": ["a"], "properties": {"a": {}}, "minProperties": 2},
         {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
         | {"minProperties": 1},
-        {"patternProperties": {"^a.*$": {}}, "additionalProperties": False, "maxProperties": 2},
+        {"patternProperties": {"^a[.]$": {}}, "additionalProperties": False, "maxProperties": 2},
     ],
 )
 def test_a_schema_that_is_followed_as_it_is_stays_as_it_is(schema):
@@ -139,6 +147,7 @@ ESCAPES |= {
     "(?i)": "(?i)yes",
     "(?s-m)": "^(?s-m).$",
     "(?P<": "(?P<n>a)",
+    r"\p{lu}": r"^\p{lu}$",
     "++": "^a++$",
     "?+": "a?+",
 }
@@ -159,6 +168,34 @@ def test_an_escape_that_is_none_of_ecma_262_is_refused(escape, pattern):
     told = f"pattern: {escape} is not of ECMA-262"
     assert told in refusal_of({"pattern": pattern})
     assert f"{escape} is not of" in refusal_of({"patternProperties": {pattern: {}}})
+
+
+BLANKS = "\t\n\v\f\r \xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+# A sign, and what it means of the characters of "a.", blanks and U+0085, by ECMA-262.
+SETS = {
+    ".": set("a.\x85" + BLANKS) - set("\n\r\u2028\u2029"),
+    r"\s": set(BLANKS),
+    r"[^\S.]": set(BLANKS),
+    r"\S": set("a.\x85"),
+    r"[^\s]": set("a.\x85"),
+    r"[\s\S]": set("a.\x85" + BLANKS),
+    r"[.\\s]": {"."},
+    r"\.": {"."},
+}
+
+
+@pytest.mark.parametrize(("pattern", "expected"), SETS.items(), ids=SETS)
+def test_a_sign_means_what_ecma_262_says(pattern, expected):
+    [name] = written({"patternProperties": {f"^{pattern}$": True}})["patternProperties"]
+    assert written({"pattern": f"^{pattern}$"}) == {"pattern": name}
+    tokenizer, found = LLTokenizer("byte"), set()
+    schema = json.dumps({"type": "string", "pattern": name})
+    for sign in "a." + BLANKS + "\x85":
+        matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_json_schema(schema))
+        ids = tokenizer.tokenize_str(json.dumps(sign, ensure_ascii=False))
+        if matcher.try_consume_tokens(ids) == len(ids):
+            found.add(sign)
+    assert found == expected
 
 
 NOT_HEEDED = ["not", "if", "contains", "dependentRequired"]
