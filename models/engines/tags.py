@@ -163,7 +163,7 @@ def tags_around(turn: str, plain: str, prompt: str, thoughts: str, answer: str) 
     Tags(start='<t>', end='</t>', inner=('', ''), blanks=('', '', ''))
     """
     before, _, rest = turn.partition(thoughts)
-    between, found, _ = rest.partition(answer)
+    between, found, after = rest.partition(answer)
     header = plain.partition(answer)[0]
     if not found:
         empty = prompt.startswith(header) and _EMPTY.fullmatch(prompt, len(header))
@@ -172,6 +172,8 @@ def tags_around(turn: str, plain: str, prompt: str, thoughts: str, answer: str) 
         start, within, end, behind = empty.groups()
         return Tags(start, end, blanks=(within, "", behind))
     end = between.strip().partition("\n")[0].rstrip()
+    if after.lstrip().startswith(end):  # which ends an answer, too
+        end = between.strip()
     start = _start_tag(before, header, prompt, end) if end else ""
     if not start:
         return None

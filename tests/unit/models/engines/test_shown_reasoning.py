@@ -62,7 +62,15 @@ LEFT = template("(a)" + shown("{pondering}", "{/pondering}", "thinking") + "{{ m
 WORDS = template(
     "A: " + shown("My thoughts:\n", "\nMy answer:\n", "reasoning") + "{{ m.content }}\n", "A: "
 )
+# The thoughts are a turn of their own, of another role.
+TURN, ENDED = "<|im_start|>assistant", "<|im_end|>\n"
+CLOVA = template(
+    shown(f"{TURN}/think\n", ENDED) + f"{TURN}\n{{{{ m.content }}}}{ENDED}",
+    TURN,
+    "<|im_start|>user\n{{ m.content }}" + ENDED,
+)
 FOUND = {
+    "HyperCLOVA X": (CLOVA, "/think", ENDED + TURN, False),
     "Kimi-K3": (KIMI, OPEN, SHUT + RESPONSE, True),
     "Gemma 4": (GEMMA, "<|channel>thought", "<channel|>", False),
     "Gemma 4, shown": (GEMMA_SHOWN, "<|channel>thought", "<channel|>", False),
