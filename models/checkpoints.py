@@ -121,14 +121,13 @@ def load_whole(kind: Any, path: str, head: Head, **options: Any) -> Any:
     return model
 
 
-def _loaded(kind: Any, path: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    loaded: tuple[Any, dict[str, Any]]
+def _loaded(kind: Any, path: str, options: dict[str, Any]) -> Any:
+    """A model, and what became of its weights."""
     try:
         with _WithoutSympy():
-            loaded = kind.from_pretrained(path, **options)
+            return kind.from_pretrained(path, **options)
     except RuntimeError:  # it calculates with what is counted here and what has no storage
-        loaded = kind.from_pretrained(path, **options)
-    return loaded
+        return kind.from_pretrained(path, **options)
 
 
 def _check_unquantised(model: Any, path: str, unexpected: Iterable[str], head: Head) -> None:
@@ -136,15 +135,13 @@ def _check_unquantised(model: Any, path: str, unexpected: Iterable[str], head: H
     config = getattr(model, "config", None)
     if method := (getattr(config, "quantization_config", None) or {}).get("quant_method"):
         raise ModelNotLoaded(skipped_method(repr(method), head))
-    prefix, signs = f"{getattr(model, 'base_model_prefix', '')}.", []
+    prefix = f"{getattr(model, 'base_model_prefix', '')}."
 
     def as_held(name: str) -> str:
         return name.removeprefix(prefix).removesuffix(".weight")
 
     weights = set(map(as_held, dict(model.named_parameters(remove_duplicate=False))))
-    for name in sorted(unexpected):
-        if _is_beside(weights, as_held(name)):
-            signs.append(name)
+    signs = [name for name in sorted(unexpected) if _is_beside(weights, as_held(name))]
     for file in _weight_files(path, config):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118, it is no mapping

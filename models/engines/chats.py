@@ -170,8 +170,7 @@ def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
 
     No message can hold a mark: they are drawn anew for each request.
     """
-    marks: dict[str, str] = {}
-    drawn = secrets.token_hex(8)
+    marks, drawn = dict[str, str](), secrets.token_hex(8)
     for token in tokenizer.added_tokens_decoder.values():
         if token.special:
             marks[token.content] = f"\ue000{drawn}.{len(marks)}\ue001"

@@ -75,11 +75,6 @@ class HiddenMean:
         if len(self.kept) < self.max_kept:
             self.kept.append(state)
 
-    def begin_with(self, prefill: Tensor) -> None:
-        """Forget the steps so far; this is the state that the answer begins behind."""
-        self.prefill, self.total = prefill, torch.zeros_like(prefill)
-        self.num_steps, self.kept = 0, []
-
     def value(self) -> Tensor:
         """(layers, d) float32."""
         if self.num_steps == 0:

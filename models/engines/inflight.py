@@ -309,10 +309,11 @@ class InflightBatch:
         self._unread = []
         for row, slot in zip(self._rows, self._slots, strict=True):
             if row.index == 0 and (hidden := row.job.hidden) is not None:
-                # The answer begins behind the reasoning, as others do behind their prompt.
-                is_before = len(row.token_ids) <= row.first_of_answer
-                count = hidden.begin_with if is_before else hidden.add
-                count(self._cache.tap.state(hidden.layers, slot))
+                state = self._cache.tap.state(hidden.layers, slot)
+                hidden.add(state)
+                if len(row.token_ids) <= row.first_of_answer:
+                    # The answer begins behind the reasoning, as others do behind their prompt.
+                    row.job.hidden = HiddenMean(hidden.layers, state, hidden.max_kept)
 
     def _finish(self, row: Row, report: StepReport) -> None:
         job = row.job

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from models.engines.chats import ids_of, rendered_chat
 from models.engines.shown_messages import REASONINGS
-from models.engines.tags import HARMONY, Tags, is_opened, recognise, tags_around
+from models.engines.tags import HARMONY, Tags, recognise, tags_around
 from models.engines.template_variables import variables_of
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
@@ -55,9 +55,9 @@ def empty_reasoning(
 ) -> list[int]:
     """Token ids behind a chat that let the model answer at once; none where its template did so."""
     opened = opens_reasoning(tokenizer, request, tags)
-    if not opened and request.prompt is not None:
-        return []
-    if not opened and rendered_chat(tokenizer, request).rstrip().endswith(tags.end):
+    if not opened and (
+        request.prompt is not None or rendered_chat(tokenizer, request).rstrip().endswith(tags.end)
+    ):
         return []
     return ids_of(tokenizer, tags.empty(opened=opened))
 
@@ -71,13 +71,13 @@ def opens_reasoning(
     """
     if request.prompt is not None:
         return request.prompt.rstrip().endswith(tags.start)
-    whole = rendered_chat(tokenizer, request)
-    if not whole.rstrip().endswith(tags.start):
+    whole = rendered_chat(tokenizer, request).rstrip()
+    if not whole.endswith(tags.start):
         return False
     try:
-        without = rendered_chat(tokenizer, request, add_generation_prompt=False)
+        without = rendered_chat(tokenizer, request, add_generation_prompt=False).rstrip()
     except Exception:  # some templates cannot end without it: then the tag is the template's own
         return True
     if without == whole:  # either it writes a generation prompt unasked, or none at all
-        return not whole.rstrip().endswith(str((request.messages or ())[-1]["content"]).rstrip())
-    return is_opened(whole, without, tags)
+        return not whole.endswith(str((request.messages or ())[-1]["content"]).rstrip())
+    return not without.startswith(whole)

@@ -108,9 +108,8 @@ def check_agreement(cache: RowCache, wanted: Sequence[Tensor], seed: int = 0) ->
     how = "decoded token by token"
     if rounding <= tolerance:  # NaN is not
         if not cache.mergeable and not difference <= 2 * rounding:
-            cache.answer_tokens = cache.told_tokens = (
-                1  # as decoding reads them, which is right, if slower
-            )
+            # as decoding reads them, which is right, if slower
+            cache.answer_tokens = cache.told_tokens = 1
         if not cache.mergeable or difference <= tolerance:
             return sum(map(len, rows))
         how, rounding = "with several tokens behind those it has read", difference

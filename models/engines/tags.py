@@ -33,10 +33,7 @@ class Tags:
     @classmethod
     def known_in(cls, text: str, *, opened: bool = False) -> "Tags":
         """The tags that a text begins with, or known ones by which it ends an opened reasoning."""
-        begun = cls.at_start(text)
-        if begun is None and opened:
-            begun = recognise(text, ())
-        return begun or KNOWN_TAGS[0]
+        return cls.at_start(text) or (opened and recognise(text, ())) or KNOWN_TAGS[0]
 
     @classmethod
     def at_start(cls, text: str) -> "Tags | None":
@@ -74,20 +71,20 @@ class Tags:
         text = "".join(token_texts)
         if not (opened or text.lstrip().startswith(self.start)):
             return None, text
-        end = text.find(self.end)
+        end, thoughts = text.find(self.end), self.thoughts(text)
         if end < 0:
-            return Reasoning(self._inner(text), len(token_texts), is_finished=False), ""
+            return Reasoning(thoughts, len(token_texts), is_finished=False), ""
         behind = end + len(self.end)
         ends = list(itertools.accumulate(map(len, token_texts)))
         num_tokens = bisect_left(ends, behind) + 1
         is_finished = ended or num_tokens < len(token_texts)
-        reasoning = Reasoning(self._inner(text[:end]), num_tokens, is_finished)
+        reasoning = Reasoning(thoughts, num_tokens, is_finished)
         return reasoning, text[behind:] if is_finished else ""
 
-    def _inner(self, text: str) -> str:
-        """The thoughts alone, of a reasoning up to its end tag."""
+    def thoughts(self, text: str) -> str:
+        """The thoughts alone, of a text that begins with a reasoning, or within one."""
         before, after = self.inner
-        thoughts = text.lstrip().removeprefix(self.start).lstrip()
+        thoughts = text.partition(self.end)[0].lstrip().removeprefix(self.start).lstrip()
         return thoughts.removeprefix(before).rstrip().removesuffix(after).strip()
 
 
@@ -203,16 +200,3 @@ def _start_tag(before: str, header: str, prompt: str, end: str) -> str:
         alike += 1
     first = max(begun.rfind(sign, 0, len(begun) - alike) for sign in _SIGNS)
     return begun[first:] if first >= 0 else ""
-
-
-def is_opened(with_generation_prompt: str, without: str, tags: Tags) -> bool:
-    r"""True where the chat template's generation prompt ends in the start tag and white space.
-
-    A start tag that ends the user's text is text.
-    Both are the same messages rendered, with `add_generation_prompt` and without it.
-
-    >>> is_opened("Hi<|assistant|><think>\n", "Hi", Tags("<think>", "</think>"))
-    True
-    """
-    prompt = with_generation_prompt.rstrip()
-    return prompt.endswith(tags.start) and not without.startswith(prompt)

@@ -94,10 +94,9 @@ class Detokenizer:
     def sequence(self, row: Row) -> Sequence:
         """The record of a finished row, with the statistics that its request wants."""
         first, reasoning = row.first_of_answer, None
-        if first > 0:
-            thoughts = self._thoughts(row.token_ids[:first], opened=row.job.reasoning_opened)
-            is_finished = first < len(row.token_ids)
-            reasoning = Reasoning(thoughts, first, is_finished)
+        if first > 0 and self.tags is not None:
+            text = self.text(self.without_end(row.token_ids[:first]), with_tags=True)
+            reasoning = Reasoning(self.tags.thoughts(text), first, first < len(row.token_ids))
         token_ids = row.token_ids[first:]
         statistics: dict[str, Any] = {}
         for name, known in ("token_logprobs", row.logprobs), ("token_entropies", row.entropies):
@@ -149,10 +148,8 @@ class Detokenizer:
     def give(self, row: Row, text: str) -> None:
         """Set the text of a given answer, parted from the reasoning that it may begin with."""
         row.text, opened = text, row.job.reasoning_opened
-        if self.tags is None:
-            return
         row.first_of_answer = len(self.ending(text, opened=opened))
-        if row.first_of_answer:
+        if self.tags is None or row.first_of_answer:
             return
         token_ids = self.without_end(row.token_ids)
         texts = self.token_texts(token_ids, with_tags=True)
@@ -207,13 +204,6 @@ class Detokenizer:
         if self._eos_ids.intersection(ids):
             return [], "the tag that ends a reasoning has a token that ends the answer"
         return ids, ""
-
-    def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
-        if self.tags is None:
-            return ""
-        text = self.text(self.without_end(token_ids), with_tags=True)
-        reasoning, _ = self.tags.part([text], opened=opened)
-        return "" if reasoning is None else reasoning.text
 
     def _has_stop(self, lead: str, token_ids: list[int], stop: tuple[str, ...]) -> bool:
         # Every token that shows carries at least one byte, so this tail covers the longest stop

@@ -85,9 +85,14 @@ class TransformersEngine:
         text_config = model.config.get_text_config(decoder=True)
         self._num_ids = num_logits = int(text_config.vocab_size)
         context = getattr(text_config, "max_position_embeddings", None)
-        start_ids: list[int] = []
+        dtype = str(model.dtype).removeprefix("torch.")
+        decisive: list[Any] = [model_id, revision, dtype, tokenizer_fingerprint(tokenizer)]
+        decisive.append(sorted(eos_ids))
+        statistics, start_ids = supplied_by("answer", "samples", "question"), list[int]()
         if self._tags is not None:
             start_ids = ids_of(tokenizer, self._tags.start)
+            decisive.append(astuple(self._tags))  # what else is an answer then
+            statistics |= supplied_by("reasoning")
         self._grammars = Grammars(tokenizer, eos_ids, num_logits, start_ids)
         self._cache = RowCache(model)
         most_rows = max(1, _LOGITS_BYTES // (num_logits * model.dtype.itemsize))
@@ -101,14 +106,6 @@ class TransformersEngine:
             "the model's context": int(context or tokenizer.model_max_length),
             "max_cache_tokens": config.max_cache_tokens,
         }
-        dtype = str(model.dtype).removeprefix("torch.")
-        decisive: list[Any] = [model_id, revision, dtype, tokenizer_fingerprint(tokenizer)]
-        decisive.append(sorted(eos_ids))
-        if self._tags is not None:  # what else is an answer then
-            decisive.append(astuple(self._tags))
-        statistics = supplied_by("answer", "samples", "question")
-        if self._tags is not None:
-            statistics |= supplied_by("reasoning")
         self.info = EngineInfo(
             model_id=model_id,
             revision=revision,
@@ -180,13 +177,10 @@ class TransformersEngine:
         if request.answer is not None:
             eos_id = self._eos_id if request.answer.append_eos else None
             text = request.answer.text
-            begun = self._detokenizer.ending(text, opened=opens)
-            forms = encode_answer_forms(
-                self._tokenizer, prompt_ids, text, eos_id, self._tags, begun
-            )
+            end = self._detokenizer.ending(text, opened=opens)
+            forms = encode_answer_forms(self._tokenizer, prompt_ids, text, eos_id, self._tags, end)
             num_answer = max(map(len, forms.values()))
         request = fitted(len(prompt_ids), num_answer, request, self._limits)
-        max_new_tokens = request.sampling.max_new_tokens or 0
         seed = request.sampling.seed
         if seed is None:
             seed = secrets.randbelow(2**53)  # a JSON number that every client reads exactly
@@ -194,7 +188,7 @@ class TransformersEngine:
             request,
             streams,
             prompt_ids=prompt_ids,
-            final_length=len(prompt_ids) + max_new_tokens,
+            final_length=len(prompt_ids) + (request.sampling.max_new_tokens or 0),
             seed=seed,
             uniforms=row_uniforms(seed, 1 + request.num_samples),
             num_rows=1 + request.num_samples,

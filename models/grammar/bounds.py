@@ -87,7 +87,7 @@ def check_constants(values: list[Any]) -> None:
         if isinstance(value, str):
             if not _UNWRITTEN.isdisjoint(value):
                 raise Unheld("a control character in it cannot be written")
-        elif isinstance(value, int | float) and not (_is_finite(value) and abs(value) <= _EXACT):
+        elif isinstance(value, int | float) and not abs(value) <= _EXACT:  # NaN
             raise Unheld("a number in it is beyond 2^53, up to which each integer is exact")
 
 
@@ -106,12 +106,8 @@ def check_steps(schemas: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _check_finite(keyword: str, number: float) -> None:
-    if not _is_finite(number):
+    if not abs(number) < math.inf:
         raise Unheld(f"{keyword} must be a finite number")
-
-
-def _is_finite(number: float) -> bool:
-    return isinstance(number, int) or math.isfinite(number)
 
 
 def _end(schema: Mapping[str, Any], closed: str, sign: int) -> _End | None:

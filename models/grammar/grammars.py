@@ -103,15 +103,10 @@ def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Schemas) -> N
         keyword = "patternProperties" if pattern in patterns else "pattern"
         if what := _fault_of(pattern):
             raise BadSchema(f": {keyword}: {what}", at=path)
-        if len(pattern) > MAX_PATTERN_CHARACTERS:
-            most = f"has a pattern of more than {MAX_PATTERN_CHARACTERS} characters"
-            raise BadSchema(f": {keyword} {most}", at=path)
-    reference = schema.get("$ref")
-    if reference is None:
-        return
+    reference = schema.get("$ref", "#")
     if not reference.startswith("#"):
         raise BadSchema(": $ref must point into the schema itself, as #/$defs/name", at=path)
-    if schemas.target(path) not in schemas:
+    if "$ref" in schema and schemas.target(path) not in schemas:
         raise BadSchema(f": $ref {reference!r:.60} points to no schema", at=path)
 
 
@@ -124,6 +119,8 @@ def _fault_of(pattern: str) -> str:
             return f"{escape} is not of ECMA-262, by which patterns are read"
         if _CLASS.match(in_class):
             return "by ECMA-262 a class ends at its first ]: escape [, &&, -- and ~~ in it"
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        return f"it has more than {MAX_PATTERN_CHARACTERS} characters"
     return ""
 
 

@@ -6,7 +6,6 @@ and a quotation are blocks of their own.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
@@ -53,8 +52,8 @@ def blocks(text: str) -> list[Block]:
     kept: list[Block] = []
     fence, is_open, announced = "", False, False
     text_end = len(text.rstrip())
-    for start, line in _lines(text):
-        end = start + len(line)
+    for found in _LINE.finditer(text):
+        (start, end), line = found.span(), found[0]
         opened = _FENCE.match(line)
         if fence:
             if opened and opened[1].startswith(fence) and not line[opened.end() :].strip():
@@ -82,12 +81,6 @@ def blocks(text: str) -> list[Block]:
             kept.append(Block(start, start + behind, end, is_row))
         is_open, announced = True, line.rstrip().endswith(":")
     return kept
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for match in _LINE.finditer(text):
-        if match[0]:
-            yield match.start(), match[0]
 
 
 def _behind_markers(line: str) -> tuple[int, bool]:

@@ -107,10 +107,7 @@ def language_of(text: str) -> str:
     if _CYRILLIC.search(text):
         return "ru"
     words = _WORD.findall(text[: _MAX_WORDS_READ * 8].lower())[:_MAX_WORDS_READ]
-    counts = {}
-    for language, frequent in _LANGUAGE_OF.items():
-        counts[language] = sum(word in frequent for word in words)
-    return max(counts, key=counts.__getitem__)
+    return max(_LANGUAGE_OF, key=lambda name: sum(map(_LANGUAGE_OF[name].__contains__, words)))
 
 
 def _blocks(text: str) -> Iterator[Block]:

@@ -71,7 +71,7 @@ class Unit:
         if self.supports is None or self.contradictions is None:
             return []
         denies = (self.contradictions > _DENIES) & (self.contradictions > self.supports)
-        return [int(i) for i in np.flatnonzero(denies)]
+        return list(map(int, np.flatnonzero(denies)))
 
     def cut(
         self, statistics: Mapping[str, Any], absent: Mapping[str, str] | None = None
@@ -83,9 +83,7 @@ class Unit:
         """
         of_unit: dict[str, Any] = {}
         reasons = dict(absent or {})
-        for name in _OF_TOKENS:
-            if name not in statistics:
-                continue
+        for name in filter(statistics.__contains__, _OF_TOKENS):
             if len(self.tokens):
                 of_unit[name] = statistics[name][self.tokens]
             else:

@@ -1,7 +1,8 @@
 import pytest
 
-from models.engines.tags import HARMONY, KNOWN_TAGS, Tags, is_opened, recognise
-from models.records import Reasoning
+from models.engines.reasoning import opens_reasoning
+from models.engines.tags import HARMONY, KNOWN_TAGS, Tags, recognise
+from models.records import GenerationRequest, Reasoning
 
 THINK = Tags("<think>", "</think>")
 
@@ -117,4 +118,10 @@ def test_a_model_that_does_not_reason_has_no_tags():
          "and an end", "and a role", "both"],
 )  # fmt: skip
 def test_only_the_templates_own_tag_opens_a_reasoning(with_prompt, without, opened):
-    assert is_opened(with_prompt, without, THINK) is opened
+    class Template:
+        def apply_chat_template(self, messages, *, add_generation_prompt, **options):
+            return with_prompt if add_generation_prompt else without
+
+    chat = ({"role": "user", "content": "I say <think>"},)
+    request = GenerationRequest(messages=chat)
+    assert opens_reasoning(Template(), request, THINK) is opened

@@ -321,7 +321,7 @@ def test_patterns_are_so_many_and_so_long():
     )
     del names["^0.*"]
     assert grammar_of({"items": {"patternProperties": names}}).source
-    told = "at #: pattern has a pattern of more than 1024 characters"
+    told = "at #: pattern: it has more than 1024 characters"
     assert refusal_of({"pattern": "a" * 1025}) == told
 
 
