@@ -116,6 +116,20 @@ class Schemas(dict[str, Any]):
         return pointer(self[path]["$ref"])
 
 
+def without_nulls(root: dict[str, Any]) -> dict[str, Any]:
+    """A schema without keywords that are null, which ask for nothing; it is changed in place.
+
+    >>> without_nulls({"required": None, "properties": {"a": {"default": None, "minLength": None}}})
+    {'properties': {'a': {'default': None}}}
+    """
+    for _, schema in _walk(root):
+        if isinstance(schema, dict):
+            for keyword in list(schema):
+                if schema[keyword] is None and keyword not in ("const", "default"):
+                    del schema[keyword]
+    return root
+
+
 def name_types(root: dict[str, Any]) -> None:
     """Call the types in a schema by JSON Schema's names, in place.
 

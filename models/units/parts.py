@@ -12,6 +12,7 @@ from models.records import Sequence as TokenSequence
 from models.units.characters import token_spans
 from models.units.comparison import Similarity
 from models.units.fields import compared, fields, without
+from models.units.json_schemas import BadSchema
 from models.units.json_values import Value, parsed
 from models.units.prose import Tools, claim, sentences, spans_in
 from models.units.schemas import may_be_null
@@ -46,9 +47,9 @@ class Parts:
     ) -> Callable[[Similarity], "Parts"] | None:
         """A function from the similarity of strings to the fields beside M samples.
 
-        None where the answer has none. It raises `InvalidRequest` where the schema is invalid, or
-        comparing takes too many steps. Equal samples are parsed and compared once; of what the
-        answer lacks it tells no more than `max_missing`.
+        None where the answer has none. It raises `InvalidRequest` where a schema but that of tools
+        is invalid, or comparing takes too many steps. Equal samples are parsed and compared once;
+        of what the answer lacks it tells no more than `max_missing`.
         """
         answer, read = self.value, parsed
         if answer is None:
@@ -59,7 +60,13 @@ class Parts:
         values = [known[sample] for sample in samples]
 
         def parts(similarity: Similarity) -> Parts:
-            told, extra = compared(self.units, answer, values, self.schema, similarity, steps)
+            compare = partial(compared, self.units, answer, values)
+            try:
+                told, extra = compare(self.schema, similarity, steps)
+            except BadSchema:
+                if not self.called:
+                    raise
+                told, extra = compare(True, similarity, steps)  # the model is shown tools as sent
             missing = dict(itertools.islice(extra.items(), max_missing))
             warnings = self.warnings
             if len(missing) < len(extra):

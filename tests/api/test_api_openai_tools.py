@@ -186,6 +186,29 @@ async def test_each_of_several_choices_has_its_calls(service):
     )  # behind the answer
 
 
+NULLS = {"enum": None, "minLength": None, "required": None, "items": None}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {**PARAMETERS, "required": None, "minProperties": None},
+        {**PARAMETERS, "properties": {"city": {"type": "string", **NULLS}}},
+        {"type": "object", "properties": {"city": {"type": "string", "required": True}}},
+        {"$ref": "#/x", "x": {"required": 7}},
+    ],
+    ids=["null", "null within", "a draft of old", "elsewhere"],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_tool_whose_parameters_cannot_be_read_costs_no_answer(service, parameters, stream):
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": parameters}}
+    wanted = {"num_samples": 4}
+    response = await post(service, CHAT, tools=[tool, NOW], stream=stream, uncertainty=wanted)
+    assert response.status_code == 200, response.text
+    assert "/0/function/arguments" in response.text
+    assert '"error":' not in response.text
+
+
 async def test_what_a_tool_says_to_another_providers_cache_is_left_out(service):
     marked = [{**tool, "cache_control": {"type": "ephemeral"}} for tool in TOOLS]
     await answered(service, CHAT, tools=TOOLS)

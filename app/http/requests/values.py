@@ -10,6 +10,7 @@ from app.spelling import closest, did_you_mean
 from models.estimators import ESTIMATORS, known_estimators
 from models.others import instead_of
 from models.ranges import LOGPROBS
+from models.units.json_schemas import without_nulls
 
 Value = TypeVar("Value")
 
@@ -92,7 +93,12 @@ TemplateVariables = Annotated[
 ]
 # As OpenAI has them.
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
+JsonSchema = Annotated[
+    dict[str, JsonValue],
+    BeforeValidator(few_values),
+    AfterValidator(encodable),
+    AfterValidator(without_nulls),
+]
 NewTokens = Annotated[int, Field(ge=1, lt=2**31), Whole]  # the model's context bounds them
 # -1 is how some clients say that they name none.
 Seed = Annotated[

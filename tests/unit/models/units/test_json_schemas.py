@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.units.json_schemas import BadSchema, name_types
+from models.units.json_schemas import BadSchema, name_types, without_nulls
 
 
 def typed(kind):
@@ -34,3 +34,9 @@ def test_types_are_found_where_schemas_are_and_not_in_data():
     assert schema["properties"]["type"]["items"]["anyOf"][0] == {"type": "integer"}
     assert schema["$defs"]["x"]["additionalProperties"] == {"type": "number"}
     assert schema["enum"] == [{"type": "str"}]
+
+
+def test_null_asks_for_nothing_where_a_keyword_is_and_is_a_value_in_data():
+    data = {"const": None, "default": None, "enum": [None, {"enum": None}]}
+    schema = {"items": None, "anyOf": [{**data, "required": None}], "x-relative-tolerance": None}
+    assert without_nulls(schema) == {"anyOf": [data]}
