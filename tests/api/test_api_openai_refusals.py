@@ -138,7 +138,9 @@ UNSUPPORTED = [
     (TEXT, {"echo": True, "max_tokens": 0, "n": 2}, "n"),
     (TEXT, {"echo": True, "max_tokens": 0, "uncertainty": {"num_samples": 2}}, "uncertainty"),
     (TEXT, {"echo": True, "max_tokens": False}, "max_tokens"),
-    (TEXT, {"echo": True, "max_tokens": -1}, "max_tokens"),
+    (TEXT, {"echo": True, "max_tokens": -2}, "max_tokens"),
+    (CHAT, {"max_tokens": 0}, "max_tokens"),
+    (CHAT, {"max_tokens": -2}, "max_tokens"),
     (TEXT, {"suffix": "."}, "suffix"),
     (TEXT, {"n": True}, "n"),
     (TEXT, DRAWN | {"uncertainty": {"num_samples": 1}}, "uncertainty.num_samples"),
@@ -151,7 +153,7 @@ UNSUPPORTED = [
     (TEXT, {"temperature": 2.5}, "temperature"),
     (TEXT, {"top_k": 5}, "top_k"),
     (TEXT, {"max_new_tokens": 5}, "max_new_tokens"),
-    (TEXT, {"max_tokens": 2**31}, "max_tokens"),
+    (TEXT, {"max_tokens": 2**63}, "max_tokens"),
     (TEXT, {"uncertainty": {"num_samples": 65}}, "uncertainty.num_samples"),
     (TEXT, {"uncertainty": {"estimators": ["no_such"]}}, "uncertainty.estimators.0"),
     (TEXT, {"uncertainty": {"similarity": "no_such"}}, "uncertainty.similarity"),
@@ -413,7 +415,7 @@ async def test_a_system_message_that_the_template_does_not_take_goes_before_the_
     assert shown[0] == [f"Be brief.\n\nBe kind.\n\n{question['content']}", "Sure?"]
 
 
-@pytest.mark.parametrize("most", [64, 32_000])
+@pytest.mark.parametrize("most", [64, 32_000, 2**63 - 1])
 async def test_more_tokens_than_fit_are_as_many_as_fit_and_elsewhere_refused(service, most):
     warnings = ["max_new_tokens_clamped"] * (most > 64)
     for path in INPUTS:
@@ -426,6 +428,20 @@ async def test_more_tokens_than_fit_are_as_many_as_fit_and_elsewhere_refused(ser
     assert native.status_code == (422 if warnings else 200), "an answer of /v1 is not taken"
     if warnings:
         assert native.json()["error"]["field"] == "max_new_tokens"
+
+
+@pytest.mark.parametrize("number", [-1, -1.0])
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
+async def test_a_length_of_minus_1_is_none(service, field, number):
+    paths = {"max_tokens": [CHAT, TEXT], "max_completion_tokens": [CHAT]}
+    for path in paths.get(field, ["/v1/responses"]):
+        given = {"model": "cocoa", "input": QUESTION}
+        if path in INPUTS:
+            given = {"model": "cocoa"} | INPUTS[path]
+        plain = await service.client.post(path, json=given)
+        response = await service.client.post(path, json=given | {field: number})
+        assert (plain.status_code, response.status_code) == (200, 200), response.text
+        assert response.json()["usage"] == plain.json()["usage"]
 
 
 async def test_an_image_stays_behind_a_merged_system_message():

@@ -36,7 +36,10 @@ OUT_OF_BOUNDS = {
         "valid integer": ["10", True, 1.5, "all", NAN],
         "auto is gone: send a number of samples, such as 5": ["auto"],
     },
-    "max_new_tokens": {"greater than or equal to 1": [0], "less than 2147483648": [2**31]},
+    "max_new_tokens": {
+        "greater than or equal to 1": [0, -2],
+        "less than 9223372036854775808": [2**63],
+    },
     "temperature": {
         "at least 0.05 where samples are drawn": [0],
         "greater than or equal to 0": [-1.0],

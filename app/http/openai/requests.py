@@ -19,10 +19,10 @@ from app.http.requests.values import (
     NewTokens,
     NoFunctions,
     NoSound,
+    NumberOrNone,
     Platform,
     ReasoningEffort,
     SampleNumber,
-    Seed,
     StopStrings,
     Text,
     Whole,
@@ -127,7 +127,7 @@ class SharedRequest(NullIsDefault):
     """From 0.05 on the answer is drawn at it, below and by default greedy. Samples have it, too,
     with `n` above 1, where 1 is the default, or with `uncertainty.strategy`."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    seed: Seed | None = None
+    seed: NumberOrNone | None = None
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     uncertainty: UncertaintyWanted = UncertaintyWanted()
@@ -186,7 +186,7 @@ class ChatFields(SharedRequest, Templated, DocumentsWanted):
 class _OpenAIRequest(SharedRequest):
     """What chats and texts take."""
 
-    max_tokens: Annotated[NewTokens | None, Field(description=_DEFAULT)] = None
+    max_tokens: Annotated[NewTokens, Field(description=_DEFAULT)] = None
     stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
     """One or several strings that end a text; they are not part of it."""
     n: SampleNumber = 1
@@ -233,7 +233,7 @@ class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
     """A chat, as OpenAI's clients send it."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1024, fail_fast=True)]
-    max_completion_tokens: NewTokens | None = None
+    max_completion_tokens: NewTokens = None
     """`max_tokens` by its later name."""
     reasoning_effort: ReasoningEffort | None = None
     """How long the model may reason: the chat template's variable of that name."""
@@ -287,9 +287,9 @@ class CompletionRequest(_OpenAIRequest):
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
 
-    max_tokens: Annotated[int, Field(ge=0, lt=2**31), Whole] | None = Field(
-        None, description=f"0 to write nothing behind an `echo`. {_DEFAULT}"
-    )
+    max_tokens: Annotated[
+        NumberOrNone | None, Field(description=f"0 to write nothing behind an `echo`. {_DEFAULT}")
+    ] = None
     echo: bool = False
     """The prompt comes before each text, and with `logprobs` its tokens do, the first of them
     without any. No samples are drawn, unless `uncertainty` asks for them."""

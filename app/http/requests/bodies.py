@@ -14,8 +14,8 @@ from app.http.requests.scores import AnswerWanted, ScoresWanted
 from app.http.requests.tools import ToolsWanted
 from app.http.requests.values import (
     NewTokens,
+    NumberOrNone,
     ReasoningEffort,
-    Seed,
     StopStrings,
     Text,
     TokenLogprobs,
@@ -80,7 +80,7 @@ class ScoringRequest(ScoresWanted, Prompted, DocumentsWanted):
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
 
     max_new_tokens: Annotated[
-        NewTokens | None,
+        NewTokens,
         Field(
             description="Tokens of the answer, and of each sample. "
             f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."
@@ -90,7 +90,7 @@ class ScoringRequest(ScoresWanted, Prompted, DocumentsWanted):
     """Samples keep the likeliest tokens of so much probability."""
     stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
     """One or several strings that end a text; they are not part of it."""
-    seed: Seed | None = None
+    seed: NumberOrNone | None = None
     """Repeats the samples. Default: one is drawn."""
     return_tokens: bool = False
     """Adds `tokens` to the response."""

@@ -36,10 +36,10 @@ class AnswerWanted(NullIsDefault):
 
     strategy: Annotated[AnswerStrategy | None, BeforeValidator(_not_gone)] = None
     """Which answer is scored: `greedy`, or one of the samples. Default: one of its own."""
-    max_reasoning_tokens: NewTokens | None = None
+    max_reasoning_tokens: NewTokens = None
     """Tokens of a reasoning; then its end tag is written for the model, and the answer follows.
     Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
-    max_sample_reasoning_tokens: NewTokens | None = None
+    max_sample_reasoning_tokens: NewTokens = None
     """The same for each sample. Default: `max_reasoning_tokens`."""
 
 

@@ -59,6 +59,13 @@ def few_values(value: Any) -> Any:
     return value
 
 
+def _named(number: Any) -> Any:
+    """The number; None for -1, by which some clients say that they name none."""
+    if number == -1:
+        return None
+    return number
+
+
 def _known_logprob(value: float) -> float:
     if value == -9999:  # as OpenAI and vLLM write it
         raise PydanticCustomError("not_known", "-9999 stands for a log-prob that is not known")
@@ -99,10 +106,12 @@ JsonSchema = Annotated[
     AfterValidator(encodable),
     AfterValidator(without_nulls),
 ]
-NewTokens = Annotated[int, Field(ge=1, lt=2**31), Whole]  # the model's context bounds them
-# -1 is how some clients say that they name none.
-Seed = Annotated[
-    int, Field(ge=-1, lt=2**63), Whole, AfterValidator(lambda seed: None if seed < 0 else seed)
+
+NumberOrNone = Annotated[int, Field(ge=-1, lt=2**63), Whole, AfterValidator(_named)]
+_Tokens = Annotated[int, Field(ge=1, lt=2**63), Whole]  # the model's context bounds them
+NewTokens = Annotated[
+    _Tokens | None,
+    BeforeValidator(_named, json_schema_input_type=_Tokens | Literal[-1] | None),
 ]
 
 

@@ -289,7 +289,7 @@ class ResponseRequest(ChatFields):
     """A user's text, or items: messages, calls of functions, what these gave, and reasonings."""
     instructions: Text | None = None
     """Put before the input, as a system message."""
-    max_output_tokens: Annotated[NewTokens | None, Field(description=_DEFAULT)] = None
+    max_output_tokens: Annotated[NewTokens, Field(description=_DEFAULT)] = None
     text: TextWanted | None = None
     """What the answer's text is."""
     reasoning: Reasoning | None = None

@@ -271,7 +271,7 @@ class ScoreOptions(TypedDict, total=False):
     """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None
     """Group of the calibrator, such as a task. Default: "all"."""
-    max_new_tokens: int | None
+    max_new_tokens: int | Literal[-1] | None
     """Tokens of the answer, and of each sample. Default: 256, or as many of them as fit the context."""
     top_p: float | None
     """Samples keep the likeliest tokens of so much probability."""
@@ -311,9 +311,9 @@ class GenerateOptions(TypedDict, total=False):
     """What the answer and each sample are held to, unless they call tools. With a schema the units are `fields` by default."""
     strategy: Literal["greedy", "most_probable", "most_probable_normalized", "mbr"] | None
     """Which answer is scored: `greedy`, or one of the samples. Default: one of its own."""
-    max_reasoning_tokens: int | None
+    max_reasoning_tokens: int | Literal[-1] | None
     """Tokens of a reasoning; then its end tag is written for the model, and the answer follows. Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
-    max_sample_reasoning_tokens: int | None
+    max_sample_reasoning_tokens: int | Literal[-1] | None
     """The same for each sample. Default: `max_reasoning_tokens`."""
     documents: Literal["tools"] | Sequence[str | ClientDocument] | None
     """That were retrieved: the model is shown them, and each sentence of the answer is looked up in them. `units` is then `sentences` by default. `tools`: what tools have given in the conversation, if anything; at most 64 results."""
@@ -359,7 +359,7 @@ class GenerateOptions(TypedDict, total=False):
     """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None
     """Group of the calibrator, such as a task. Default: "all"."""
-    max_new_tokens: int | None
+    max_new_tokens: int | Literal[-1] | None
     """Tokens of the answer, and of each sample. Default: 256, or as many of them as fit the context."""
     top_p: float | None
     """Samples keep the likeliest tokens of so much probability."""
