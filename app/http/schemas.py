@@ -349,7 +349,7 @@ class GenerateResponse(Scored, Answered):
     """The answer with its scores; higher means less sure."""
 
     tokens: list[Token] | None = ABSENT
-    """of the answer, with `return_tokens`; null where it is held back"""
+    """of the answer, with `return_tokens`; null where it is held back, or they are not known"""
     tool_calls: list[ToolCallInfo] | None = ABSENT
     """with `tools`: those that the answer makes, in their order; null where it is held back"""
 

@@ -60,14 +60,12 @@ def checked_counts(schema: Mapping[str, Any]) -> dict[str, int]:
     """The keywords of a schema's lengths, as they can be followed.
 
     Raises:
-        Unheld: one is negative, a least one too large, or larger than the greatest.
+        Unheld: a least one is too large, or larger than the greatest.
     """
     counts: dict[str, int] = {}
     for least in ("minItems", "minLength", "minProperties"):
         most = f"max{least[3:]}"
         for keyword in schema.keys() & {least, most}:
-            if schema[keyword] < 0:
-                raise Unheld(f"{keyword} must not be negative")
             if keyword == least and schema[keyword] > _MAX_COUNT:
                 raise Unheld(f"{keyword} must be at most {_MAX_COUNT}")
             counts[keyword] = min(schema[keyword], _MAX_COUNT)
@@ -140,8 +138,6 @@ def _moved(end: _End) -> _End:
 
 def _step(step: float) -> float:
     """The value of multipleOf, which must be a decimal of few digits."""
-    if step <= 0:
-        raise Unheld("multipleOf must be more than 0")
     _check_finite("multipleOf", step)
     digits = step
     while digits % 1:

@@ -116,17 +116,20 @@ class Schemas(dict[str, Any]):
         return pointer(self[path]["$ref"])
 
 
-def without_nulls(root: dict[str, Any]) -> dict[str, Any]:
-    """A schema without keywords that are null, which ask for nothing; it is changed in place.
+def tidied(root: dict[str, Any]) -> dict[str, Any]:
+    """A schema without keywords that are null, and with 1 for 1.0 in counts; changed in place.
 
-    >>> without_nulls({"required": None, "properties": {"a": {"default": None, "minLength": None}}})
-    {'properties': {'a': {'default': None}}}
+    >>> tidied({"required": None, "properties": {"a": {"default": None, "minLength": 1.0}}})
+    {'properties': {'a': {'default': None, 'minLength': 1}}}
     """
     for _, schema in _walk(root):
-        if isinstance(schema, dict):
-            for keyword in list(schema):
-                if schema[keyword] is None and keyword not in ("const", "default"):
-                    del schema[keyword]
+        if not isinstance(schema, dict):
+            continue
+        for keyword, value in list(schema.items()):
+            if value is None and keyword not in ("const", "default"):
+                del schema[keyword]
+            elif keyword in _COUNTS and isinstance(value, float) and value.is_integer():
+                schema[keyword] = int(value)
     return root
 
 
@@ -177,19 +180,23 @@ def _name_type(schema: dict[str, Any], path: str, kind: str | list[Any]) -> None
         del schema["type"]
         return
     schema["type"] = names if isinstance(kind, list) else names[0]
-    _check_value(path, "type", schema["type"])
+    _check_names(path, "type", names)
 
 
 def _check_value(path: str, keyword: str, value: Any) -> None:
     types = _VALUES.get(keyword)
     if types is None:
         return
-    is_bool = isinstance(value, bool)
-    if not isinstance(value, types) or (is_bool and bool not in types):
+    is_fit = isinstance(value, types) and (bool in types or not isinstance(value, bool))
+    is_fit = is_fit and not (keyword in _COUNTS and value < 0)
+    is_fit = is_fit and not (keyword == "multipleOf" and value <= 0)
+    if not is_fit or (keyword, value) == ("type", []):
         raise BadSchema(f": {keyword} cannot be {json.dumps(value):.40}", at=path)
-    if keyword not in ("required", "type"):
-        return
-    names: list[Any] = value if isinstance(value, list) else [value]
+    if keyword in ("required", "type"):
+        _check_names(path, keyword, value if isinstance(value, list) else [value])
+
+
+def _check_names(path: str, keyword: str, names: list[Any]) -> None:
     for name in names:
         if not isinstance(name, str):
             raise BadSchema(f": {keyword} must be a list of strings", at=path)

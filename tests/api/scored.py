@@ -5,9 +5,8 @@ SAMPLES = [{"text": "Paris"}, {"text": "It is Paris."}, {"text": "Lyon"}]
 
 
 async def scored(service, **body):
-    body = {"max_new_tokens": 64, **body}
     if "samples" not in body and body.keys() & {"prompt", "messages"}:  # else none are drawn
-        body = {"seed": 3, **body}
+        body = {"max_new_tokens": 64, "seed": 3, **body}
     response = await service.client.post("/score", json=body)
     assert response.status_code == 200, response.text
     return response.json()

@@ -317,7 +317,7 @@ async def test_with_tools_offered_calls_have_fields_and_prose_has_sentences(serv
 
 MANY = ["So."] * 65
 NO_TEXT = "exactly one of text and data must be given"
-GIVEN = {"answer": ANSWER}
+GIVEN, WHY = {"answer": ANSWER}, {"prompt": "Why?"}
 
 
 @pytest.mark.parametrize(
@@ -348,6 +348,8 @@ GIVEN = {"answer": ANSWER}
         ),
         ("/score", {**GIVEN, "documents": ["a"], "documents_in": "tools"}, "documents_in", "prom"),
         (GENERATE, {"prompt": "Why?", "documents": ["a"]}, "documents_in", "raw prompt"),
+        (GENERATE, {**WHY, "documents_in": "prompt"}, "documents_in", "needs documents"),
+        ("/score", {**GIVEN, **WHY, "documents_in": "prompt"}, "documents_in", "needs documents"),
         (
             GENERATE,
             {"messages": CHAT, "documents": ["France?", "Peru"], "documents_in": "prompt"},

@@ -53,7 +53,8 @@ async def test_the_end_of_an_answer_counts_unless_it_is_left_open(service):
     assert ended["scores"]["sp"] > open_ended["scores"]["sp"]
 
 
-DRAWN = {"num_samples": 10, "temperature": 0.5, "top_k": 5, "top_p": 0.5, "seed": 0, "stop": ["."]}
+DRAWN = {"num_samples": 10, "max_new_tokens": 9, "temperature": 0.5, "top_k": 5, "top_p": 0.5}
+DRAWN |= {"seed": 0, "stop": ["."]}
 
 
 @pytest.mark.parametrize("field", DRAWN)
@@ -74,9 +75,37 @@ async def test_how_samples_are_drawn_is_refused_where_none_are(service, given, f
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {"samples": SAMPLES},
+        {"answer_token_logprobs": [-1]},
+        {"answer_token_logprobs": [-1], "prompt": PROMPT},
+    ],
+    ids=["samples", "log-probs", "log-probs and a prompt"],
+)
+async def test_whether_an_answer_ends_there_is_refused_where_nobody_reads_it(service, given):
+    body = {"answer": "Paris", **given, "append_eos": False}
+    response = await service.client.post("/score", json=body)
+    told = assert_error(response, 422, "invalid_request", "append_eos")
+    assert told.startswith("is of an answer that is read here")
+    response = await service.client.post("/score", json=body | {"append_eos": True})
+    assert response.status_code == 200
+
+
+async def test_tokens_that_nobody_knows_are_null_with_a_reason(service):
+    told = await scored(service, answer="Paris", samples=SAMPLES, return_tokens=True)
+    assert told["tokens"] is None
+    assert told["reasons"]["tokens"] == "the texts of the answer's tokens are not known"
+
+
+@pytest.mark.parametrize(
     ("schema", "told"),
     [
         ({"type": 7}, "at #: type cannot be 7"),
+        ({"type": []}, "at #: type cannot be []"),
+        ({"multipleOf": 0}, "at #: multipleOf cannot be 0"),
+        ({"minLength": -1}, "at #: minLength cannot be -1"),
+        ({"maxItems": 1.5}, "at #: maxItems cannot be 1.5"),
         ({"properties": {"a": {"type": "text"}}}, "at #/properties/a: type 'text' is none of"),
         ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "$ref '#/$defs/b' points to no schema"),
         (
@@ -84,7 +113,7 @@ async def test_how_samples_are_drawn_is_refused_where_none_are(service, given, f
             "#/properties/a: x-relative-tolerance",
         ),
     ],
-    ids=["a type", "a type of a field", "a reference", "a tolerance"],
+    ids=["a type", "no type", "no step", "less than none", "a half", "a field", "a $ref", "share"],
 )
 @pytest.mark.parametrize("answer", ['{"a": 1}', '{"b": 1}', "no JSON"])
 async def test_a_schema_that_is_none_is_refused_whatever_the_answer_is(

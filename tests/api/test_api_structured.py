@@ -168,6 +168,7 @@ HEEDED = [
     {"type": "integer", "minimum": -(2**60), "maximum": 2**60},
     {"const": 9007199254740992},
     {"type": "array", "items": {"enum": [1]}, "maxItems": 2, "uniqueItems": False},
+    {"type": "array", "items": {"const": 1}, "minItems": 1.0, "maxItems": 2.0},
     {"type": "object", "propertyNames": {"type": "string"}, "maxProperties": 0},
     *({"type": "string", "maxLength": 4, "format": name} for name in ("password", "binary")),
     *({"type": "string", "maxLength": 4, "format": name} for name in ("path", "uri-reference")),

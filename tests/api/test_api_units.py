@@ -194,6 +194,7 @@ SCHEMAS = {
     "references in a circle": {"$ref": "#/a", "a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}},
     "a remote reference": {"$ref": "https://example.com/schema.json"},
     "one that nothing satisfies": {"allOf": [{"type": "string"}, {"type": "number"}]},
+    "whole counts and nulls": {"minProperties": 1.0, "required": None, "properties": None},
     "a pattern that explodes": {"properties": {"number": {"pattern": "^(a+)+$"}}},
 }
 

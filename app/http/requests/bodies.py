@@ -37,7 +37,7 @@ _OTHER_NAMES = {
 }
 
 # How samples are drawn, which nothing reads of samples that are given.
-_OF_DRAWN = ("num_samples", "temperature", "top_k", "top_p", "seed", "stop")
+_OF_DRAWN = ("num_samples", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")
 # What may stand beside documents that an answer is held to without a model.
 _OF_RULES = {"answer", "append_eos", "documents", "documents_in", "units", "claims", "timeout_s"}
 _OF_RULES |= {"prompt", "messages", "chat_template_kwargs", "reasoning_effort", "cache"}
@@ -111,6 +111,7 @@ class ScoringRequest(ScoresWanted, Prompted, DocumentsWanted):
             refuse_if(is_alone, name, "{field} needs messages")
         is_alone = self.documents == "tools" and self.messages is None
         refuse_if(is_alone, "documents", "tools needs messages: their results are there")
+        self.check_documents()
         return self
 
 
@@ -200,7 +201,11 @@ class ScoreRequest(ScoringRequest):
 
     @model_validator(mode="after")
     def _check_drawn(self) -> Self:
-        is_drawn = self.samples is None and (self.prompt, self.messages) != (None, None)
+        has_prompt = (self.prompt, self.messages) != (None, None)
+        is_read = has_prompt and self.answer_token_logprobs is None
+        why = "is of an answer that is read here: not beside its log-probs, nor without a prompt"
+        refuse_if(not self.append_eos and not is_read, "append_eos", why)
+        is_drawn = self.samples is None and has_prompt
         for name in () if is_drawn else _OF_DRAWN:
             why = (
                 "is of samples that are drawn here: not beside given samples, nor without a prompt"

@@ -10,7 +10,7 @@ from app.spelling import closest, did_you_mean
 from models.estimators import ESTIMATORS, known_estimators
 from models.others import instead_of
 from models.ranges import LOGPROBS
-from models.units.json_schemas import without_nulls
+from models.units.json_schemas import tidied
 
 Value = TypeVar("Value")
 
@@ -104,7 +104,7 @@ JsonSchema = Annotated[
     dict[str, JsonValue],
     BeforeValidator(few_values),
     AfterValidator(encodable),
-    AfterValidator(without_nulls),
+    AfterValidator(tidied),
 ]
 
 NumberOrNone = Annotated[int, Field(ge=-1, lt=2**63), Whole, AfterValidator(_named)]

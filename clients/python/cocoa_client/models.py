@@ -486,7 +486,7 @@ class GenerateResponse(BaseModel):
     provenance: Provenance
     """what stands behind the scores"""
     tokens: list[Token] | None = None
-    """of the answer, with `return_tokens`; null where it is held back"""
+    """of the answer, with `return_tokens`; null where it is held back, or they are not known"""
     tool_calls: list[ToolCallInfo] | None = None
     """with `tools`: those that the answer makes, in their order; null where it is held back"""
 

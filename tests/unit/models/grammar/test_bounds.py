@@ -61,7 +61,6 @@ def test_a_bound_that_cannot_be_represented_moves_inward(schema, expected):
         ({"minimum": 2, "exclusiveMaximum": 2}, "no number lies between"),
         ({"type": "integer", "minimum": 0.1, "maximum": 0.9}, "no integer lies between"),
         ({"minimum": math.inf}, "minimum must be a finite number"),
-        ({"multipleOf": 0}, "must be more than 0"),
         ({"multipleOf": 1_000_001}, "few digits"),
         ({"multipleOf": 0.07}, "few digits"),
         ({"multipleOf": 1e-300}, "few digits"),
@@ -90,16 +89,12 @@ def test_what_is_written_is_no_wider_and_each_bound_has_a_double(kind, bounds):
     assert found.keys() & {"maximum", "exclusiveMaximum"} or most == math.inf
 
 
-def test_counts_are_neither_negative_nor_contradictory_nor_beyond_what_is_counted():
+def test_counts_are_neither_contradictory_nor_beyond_what_is_counted():
     assert checked_counts({"maxItems": 2**70, "minItems": 1}) == {"maxItems": 2**31 - 1} | {
         "minItems": 1
     }
-    for schema, told in {
-        ("minLength", 2**31): "minLength must be at most 2147483647",
-        ("maxLength", -1): "maxLength must not be negative",
-    }.items():
-        with pytest.raises(Unheld, match=told):
-            checked_counts(dict([schema]))
+    with pytest.raises(Unheld, match="minLength must be at most 2147483647"):
+        checked_counts({"minLength": 2**31})
     with pytest.raises(Unheld, match="minItems is more than maxItems"):
         checked_counts({"minItems": 2, "maxItems": 1})
 

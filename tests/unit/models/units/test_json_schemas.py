@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.units.json_schemas import BadSchema, name_types, without_nulls
+from models.units.json_schemas import BadSchema, name_types, tidied
 
 
 def typed(kind):
@@ -39,4 +39,11 @@ def test_types_are_found_where_schemas_are_and_not_in_data():
 def test_null_asks_for_nothing_where_a_keyword_is_and_is_a_value_in_data():
     data = {"const": None, "default": None, "enum": [None, {"enum": None}]}
     schema = {"items": None, "anyOf": [{**data, "required": None}], "x-relative-tolerance": None}
-    assert without_nulls(schema) == {"anyOf": [data]}
+    assert tidied(schema) == {"anyOf": [data]}
+
+
+def test_a_whole_count_is_an_integer_however_it_is_written():
+    schema = {"items": {"minLength": 1.0, "maxLength": 1.5, "minimum": 1.0, "const": 2.0}}
+    assert str(tidied(schema)) == (
+        "{'items': {'minLength': 1, 'maxLength': 1.5, 'minimum': 1.0, 'const': 2.0}}"
+    )
