@@ -57,7 +57,16 @@ HARMLESS_IN = {
         "prompt_cache_key": "x",
         "web_search_options": None,
     },
-    TEXT: {"best_of": 1, "echo": False, "suffix": None, "logprobs": None},
+    TEXT: {
+        "best_of": 1,
+        "echo": False,
+        "suffix": None,
+        "logprobs": False,
+        "top_logprobs": 0,
+        "response_format": {"type": "text"},
+        "truncate_prompt_tokens": -1,
+        "cache_salt": "x",
+    },
 }
 
 
@@ -348,7 +357,7 @@ ECHOED = [
     {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}]},
     {"content": [{"type": "text", "text": "Paris", "cache_control": {"type": "ephemeral"}}]},
     {"id": "msg_1", "type": "message", "weight": 1, "cache_control": 3, "ignore_eos": False},
-    {"createdAt": "2026-01-01", "is_error": False},
+    {"createdAt": "2026-01-01", "is_error": False, "prefix": False, "partial": False},
 ]
 
 
@@ -365,9 +374,10 @@ async def test_what_clients_keep_of_an_answer_may_be_sent_back(service, fields):
 
 
 async def test_an_unknown_field_that_says_something_is_refused_in_messages_too(service):
-    message = {"role": "user", "content": "Hi", "priority": 1}
-    error = (await post(service, CHAT, messages=[message])).json()["error"]
-    assert error["param"] == "messages.0.priority"
+    for name, value in {"priority": 1, "prefix": True}.items():
+        message = {"role": "user", "content": "Hi", name: value}
+        error = (await post(service, CHAT, messages=[message])).json()["error"]
+        assert error["param"] == f"messages.0.{name}"
 
 
 async def test_a_refusal_of_the_history_is_what_was_said(service):

@@ -362,7 +362,7 @@ async def test_what_asks_for_nothing_means_nothing(service):
         "metadata": {"team": "a"},
         "reasoning": {"effort": "none", "summary": "auto", "context": "auto", "mode": "standard"},
         "text": {"format": {"type": "text"}, "verbosity": "medium"},
-        "tools": [],
+        "tools": [{**FUNCTIONS[0], "cache_control": {"type": "x"}, "output_schema": {}}],
         "tool_choice": "none",
         "service_tier": "auto",
         "max_tool_calls": 3,
@@ -374,6 +374,7 @@ async def test_what_asks_for_nothing_means_nothing(service):
         "stream_options": {"include_usage": True, "include_obfuscation": False},
         "client_metadata": {"session_id": "x"},
         "best_of": None,
+        "n": 1,
     }
     plain = await responded(service)
     body = await responded(service, **harmless)

@@ -209,10 +209,22 @@ async def test_a_tool_whose_parameters_cannot_be_read_costs_no_answer(service, p
     assert '"error":' not in response.text
 
 
-async def test_what_a_tool_says_to_another_providers_cache_is_left_out(service):
-    marked = [{**tool, "cache_control": {"type": "ephemeral"}} for tool in TOOLS]
+async def test_what_a_tool_says_to_another_provider_is_left_out(service):
+    said = {"cache_control": {"type": "ephemeral"}, "provider_specific_fields": {}}
+    marked = []
+    for tool in TOOLS:
+        function = {**said, **tool["function"], "output_schema": None, "annotations": {}}
+        marked.append({**tool, **said, "function": function})
     await answered(service, CHAT, tools=TOOLS)
     assert uncertainty_of(await answered(service, CHAT, tools=marked))["cached"]
+
+
+async def test_what_a_tool_gave_may_be_no_parts_at_all(service):
+    history = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [CALL]}]
+    for content in ("", []):
+        told = [*history, {"role": "tool", "tool_call_id": "a", "content": content}]
+        body = await answered(service, CHAT, tools=TOOLS, messages=told)
+    assert uncertainty_of(body)["cached"]
 
 
 CALL = {"id": "a", "type": "function", "function": {"name": "now", "arguments": "{}"}}

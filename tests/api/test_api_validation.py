@@ -55,7 +55,7 @@ OUT_OF_BOUNDS = {
     },
     "top_p": {"greater than 0": [0], "less than or equal to 1": [1.01], "at least 0.05": [0.04]},
     "seed": {
-        "greater than or equal to -1": [-2],
+        "greater than or equal to 0": [-2],
         "less than 9223372036854775808": [2**63],
         "valid integer": ["1"],
     },

@@ -10,16 +10,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import NullIsDefault, refuse_if
+from app.http.requests.body import EMPTY, NullIsDefault, refuse_if
 from app.http.requests.documents import DocumentsWanted
 from app.http.requests.messages import ChatMessage, Templated
 from app.http.requests.scores import AnswerWanted, ScoresWanted
-from app.http.requests.tools import ToolsWanted
+from app.http.requests.tools import TextFormat, ToolsWanted
 from app.http.requests.values import (
+    CountOrNone,
     NewTokens,
     NoFunctions,
     NoSound,
-    NumberOrNone,
     Platform,
     ReasoningEffort,
     SampleNumber,
@@ -27,6 +27,7 @@ from app.http.requests.values import (
     Text,
     Whole,
     empty,
+    or_none,
 )
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
@@ -60,6 +61,7 @@ def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
 
 
 No = Annotated[Any, only(False)]
+_NumTops = Annotated[int, Field(ge=0, le=5), Whole]
 FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
 _DEFAULT = f"Lowered to what fits the context. Default: {DEFAULT_NEW_TOKENS}."
 # Refusal of parameters that change the distribution of answers: scores are of the model's.
@@ -96,7 +98,7 @@ Prompt = Annotated[
 class StreamOptions(NullIsDefault):
     """What a stream holds; without one it asks for nothing."""
 
-    ignores_empty = True
+    ignored = EMPTY
 
     include_usage: bool = False
     """A last chunk without choices that has the usage."""
@@ -117,7 +119,7 @@ class UncertaintyWanted(ScoresWanted, AnswerWanted):
 class SharedRequest(NullIsDefault):
     """What all bodies take."""
 
-    ignores_empty = True
+    ignored = EMPTY
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
     default_tokens: ClassVar[int | None] = None  # in place of `DEFAULT_NEW_TOKENS`
 
@@ -127,12 +129,13 @@ class SharedRequest(NullIsDefault):
     """From 0.05 on the answer is drawn at it, below and by default greedy. Samples have it, too,
     with `n` above 1, where 1 is the default, or with `uncertainty.strategy`."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    seed: NumberOrNone | None = None
+    seed: CountOrNone = None
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
     user: _Ignored | None = None
+    cache_salt: _Ignored | None = None
     ignore_eos: bool = False
     """Left out, with a warning: a text ends where the model ends it."""
     frequency_penalty: _NoPenalty = 0
@@ -284,12 +287,12 @@ class CompletionRequest(_OpenAIRequest):
     prompt: Prompt
     """A text, or the ids of its tokens, which are taken as they are; or a list of texts, or of
     lists of ids. Each has choices of its own, behind those of the prompts before it."""
-    logprobs: Annotated[int, Field(ge=0, le=5), Whole] | None = None
+    logprobs: Annotated[_NumTops | None, or_none(_NumTops, False)] = None
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
 
     max_tokens: Annotated[
-        NumberOrNone | None, Field(description=f"0 to write nothing behind an `echo`. {_DEFAULT}")
+        CountOrNone, Field(description=f"0 to write nothing behind an `echo`. {_DEFAULT}")
     ] = None
     echo: bool = False
     """The prompt comes before each text, and with `logprobs` its tokens do, the first of them
@@ -301,6 +304,8 @@ class CompletionRequest(_OpenAIRequest):
         ),
     ] = 1
     suffix: Annotated[Any, only("")] = None
+    response_format: TextFormat | None = None
+    """Any text: other formats are of chats."""
 
     @model_validator(mode="after")
     def _check_echo(self) -> Self:

@@ -13,8 +13,8 @@ from app.http.requests.messages import ChatMessage, Templated
 from app.http.requests.scores import AnswerWanted, ScoresWanted
 from app.http.requests.tools import ToolsWanted
 from app.http.requests.values import (
+    CountOrNone,
     NewTokens,
-    NumberOrNone,
     ReasoningEffort,
     StopStrings,
     Text,
@@ -90,7 +90,7 @@ class ScoringRequest(ScoresWanted, Prompted, DocumentsWanted):
     """Samples keep the likeliest tokens of so much probability."""
     stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
     """One or several strings that end a text; they are not part of it."""
-    seed: NumberOrNone | None = None
+    seed: CountOrNone = None
     """Repeats the samples. Default: one is drawn."""
     return_tokens: bool = False
     """Adds `tokens` to the response."""

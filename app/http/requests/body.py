@@ -16,15 +16,22 @@ _MAX_FIELDS = 64
 
 # Fields of other servers, and the value with which each asks for nothing: it is what is done here.
 NOTHING: Mapping[str, Any] = MappingProxyType(
-    dict.fromkeys(("best_of", "length_penalty", "repeat_penalty", "typical_p"), 1)
-    | dict.fromkeys(("min_tokens", "mirostat", "n_probs", "priority"), 0)
+    {"truncate_prompt_tokens": -1}
+    | dict.fromkeys(("best_of", "length_penalty", "n", "repeat_penalty", "typical_p"), 1)
+    | dict.fromkeys(("min_tokens", "mirostat", "n_probs", "priority", "top_logprobs"), 0)
     | dict.fromkeys(("ignore_eos", "use_beam_search", "early_stopping", "echo"), False)
     | dict.fromkeys(("continue_final_message", "include_stop_str_in_output", "raw"), False)
     | dict.fromkeys(("return_token_ids", "return_tokens_as_token_ids", "safe_prompt"), False)
     | dict.fromkeys(("skip_special_tokens", "add_special_tokens", "add_generation_prompt"), True)
     | dict.fromkeys(("spaces_between_special_tokens", "include_reasoning", "detokenize"), True)
 )
-_EMPTY: tuple[Any, ...] = (None, [], {}, "")
+EMPTY: tuple[Any, ...] = (None, [], {}, "")
+# What clients and providers keep of earlier turns beside what a model reads.
+_KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "createdAt"}
+_KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
+_KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "reasoning_details", "status"}
+_KEPT |= {"stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type", "uncertainty"}
+_KEPT |= {"finish_reason", "is_error", "usage", "weight"}
 
 # Fields of older releases, and what to do instead.
 GONE_FIELDS = dict.fromkeys(("max_samples", "stop_mass"), "send num_samples alone, such as 5")
@@ -35,13 +42,6 @@ def refuse_if(applies: object, field: str, why: LiteralString) -> None:
     """Refuse a field, by its name, that does not go with others."""
     if applies:
         raise PydanticCustomError("one_of", why, {"field": field})
-
-
-def asks_nothing(name: str, value: Any) -> bool:
-    """True where an unknown field has a value with which it would change nothing."""
-    # True equals 1 in Python.
-    is_neutral = type(value) is not bool or type(NOTHING.get(name)) is bool
-    return value in _EMPTY or (name in NOTHING and value == NOTHING[name] and is_neutral)
 
 
 def named_in(given: Any, name: str = "type") -> Any:
@@ -73,8 +73,8 @@ class Body(Described):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     null_is_default: ClassVar[bool] = False
-    # True where unknown fields that ask for nothing are left out: clients of others send such.
-    ignores_empty: ClassVar[bool] = False
+    # With these values, or those of `NOTHING`, unknown fields are left out: others send such.
+    ignored: ClassVar[tuple[Any, ...]] = ()
     # Names of unknown fields that are left out whatever they hold.
     left_out: ClassVar[frozenset[str]] = frozenset()
     # Names of these fields in other APIs.
@@ -93,6 +93,14 @@ class Body(Described):
         """The field that an unknown name was probably meant to be."""
         return cls.other_names.get(name) or closest(name, cls.model_fields)
 
+    @classmethod
+    def asks_nothing(cls, name: str, value: Any) -> bool:
+        """True where an unknown field has a value with which it would change nothing."""
+        # True equals 1 in Python.
+        is_neutral = type(value) is not bool or type(NOTHING.get(name)) is bool
+        is_neutral &= name in NOTHING and value == NOTHING[name]
+        return bool(cls.ignored) and (is_neutral or value in cls.ignored)
+
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, body: Any) -> Any:
@@ -107,8 +115,7 @@ class Body(Described):
         for name, value in body.items():
             field = cls.model_fields.get(name)
             if field is None:
-                is_nothing = cls.ignores_empty and asks_nothing(name, value)
-                is_given = not is_nothing and name not in cls.left_out
+                is_given = name not in cls.left_out and not cls.asks_nothing(name, value)
             else:
                 is_given = value is not None or field.is_required()
             if is_given:
@@ -130,8 +137,8 @@ class NullIsDefault(Body):
         for name, field in properties.items():
             if "default" in field:
                 properties[name] = _or_null(field)
-        if cls.ignores_empty:
-            schema["additionalProperties"] = {"enum": [*_EMPTY]}
+        if cls.ignored:
+            schema["additionalProperties"] = {"enum": [*cls.ignored]}
         for name in cls.left_out:
             properties.setdefault(name, {"description": "Accepted and left out."})
         return schema
@@ -146,3 +153,10 @@ def _or_null(field: JsonDict) -> JsonDict:
     if isinstance(variants, list) and NULL not in variants:
         variants = [*variants, NULL]
     return {"anyOf": variants, **about}
+
+
+class Kept(NullIsDefault):
+    """A message, a part of one, a call or a tool, as clients keep them."""
+
+    ignored = (*EMPTY, False)
+    left_out = frozenset(_KEPT)

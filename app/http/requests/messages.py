@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import NullIsDefault, having, named_in, refuse_if
+from app.http.requests.body import Kept, NullIsDefault, having, named_in, refuse_if
 from app.http.requests.tools import ToolName
 from app.http.requests.values import (
     NoFunctions,
@@ -47,21 +47,6 @@ def _only_text(kind: object) -> object:
             "not_supported", "the model reads text and images here: no sound, no files"
         )
     return kind
-
-
-# What clients and providers keep of earlier turns beside what a model reads.
-_KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "createdAt"}
-_KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
-_KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "reasoning_details", "status"}
-_KEPT |= {"stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type", "uncertainty"}
-_KEPT |= {"finish_reason", "is_error", "usage", "weight"}
-
-
-class Kept(NullIsDefault):
-    """A message, a part of one, or a call, as clients keep them."""
-
-    ignores_empty = True
-    left_out = frozenset(_KEPT)
 
 
 class TextPart(Kept):
@@ -130,7 +115,7 @@ def kind_of(content: object) -> str:
     return "#parts" if isinstance(content, list) else "#text"
 
 
-Parts = Annotated[list[Part], Field(min_length=1, max_length=1024, fail_fast=True)]
+Parts = Annotated[list[Part], Field(max_length=1024, fail_fast=True)]
 Content = Annotated[
     Annotated[Text, Tag("#text")] | Annotated[Parts, Tag("#parts")], Discriminator(kind_of)
 ]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import Body, NullIsDefault, named_in, refuse_if
+from app.http.requests.body import Body, Kept, NullIsDefault, named_in, refuse_if
 from app.http.requests.scores import ScoresWanted
 from app.http.requests.values import JsonSchema, Text
 from models.errors import InvalidRequest
@@ -97,7 +97,7 @@ def _typed(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-class Function(NullIsDefault):
+class Function(Kept):
     """What a tool is called, does and takes."""
 
     name: ToolName
@@ -110,10 +110,9 @@ class Function(NullIsDefault):
     are required."""
 
 
-class Tool(NullIsDefault):
+class Tool(Kept):
     """Something that the model may call."""
 
-    left_out = frozenset({"cache_control"})
     type: Literal["function"]
     function: Function
 

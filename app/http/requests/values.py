@@ -59,11 +59,15 @@ def few_values(value: Any) -> Any:
     return value
 
 
-def _named(number: Any) -> Any:
-    """The number; None for -1, by which some clients say that they name none."""
-    if number == -1:
-        return None
-    return number
+def or_none(kind: Any, nothing: Any) -> BeforeValidator:
+    """A validator of numbers, or of one value by which some clients say that they name none."""
+
+    def read(value: Any) -> Any:
+        if value == nothing and isinstance(value, bool) == isinstance(nothing, bool):
+            return None
+        return value
+
+    return BeforeValidator(read, json_schema_input_type=kind | Literal[nothing] | None)
 
 
 def _known_logprob(value: float) -> float:
@@ -107,12 +111,10 @@ JsonSchema = Annotated[
     AfterValidator(tidied),
 ]
 
-NumberOrNone = Annotated[int, Field(ge=-1, lt=2**63), Whole, AfterValidator(_named)]
+_Count = Annotated[int, Field(ge=0, lt=2**63), Whole]
+CountOrNone = Annotated[_Count | None, or_none(_Count, -1)]
 _Tokens = Annotated[int, Field(ge=1, lt=2**63), Whole]  # the model's context bounds them
-NewTokens = Annotated[
-    _Tokens | None,
-    BeforeValidator(_named, json_schema_input_type=_Tokens | Literal[-1] | None),
-]
+NewTokens = Annotated[_Tokens | None, or_none(_Tokens, -1)]
 
 
 def empty(

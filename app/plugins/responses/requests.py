@@ -7,8 +7,8 @@ from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, mod
 from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields, FixedVerbosity, No, only
-from app.http.requests.body import NullIsDefault, named_in, refuse_if
-from app.http.requests.messages import SHOWN, ImageDetail, Kept, kind_of
+from app.http.requests.body import Kept, NullIsDefault, named_in, refuse_if
+from app.http.requests.messages import SHOWN, ImageDetail, kind_of
 from app.http.requests.tools import FormatOf, Function, NamedSchema, ToolName
 from app.http.requests.values import NewTokens, Platform, ReasoningEffort, Text, Whole, empty
 from models.records import EFFORT, MAX_TOPS

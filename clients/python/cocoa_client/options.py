@@ -277,7 +277,7 @@ class ScoreOptions(TypedDict, total=False):
     """Samples keep the likeliest tokens of so much probability."""
     stop: str | Sequence[str] | None
     """One or several strings that end a text; they are not part of it."""
-    seed: int | None
+    seed: int | Literal[-1] | None
     """Repeats the samples. Default: one is drawn."""
     return_tokens: bool | None
     """Adds `tokens` to the response."""
@@ -365,7 +365,7 @@ class GenerateOptions(TypedDict, total=False):
     """Samples keep the likeliest tokens of so much probability."""
     stop: str | Sequence[str] | None
     """One or several strings that end a text; they are not part of it."""
-    seed: int | None
+    seed: int | Literal[-1] | None
     """Repeats the samples. Default: one is drawn."""
     return_tokens: bool | None
     """Adds `tokens` to the response."""
