@@ -60,13 +60,12 @@ class Parts:
         values = [known[sample] for sample in samples]
 
         def parts(similarity: Similarity) -> Parts:
-            compare = partial(compared, self.units, answer, values)
             try:
-                told, extra = compare(self.schema, similarity, steps)
+                told, extra = compared(self.units, answer, values, self.schema, similarity, steps)
             except BadSchema:
-                if not self.called:
+                if not self.called:  # the model is shown tools as they were sent
                     raise
-                told, extra = compare(True, similarity, steps)  # the model is shown tools as sent
+                told, extra = compared(self.units, answer, values, True, similarity, steps)
             missing = dict(itertools.islice(extra.items(), max_missing))
             warnings = self.warnings
             if len(missing) < len(extra):

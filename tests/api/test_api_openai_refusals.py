@@ -131,7 +131,7 @@ UNSUPPORTED = [
     (TEXT, {"min_tokens": True}, "min_tokens"),
     (CHAT, {"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
     (CHAT, shown(type="image_url", image_url={}), "messages.0.content.0.image_url.url"),
-    (CHAT, shown(type="file", file={}), "messages.0.content.0.type"),
+    (CHAT, shown(type="file", file={}), "messages.0.content.0"),
     (TEXT, {"prompt": ["a", ""]}, "prompt.1"),
     (TEXT, {"prompt": ["a", 1]}, "prompt.1"),
     (TEXT, {"prompt": [None]}, "prompt.0"),
@@ -371,6 +371,14 @@ async def test_what_clients_keep_of_an_answer_may_be_sent_back(service, fields):
         told.append(text_of(body))
     assert told[0] == told[1]
     assert uncertainty_of(body)["cached"], "the model is shown the same"
+
+
+async def test_a_part_of_another_type_is_told_which_types_are_read(service):
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "So"}]}]
+    messages = [{"role": "assistant", "content": parts}, {"role": "user", "content": "Sure?"}]
+    error = (await post(service, CHAT, messages=messages)).json()["error"]
+    assert error["param"] == "messages.0.content.0"
+    assert error["message"].startswith("Input should be of type text, image_url or refusal")
 
 
 async def test_an_unknown_field_that_says_something_is_refused_in_messages_too(service):

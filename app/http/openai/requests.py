@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import EMPTY, NullIsDefault, refuse_if
+from app.http.requests.body import EMPTY, Body, refuse_if
 from app.http.requests.documents import DocumentsWanted
 from app.http.requests.messages import ChatMessage, Templated
 from app.http.requests.scores import AnswerWanted, ScoresWanted
@@ -67,6 +67,8 @@ _DEFAULT = f"Lowered to what fits the context. Default: {DEFAULT_NEW_TOKENS}."
 # Refusal of parameters that change the distribution of answers: scores are of the model's.
 _ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
 _Ignored = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
+_BEST_OF = "is uncertainty.strategy most_probable_normalized among uncertainty.num_samples"
+_OF_CACHES = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention")
 _NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
 
 MAX_PROMPTS = 128
@@ -95,7 +97,7 @@ Prompt = Annotated[
 ]
 
 
-class StreamOptions(NullIsDefault):
+class StreamOptions(Body):
     """What a stream holds; without one it asks for nothing."""
 
     ignored = EMPTY
@@ -116,10 +118,11 @@ class UncertaintyWanted(ScoresWanted, AnswerWanted):
     or `full`."""
 
 
-class SharedRequest(NullIsDefault):
+class SharedRequest(Body):
     """What all bodies take."""
 
     ignored = EMPTY
+    left_out = frozenset({"cache_salt", "client_metadata", "safety_identifier", *_OF_CACHES})
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
     default_tokens: ClassVar[int | None] = None  # in place of `DEFAULT_NEW_TOKENS`
 
@@ -135,7 +138,6 @@ class SharedRequest(NullIsDefault):
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
     user: _Ignored | None = None
-    cache_salt: _Ignored | None = None
     ignore_eos: bool = False
     """Left out, with a warning: a text ends where the model ends it."""
     frequency_penalty: _NoPenalty = 0
@@ -170,10 +172,6 @@ class ChatFields(SharedRequest, Templated, DocumentsWanted):
     """Which scores, of how many samples; the fields of the other endpoints."""
     metadata: Platform | None = None
     moderation: Annotated[Any, empty(why="nothing is moderated here")] = None
-    prompt_cache_key: _Ignored | None = None
-    prompt_cache_options: Platform | None = None
-    prompt_cache_retention: _Ignored | None = None
-    safety_identifier: _Ignored | None = None
     service_tier: Annotated[Any, only("auto", "default", why="there is one tier here")] = None
     store: Annotated[Any, only(False, why="nothing is stored here")] = False
 
@@ -297,12 +295,7 @@ class CompletionRequest(_OpenAIRequest):
     echo: bool = False
     """The prompt comes before each text, and with `logprobs` its tokens do, the first of them
     without any. No samples are drawn, unless `uncertainty` asks for them."""
-    best_of: Annotated[
-        Any,
-        only(
-            1, why="is uncertainty.strategy most_probable_normalized among uncertainty.num_samples"
-        ),
-    ] = 1
+    best_of: Annotated[Any, only(1, why=_BEST_OF)] = 1
     suffix: Annotated[Any, only("")] = None
     response_format: TextFormat | None = None
     """Any text: other formats are of chats."""
@@ -344,7 +337,7 @@ class CompletionRequest(_OpenAIRequest):
         return fields
 
 
-class Tokenize(NullIsDefault):
+class Tokenize(Body):
     """A text whose tokens are asked for."""
 
     model: _Ignored | None = None

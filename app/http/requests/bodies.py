@@ -206,10 +206,8 @@ class ScoreRequest(ScoringRequest):
         why = "is of an answer that is read here: not beside its log-probs, nor without a prompt"
         refuse_if(not self.append_eos and not is_read, "append_eos", why)
         is_drawn = self.samples is None and has_prompt
+        why = "is of samples that are drawn here: not beside given samples, nor without a prompt"
         for name in () if is_drawn else _OF_DRAWN:
-            why = (
-                "is of samples that are drawn here: not beside given samples, nor without a prompt"
-            )
             refuse_if(name in self.model_fields_set, name, why)
         return self
 

@@ -31,7 +31,7 @@ _KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "
 _KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
 _KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "reasoning_details", "status"}
 _KEPT |= {"stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type", "uncertainty"}
-_KEPT |= {"finish_reason", "is_error", "usage", "weight"}
+_KEPT |= {"encrypted_content", "finish_reason", "is_error", "usage", "weight"}
 
 # Fields of older releases, and what to do instead.
 GONE_FIELDS = dict.fromkeys(("max_samples", "stop_mass"), "send num_samples alone, such as 5")
@@ -68,11 +68,13 @@ BODIES: dict[str, type["Body"]] = {}
 
 
 class Body(Described):
-    """What a client sends. Only the first fault of a list is reported (`fail_fast`)."""
+    """What a client sends, where null means the same as leaving an optional field out.
+
+    Only the first fault of a list is reported (`fail_fast`).
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    null_is_default: ClassVar[bool] = False
     # With these values, or those of `NOTHING`, unknown fields are left out: others send such.
     ignored: ClassVar[tuple[Any, ...]] = ()
     # Names of unknown fields that are left out whatever they hold.
@@ -109,8 +111,6 @@ class Body(Described):
         if len(body) > _MAX_FIELDS:
             message = "Input should have at most {limit} fields"
             raise PydanticCustomError("too_many_fields", message, {"limit": _MAX_FIELDS})
-        if not cls.null_is_default:
-            return body
         given = {}
         for name, value in body.items():
             field = cls.model_fields.get(name)
@@ -121,12 +121,6 @@ class Body(Described):
             if is_given:
                 given[name] = value
         return given
-
-
-class NullIsDefault(Body):
-    """A body in which null means the same as leaving a field out."""
-
-    null_is_default = True
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -155,7 +149,7 @@ def _or_null(field: JsonDict) -> JsonDict:
     return {"anyOf": variants, **about}
 
 
-class Kept(NullIsDefault):
+class Kept(Body):
     """A message, a part of one, a call or a tool, as clients keep them."""
 
     ignored = (*EMPTY, False)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from app.http.requests.body import NullIsDefault, having, refuse_if
+from app.http.requests.body import Body, having, refuse_if
 from app.http.requests.values import Text
 from models.errors import InvalidRequest
 
@@ -15,7 +15,7 @@ _OF_TEXT = having(["text"], ["data"], text="string")
 _OF_DATA = having(["data"], ["text"], data="object")
 
 
-class ClientDocument(NullIsDefault):
+class ClientDocument(Body):
     """A document with its text, or with `data`, as Cohere's clients send it."""
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_TEXT, _OF_DATA]})
@@ -53,7 +53,7 @@ def _form(given: object) -> str | None:
     return None
 
 
-class DocumentsWanted(NullIsDefault):
+class DocumentsWanted(Body):
     """What was retrieved for the answer."""
 
     documents: Annotated[

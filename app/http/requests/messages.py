@@ -5,7 +5,7 @@ import re
 from base64 import b64decode
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import Kept, NullIsDefault, having, named_in, refuse_if
+from app.http.requests.body import Body, Kept, having, named_in, refuse_if
 from app.http.requests.tools import ToolName
 from app.http.requests.values import (
     NoFunctions,
@@ -40,19 +40,10 @@ SHOWN = r"^(https://[!-~]+|data:image/(png|jpeg|gif|webp);base64,([A-Za-z0-9+/]{
 _ELSEWHERE = re.compile(r"https://[!-~]{1,8192}")
 
 
-def _only_text(kind: object) -> object:
-    """The type of a part; refuses types of OpenAI's that no model here reads."""
-    if kind in ("input_audio", "file"):
-        raise PydanticCustomError(
-            "not_supported", "the model reads text and images here: no sound, no files"
-        )
-    return kind
-
-
 class TextPart(Kept):
     """A text in a message's content."""
 
-    type: Annotated[Literal["text"], BeforeValidator(_only_text)]
+    type: Literal["text"]
     text: Text
 
 
@@ -83,7 +74,7 @@ def _shown(url: str) -> str:
 ImageDetail = Literal["auto", "low", "high", "original"]
 
 
-class ImageUrl(NullIsDefault):
+class ImageUrl(Body):
     """An image, and how closely it is looked at."""
 
     url: Annotated[str, AfterValidator(_shown), Field(json_schema_extra={"pattern": SHOWN})]
@@ -100,13 +91,15 @@ class ImagePart(Kept):
     image_url: ImageUrl
 
 
-# Whatever is neither an image nor a refusal is read as a text.
 Part = Annotated[
     Annotated[TextPart, Tag("#text")]
     | Annotated[ImagePart, Tag("#image_url")]
     | Annotated[RefusalPart, Tag("#refusal")],
     Discriminator(
-        lambda part: f"#{kind}" if (kind := named_in(part)) in ("image_url", "refusal") else "#text"
+        lambda part: f"#{named_in(part)}",
+        custom_error_type="not_supported",
+        custom_error_message="Input should be of type text, image_url or refusal: the model reads "
+        "text and images here",
     ),
 ]
 
@@ -115,10 +108,14 @@ def kind_of(content: object) -> str:
     return "#parts" if isinstance(content, list) else "#text"
 
 
-Parts = Annotated[list[Part], Field(max_length=1024, fail_fast=True)]
-Content = Annotated[
-    Annotated[Text, Tag("#text")] | Annotated[Parts, Tag("#parts")], Discriminator(kind_of)
+OfPart = TypeVar("OfPart")
+# By the class of parts.
+TextOr = Annotated[
+    Annotated[Text, Tag("#text")]
+    | Annotated[list[OfPart], Field(max_length=1024, fail_fast=True), Tag("#parts")],
+    Discriminator(kind_of),
 ]
+Content = TextOr[Part]
 
 
 def _arguments(text: str) -> str:
@@ -230,7 +227,7 @@ class ChatMessage(Kept):
         return [part for part in self.content if isinstance(part, ImagePart)]
 
 
-class Templated(NullIsDefault):
+class Templated(Body):
     """What goes to the chat template of the model, beside the messages."""
 
     chat_template_kwargs: TemplateVariables | None = None

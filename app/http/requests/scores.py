@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import NullIsDefault, refuse_if
+from app.http.requests.body import Body, refuse_if
 from app.http.requests.values import EstimatorName, JsonSchema, NewTokens, SampleNumber, Whole
 from app.scoring.ask import MAX_TIMEOUT_S, OnReject, OnUnitReject, Units
 from app.scoring.defaults import DEFAULT_ESTIMATORS
@@ -31,7 +31,7 @@ def _not_gone(value: Any) -> Any:
     return value
 
 
-class AnswerWanted(NullIsDefault):
+class AnswerWanted(Body):
     """Which answer is scored, and how long a model may reason before it."""
 
     strategy: Annotated[AnswerStrategy | None, BeforeValidator(_not_gone)] = None
@@ -53,7 +53,7 @@ _OF_ASK = {"similarity", "return_samples", "explain", "units", "timeout_s", "cac
 _OF_ASK |= {"target_error", "on_reject", "hand_over_below", "on_unit_reject", "calibration"}
 
 
-class ScoresWanted(NullIsDefault):
+class ScoresWanted(Body):
     """Which scores are wanted, and of which samples."""
 
     estimators: Annotated[

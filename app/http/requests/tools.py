@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import Body, Kept, NullIsDefault, named_in, refuse_if
+from app.http.requests.body import Body, Kept, named_in, refuse_if
 from app.http.requests.scores import ScoresWanted
 from app.http.requests.values import JsonSchema, Text
 from models.errors import InvalidRequest
@@ -19,19 +19,19 @@ from models.units.tool_calls import schema_of_one
 _ANY_OBJECT = {"type": "object"}
 
 
-class TextFormat(NullIsDefault):
+class TextFormat(Body):
     """Any text."""
 
     type: Literal["text"]
 
 
-class JsonObjectFormat(NullIsDefault):
+class JsonObjectFormat(Body):
     """Any JSON object."""
 
     type: Literal["json_object"]
 
 
-class NamedSchema(NullIsDefault):
+class NamedSchema(Body):
     """A schema with its name."""
 
     name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
@@ -49,26 +49,21 @@ class NamedSchema(NullIsDefault):
         return self
 
 
-class JsonSchemaFormat(NullIsDefault):
+class JsonSchemaFormat(Body):
     """JSON that is valid under a schema."""
 
     type: Literal["json_schema"]
     json_schema: NamedSchema
 
 
-def _format_kind(given: Any) -> str | None:
-    kind = named_in(given)
-    return f"#{kind}" if kind in ("text", "json_object", "json_schema") else None
-
-
-OfSchema = TypeVar("OfSchema", bound=NullIsDefault)
+OfSchema = TypeVar("OfSchema", bound=Body)
 # By the class of formats that have a schema.
 FormatOf = Annotated[
     Annotated[TextFormat, Tag("#text")]
     | Annotated[JsonObjectFormat, Tag("#json_object")]
     | Annotated[OfSchema, Tag("#json_schema")],
     Discriminator(
-        _format_kind,
+        lambda given: f"#{named_in(given)}",
         custom_error_type="response_format",
         custom_error_message='Input should be an object whose type is "text", "json_object" or '
         '"json_schema"',
@@ -150,7 +145,7 @@ def tools_of(tools: Sequence[Tool]) -> tuple[dict[str, Any], ...]:
     return tuple(plain)
 
 
-class ToolsWanted(NullIsDefault):
+class ToolsWanted(Body):
     """Which tools the model may call or must, and what else answers are held to."""
 
     tools: Annotated[list[Tool], Field(max_length=128)] = []  # noqa: RUF012 - pydantic copies it

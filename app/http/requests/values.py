@@ -96,20 +96,11 @@ StopStrings = Annotated[
         json_schema_input_type=StopString | _StopStrings,
     ),
 ]
-TemplateVariables = Annotated[
-    dict[str, JsonValue],
-    Field(max_length=32),
-    BeforeValidator(few_values),
-    AfterValidator(encodable),
-]
+_Values = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
+TemplateVariables = Annotated[_Values, Field(max_length=32)]
 # As OpenAI has them.
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-JsonSchema = Annotated[
-    dict[str, JsonValue],
-    BeforeValidator(few_values),
-    AfterValidator(encodable),
-    AfterValidator(tidied),
-]
+JsonSchema = Annotated[_Values, AfterValidator(tidied)]
 
 _Count = Annotated[int, Field(ge=0, lt=2**63), Whole]
 CountOrNone = Annotated[_Count | None, or_none(_Count, -1)]

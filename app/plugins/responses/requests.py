@@ -7,10 +7,10 @@ from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, mod
 from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields, FixedVerbosity, No, only
-from app.http.requests.body import Kept, NullIsDefault, named_in, refuse_if
-from app.http.requests.messages import SHOWN, ImageDetail, kind_of
-from app.http.requests.tools import FormatOf, Function, NamedSchema, ToolName
-from app.http.requests.values import NewTokens, Platform, ReasoningEffort, Text, Whole, empty
+from app.http.requests.body import Body, Kept, named_in, refuse_if
+from app.http.requests.messages import SHOWN, ImageDetail, RefusalPart, TextOr, kind_of
+from app.http.requests.tools import FormatOf, Function, FunctionNamed, NamedSchema, ToolName
+from app.http.requests.values import NewTokens, ReasoningEffort, Text, Whole, empty
 from models.records import EFFORT, MAX_TOPS
 
 _NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
@@ -37,13 +37,6 @@ class TextContent(Kept):
     text: Text
 
 
-class RefusalContent(Kept):
-    """What an earlier answer said in place of an answer."""
-
-    type: Literal["refusal"]
-    refusal: Text
-
-
 class ImageContent(Kept):
     """An image in a user's message."""
 
@@ -54,31 +47,20 @@ class ImageContent(Kept):
     """As the server of the model reads it."""
 
 
-def _content_kind(part: Any) -> str | None:
-    kind = named_in(part)
-    names = {"refusal": "#refusal", "input_image": "#image"}
-    names |= dict.fromkeys(("input_text", "output_text", "text"), "#text")
-    if not isinstance(kind, str):
-        return None
-    return names.get(kind)
-
-
+_CONTENTS = {"refusal": "#refusal", "input_image": "#image"}
+_CONTENTS |= dict.fromkeys(("input_text", "output_text", "text"), "#text")
 Content = Annotated[
     Annotated[TextContent, Tag("#text")]
-    | Annotated[RefusalContent, Tag("#refusal")]
+    | Annotated[RefusalPart, Tag("#refusal")]
     | Annotated[ImageContent, Tag("#image")],
     Discriminator(
-        _content_kind,
+        lambda part: _CONTENTS.get(str(named_in(part))),
         custom_error_type="not_supported",
         custom_error_message="Input should be input_text, output_text, refusal or input_image: "
         "the model reads text and images here",
     ),
 ]
-Contents = Annotated[
-    Annotated[Text, Tag("#text")]
-    | Annotated[list[Content], Field(max_length=1024, fail_fast=True), Tag("#parts")],
-    Discriminator(kind_of),
-]
+Contents = TextOr[Content]
 
 
 class MessageItem(Kept):
@@ -133,8 +115,6 @@ Thoughts = Annotated[list[ThoughtContent], Field(max_length=1024, fail_fast=True
 class ReasoningItem(Kept):
     """The reasoning before an earlier answer, for chat templates that show it."""
 
-    left_out = Kept.left_out | {"encrypted_content"}
-
     type: Literal["reasoning"]
     summary: Thoughts = []  # noqa: RUF012 - pydantic copies it
     """Read where there is no `content`."""
@@ -182,13 +162,12 @@ class FunctionTool(Function):
     """A function that the model may call."""
 
     type: Literal["function"]
-    defer_loading: No = False
 
 
 OnlyFunction = Annotated[FunctionTool, BeforeValidator(_only_functions)]
 
 
-class NamespaceTool(NullIsDefault):
+class NamespaceTool(Body):
     """Functions whose calls name the namespace, too; the model is shown both names in one."""
 
     type: Literal["namespace"]
@@ -205,7 +184,7 @@ class NamespaceTool(NullIsDefault):
         return self
 
 
-class SearchTool(NullIsDefault):
+class SearchTool(Body):
     """A search of the web, which is not here: it is left out, with a warning."""
 
     model_config = ConfigDict(extra="allow")
@@ -237,10 +216,9 @@ def name_in(namespace: str | None, name: str) -> str:
     return f"{namespace.removesuffix('__')}__{name}"
 
 
-class FunctionChosen(NullIsDefault):
+class FunctionChosen(FunctionNamed):
     """The function that must be called."""
 
-    name: ToolName
     type: Literal["function"]
 
 
@@ -253,7 +231,7 @@ class SchemaFormat(NamedSchema):
 Format = FormatOf[SchemaFormat]
 
 
-class TextWanted(NullIsDefault):
+class TextWanted(Body):
     """What the answer's text is."""
 
     format: Format | None = None
@@ -261,7 +239,7 @@ class TextWanted(NullIsDefault):
     verbosity: FixedVerbosity = None
 
 
-class Reasoning(NullIsDefault):
+class Reasoning(Body):
     """How the model reasons."""
 
     effort: ReasoningEffort | None = None
@@ -310,7 +288,6 @@ class ResponseRequest(ChatFields):
     """`message.output_text.logprobs` for log-probs of the answer's tokens; others are of tools and
     stores that are not here, and add nothing."""
 
-    client_metadata: Platform | None = None
     background: No = False
     context_management: _NoReference = None
     conversation: _NoReference = None
@@ -402,18 +379,16 @@ def _message(item: MessageItem | FunctionCallItem | FunctionCallOutputItem) -> d
     return {"role": item.role, "content": _content(item.content)}
 
 
-def _content(given: str | Sequence[TextContent | RefusalContent | ImageContent]) -> Any:
+def _content(given: str | Sequence[TextContent | RefusalPart | ImageContent]) -> Any:
     if isinstance(given, str):
         return given
     return list(map(_part, given)) or ""
 
 
-def _part(given: TextContent | RefusalContent | ImageContent) -> dict[str, Any]:
+def _part(given: TextContent | RefusalPart | ImageContent) -> dict[str, Any]:
     if isinstance(given, ImageContent):
         return {"type": "image_url", "image_url": {"url": given.image_url, "detail": given.detail}}
-    if isinstance(given, TextContent):
-        return {"type": "text", "text": given.text}
-    return {"type": "text", "text": given.refusal}
+    return {"type": "text", "text": given.text}
 
 
 def _call(item: FunctionCallItem) -> dict[str, Any]:

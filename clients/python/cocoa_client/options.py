@@ -9,7 +9,7 @@ class ClientClaim(TypedDict, total=False):
 
     text: Required[str]
     """What it says, in words that can be understood without the answer."""
-    quotes: Sequence[str]
+    quotes: Sequence[str] | None
     """Words of the answer that it was read from, in their order; each stands for its first occurrence behind the one before. Default: none, and no score of tokens."""
 
 
