@@ -6,7 +6,7 @@ from collections.abc import Sequence as Many
 from typing import Any
 
 from app.scoring.result import Result
-from app.scoring.units import TOKENS_UNKNOWN, ScoredUnit, ScoredUnits
+from app.scoring.units import ScoredUnit, ScoredUnits
 from models.estimators.cocoa import inconsistency_std_error
 from models.records import Generation, ProbeReading, Token
 from models.units.tool_calls import Call, read
@@ -61,7 +61,7 @@ def scored(result: Result, **fields: Any) -> dict[str, Any]:
     if result.ask.explain:
         fields |= _explained(result, reasons)
     if fields.get("tokens") == [] and result.text:
-        fields["tokens"], reasons["tokens"] = None, TOKENS_UNKNOWN
+        fields["tokens"], reasons["tokens"] = None, "the answer's tokens are not known"
     if result.is_held_back:
         for name in _REVEALING:
             if name in fields:

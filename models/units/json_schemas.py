@@ -116,13 +116,20 @@ class Schemas(dict[str, Any]):
         return pointer(self[path]["$ref"])
 
 
-def tidied(root: dict[str, Any]) -> dict[str, Any]:
+def tidied(root: dict[str, Any], *, names_types: bool = False) -> dict[str, Any]:
     """A schema without keywords that are null, and with 1 for 1.0 in counts; changed in place.
+
+    With `names_types` types have JSON Schema's names.
 
     >>> tidied({"required": None, "properties": {"a": {"default": None, "minLength": 1.0}}})
     {'properties': {'a': {'default': None, 'minLength': 1}}}
+    >>> tidied({"items": {"type": ["FLOAT", "null"]}}, names_types=True)
+    {'items': {'type': ['number', 'null']}}
+
+    Raises:
+        BadSchema: a type is none that is known.
     """
-    for _, schema in _walk(root):
+    for path, schema in _walk(root):
         if not isinstance(schema, dict):
             continue
         for keyword, value in list(schema.items()):
@@ -130,23 +137,9 @@ def tidied(root: dict[str, Any]) -> dict[str, Any]:
                 del schema[keyword]
             elif keyword in _COUNTS and isinstance(value, float) and value.is_integer():
                 schema[keyword] = int(value)
-    return root
-
-
-def name_types(root: dict[str, Any]) -> None:
-    """Call the types in a schema by JSON Schema's names, in place.
-
-    >>> schema = {"properties": {"a": {"type": "str"}, "b": {"type": ["FLOAT", "null"]}}}
-    >>> name_types(schema)
-    >>> schema["properties"]
-    {'a': {'type': 'string'}, 'b': {'type': ['number', 'null']}}
-
-    Raises:
-        BadSchema: one is none that is known.
-    """
-    for path, schema in _walk(root):
-        if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str | list):
+        if names_types and isinstance(kind := schema.get("type"), str | list):
             _name_type(schema, path, kind)
+    return root
 
 
 def _walk(root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -95,7 +95,7 @@ async def test_whether_an_answer_ends_there_is_refused_where_nobody_reads_it(ser
 async def test_tokens_that_nobody_knows_are_null_with_a_reason(service):
     told = await scored(service, answer="Paris", samples=SAMPLES, return_tokens=True)
     assert told["tokens"] is None
-    assert told["reasons"]["tokens"] == "the texts of the answer's tokens are not known"
+    assert told["reasons"]["tokens"] == "the answer's tokens are not known"
 
 
 @pytest.mark.parametrize(

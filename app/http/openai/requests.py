@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.body import EMPTY, Body, refuse_if
+from app.http.requests.body import Body, refuse_if
 from app.http.requests.documents import DocumentsWanted
 from app.http.requests.messages import ChatMessage, Templated
 from app.http.requests.scores import AnswerWanted, ScoresWanted
-from app.http.requests.tools import TextFormat, ToolsWanted
+from app.http.requests.tools import ToolsWanted
 from app.http.requests.values import (
     CountOrNone,
     NewTokens,
@@ -27,7 +27,6 @@ from app.http.requests.values import (
     Text,
     Whole,
     empty,
-    or_none,
 )
 from app.scoring.ask import Ask
 from app.scoring.check import MIN_SAMPLING_TEMPERATURE
@@ -61,7 +60,6 @@ def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
 
 
 No = Annotated[Any, only(False)]
-_NumTops = Annotated[int, Field(ge=0, le=5), Whole]
 FixedVerbosity = Annotated[Any, only("medium", why="the model is told nothing of it")]
 _DEFAULT = f"Lowered to what fits the context. Default: {DEFAULT_NEW_TOKENS}."
 # Refusal of parameters that change the distribution of answers: scores are of the model's.
@@ -100,7 +98,7 @@ Prompt = Annotated[
 class StreamOptions(Body):
     """What a stream holds; without one it asks for nothing."""
 
-    ignored = EMPTY
+    ignored = Body.EMPTY
 
     include_usage: bool = False
     """A last chunk without choices that has the usage."""
@@ -121,7 +119,7 @@ class UncertaintyWanted(ScoresWanted, AnswerWanted):
 class SharedRequest(Body):
     """What all bodies take."""
 
-    ignored = EMPTY
+    ignored = Body.EMPTY
     left_out = frozenset({"cache_salt", "client_metadata", "safety_identifier", *_OF_CACHES})
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
     default_tokens: ClassVar[int | None] = None  # in place of `DEFAULT_NEW_TOKENS`
@@ -285,7 +283,7 @@ class CompletionRequest(_OpenAIRequest):
     prompt: Prompt
     """A text, or the ids of its tokens, which are taken as they are; or a list of texts, or of
     lists of ids. Each has choices of its own, behind those of the prompts before it."""
-    logprobs: Annotated[_NumTops | None, or_none(_NumTops, False)] = None
+    logprobs: Annotated[int, Field(ge=0, le=5), Whole] | None = None
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
 
@@ -297,8 +295,6 @@ class CompletionRequest(_OpenAIRequest):
     without any. No samples are drawn, unless `uncertainty` asks for them."""
     best_of: Annotated[Any, only(1, why=_BEST_OF)] = 1
     suffix: Annotated[Any, only("")] = None
-    response_format: TextFormat | None = None
-    """Any text: other formats are of chats."""
 
     @model_validator(mode="after")
     def _check_echo(self) -> Self:

@@ -16,7 +16,7 @@ _MAX_FIELDS = 64
 
 # Fields of other servers, and the value with which each asks for nothing: it is what is done here.
 NOTHING: Mapping[str, Any] = MappingProxyType(
-    {"truncate_prompt_tokens": -1}
+    {"truncate_prompt_tokens": -1, "response_format": {"type": "text"}, "logprobs": False}
     | dict.fromkeys(("best_of", "length_penalty", "n", "repeat_penalty", "typical_p"), 1)
     | dict.fromkeys(("min_tokens", "mirostat", "n_probs", "priority", "top_logprobs"), 0)
     | dict.fromkeys(("ignore_eos", "use_beam_search", "early_stopping", "echo"), False)
@@ -25,7 +25,6 @@ NOTHING: Mapping[str, Any] = MappingProxyType(
     | dict.fromkeys(("skip_special_tokens", "add_special_tokens", "add_generation_prompt"), True)
     | dict.fromkeys(("spaces_between_special_tokens", "include_reasoning", "detokenize"), True)
 )
-EMPTY: tuple[Any, ...] = (None, [], {}, "")
 # What clients and providers keep of earlier turns beside what a model reads.
 _KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "createdAt"}
 _KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
@@ -77,6 +76,7 @@ class Body(Described):
 
     # With these values, or those of `NOTHING`, unknown fields are left out: others send such.
     ignored: ClassVar[tuple[Any, ...]] = ()
+    EMPTY: ClassVar[tuple[Any, ...]] = (None, [], {}, "")
     # Names of unknown fields that are left out whatever they hold.
     left_out: ClassVar[frozenset[str]] = frozenset()
     # Names of these fields in other APIs.
@@ -97,11 +97,10 @@ class Body(Described):
 
     @classmethod
     def asks_nothing(cls, name: str, value: Any) -> bool:
-        """True where an unknown field has a value with which it would change nothing."""
+        """True where a field has a value with which it changes nothing, known or not."""
         # True equals 1 in Python.
-        is_neutral = type(value) is not bool or type(NOTHING.get(name)) is bool
-        is_neutral &= name in NOTHING and value == NOTHING[name]
-        return bool(cls.ignored) and (is_neutral or value in cls.ignored)
+        is_neutral = (type(value) is bool) == (type(NOTHING.get(name)) is bool)
+        return bool(cls.ignored) and is_neutral and name in NOTHING and value == NOTHING[name]
 
     @model_validator(mode="before")
     @classmethod
@@ -115,10 +114,10 @@ class Body(Described):
         for name, value in body.items():
             field = cls.model_fields.get(name)
             if field is None:
-                is_given = name not in cls.left_out and not cls.asks_nothing(name, value)
+                is_nothing = name in cls.left_out or value in cls.ignored
             else:
-                is_given = value is not None or field.is_required()
-            if is_given:
+                is_nothing = value is None and not field.is_required()
+            if not is_nothing and not cls.asks_nothing(name, value):
                 given[name] = value
         return given
 
@@ -152,5 +151,5 @@ def _or_null(field: JsonDict) -> JsonDict:
 class Kept(Body):
     """A message, a part of one, a call or a tool, as clients keep them."""
 
-    ignored = (*EMPTY, False)
+    ignored = (*Body.EMPTY, False)
     left_out = frozenset(_KEPT)

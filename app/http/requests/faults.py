@@ -34,7 +34,7 @@ def faults_of(error: ValidationError) -> list[Any]:
 
 def _instead(name: str, body: type[Body]) -> str:
     """The end of a message about an unknown field."""
-    if body.ignored and name in NOTHING:
+    if body.ignored and name in NOTHING and name not in body.other_names:
         return f": leave it out, or send {str(NOTHING[name]).lower()}"
     return did_you_mean(body.nearest(name))
 

@@ -13,7 +13,7 @@ from models.errors import InvalidRequest
 from models.grammar.calls import grammar_of_calls
 from models.grammar.grammars import grammar_of
 from models.records import Grammar
-from models.units.json_schemas import BadSchema, name_types
+from models.units.json_schemas import BadSchema, tidied
 from models.units.tool_calls import schema_of_one
 
 _ANY_OBJECT = {"type": "object"}
@@ -86,10 +86,9 @@ ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
 
 def _typed(schema: dict[str, Any]) -> dict[str, Any]:
     try:
-        name_types(schema)
+        return tidied(schema, names_types=True)
     except BadSchema as error:
         raise PydanticCustomError("schema", "{why}", {"why": str(error)}) from None
-    return schema
 
 
 class Function(Kept):

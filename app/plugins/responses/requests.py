@@ -8,8 +8,8 @@ from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields, FixedVerbosity, No, only
 from app.http.requests.body import Body, Kept, named_in, refuse_if
-from app.http.requests.messages import SHOWN, ImageDetail, RefusalPart, TextOr, kind_of
-from app.http.requests.tools import FormatOf, Function, FunctionNamed, NamedSchema, ToolName
+from app.http.requests.messages import SHOWN, ImageDetail, RefusalPart, TextOr
+from app.http.requests.tools import FormatOf, Function, NamedSchema, ToolName
 from app.http.requests.values import NewTokens, ReasoningEffort, Text, Whole, empty
 from models.records import EFFORT, MAX_TOPS
 
@@ -147,7 +147,7 @@ Item = Annotated[
 Input = Annotated[
     Annotated[Text, Field(min_length=1), Tag("#text")]
     | Annotated[list[Item], Field(min_length=1, max_length=1024, fail_fast=True), Tag("#parts")],
-    Discriminator(kind_of),
+    Discriminator(lambda given: "#parts" if isinstance(given, list) else "#text"),
 ]
 
 
@@ -216,9 +216,10 @@ def name_in(namespace: str | None, name: str) -> str:
     return f"{namespace.removesuffix('__')}__{name}"
 
 
-class FunctionChosen(FunctionNamed):
+class FunctionChosen(Body):
     """The function that must be called."""
 
+    name: ToolName
     type: Literal["function"]
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from models.units.json_schemas import BadSchema, name_types, tidied
+from models.units.json_schemas import BadSchema, tidied
 
 
 def typed(kind):
     schema = {"properties": {"a": {"type": kind}}}
-    name_types(schema)
+    tidied(schema, names_types=True)
     return schema["properties"]["a"]
 
 
@@ -30,7 +30,7 @@ def test_types_are_found_where_schemas_are_and_not_in_data():
         "enum": [{"type": "str"}],
         "$defs": {"x": {"additionalProperties": {"type": "float"}}},
     }
-    name_types(schema)
+    tidied(schema, names_types=True)
     assert schema["properties"]["type"]["items"]["anyOf"][0] == {"type": "integer"}
     assert schema["$defs"]["x"]["additionalProperties"] == {"type": "number"}
     assert schema["enum"] == [{"type": "str"}]
