@@ -179,7 +179,6 @@ class ChatFields(SharedRequest, Templated, DocumentsWanted):
             why = "must be left out where documents stand beside the messages"
             refuse_if(self.documents not in ([], "tools"), "uncertainty.documents", why)
             self.documents = self.uncertainty.documents
-        self.check_documents()
         return self
 
 

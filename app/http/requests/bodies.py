@@ -111,7 +111,8 @@ class ScoringRequest(ScoresWanted, Prompted, DocumentsWanted):
             refuse_if(is_alone, name, "{field} needs messages")
         is_alone = self.documents == "tools" and self.messages is None
         refuse_if(is_alone, "documents", "tools needs messages: their results are there")
-        self.check_documents()
+        is_alone = self.documents_in == "prompt" and "documents" not in self.model_fields_set
+        refuse_if(is_alone, "documents_in", "needs documents")
         return self
 
 

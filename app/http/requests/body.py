@@ -100,7 +100,7 @@ class Body(Described):
         """True where a field has a value with which it changes nothing, known or not."""
         # True equals 1 in Python.
         is_neutral = (type(value) is bool) == (type(NOTHING.get(name)) is bool)
-        return bool(cls.ignored) and is_neutral and name in NOTHING and value == NOTHING[name]
+        return is_neutral and name in NOTHING and bool(value == NOTHING[name])
 
     @model_validator(mode="before")
     @classmethod
@@ -117,7 +117,7 @@ class Body(Described):
                 is_nothing = name in cls.left_out or value in cls.ignored
             else:
                 is_nothing = value is None and not field.is_required()
-            if not is_nothing and not cls.asks_nothing(name, value):
+            if not (is_nothing or (cls.ignored and cls.asks_nothing(name, value))):
                 given[name] = value
         return given
 

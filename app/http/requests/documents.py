@@ -73,11 +73,6 @@ class DocumentsWanted(Body):
     user, with a warning; `prompt`: prompt or messages hold each, word for word, as they do
     with `documents` tools."""
 
-    def check_documents(self) -> None:
-        """Refuse a place of documents where not even an empty list of them is given."""
-        is_alone = self.documents_in == "prompt" and "documents" not in self.model_fields_set
-        refuse_if(is_alone, "documents_in", "needs documents")
-
     def document_fields(self, fields: Mapping[str, Any], *, of_tokens: bool) -> dict[str, Any]:
         """The fields of an `Ask` about documents, beside those that are there already.
 
