@@ -117,17 +117,11 @@ class Schemas(dict[str, Any]):
 
 
 def tidied(root: dict[str, Any], *, names_types: bool = False) -> dict[str, Any]:
-    """A schema without keywords that are null, and with 1 for 1.0 in counts; changed in place.
-
-    With `names_types` types have JSON Schema's names.
+    """A schema without null keywords, whole counts as integers, types named; changed in place.
 
     >>> tidied({"required": None, "properties": {"a": {"default": None, "minLength": 1.0}}})
     {'properties': {'a': {'default': None, 'minLength': 1}}}
-    >>> tidied({"items": {"type": ["FLOAT", "null"]}}, names_types=True)
-    {'items': {'type': ['number', 'null']}}
-
-    Raises:
-        BadSchema: a type is none that is known.
+    Raises `BadSchema` where types are to be named, and one is none that is known.
     """
     for path, schema in _walk(root):
         if not isinstance(schema, dict):

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import Body, Kept, named_in, refuse_if
 from app.http.requests.scores import ScoresWanted
-from app.http.requests.values import JsonSchema, Text
+from app.http.requests.values import JsonSchema, Text, Values
 from models.errors import InvalidRequest
 from models.grammar.calls import grammar_of_calls
 from models.grammar.grammars import grammar_of
@@ -96,7 +96,7 @@ class Function(Kept):
 
     name: ToolName
     description: Text | None = None
-    parameters: Annotated[JsonSchema, AfterValidator(_typed)] | None = None
+    parameters: Annotated[Values, AfterValidator(_typed)] | None = None
     """A JSON schema of its arguments; types may be called as in programs, `str` or `FLOAT`.
     Default: it takes none."""
     strict: bool | None = None

@@ -96,11 +96,11 @@ StopStrings = Annotated[
         json_schema_input_type=StopString | _StopStrings,
     ),
 ]
-_Values = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
-TemplateVariables = Annotated[_Values, Field(max_length=32)]
+Values = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
+TemplateVariables = Annotated[Values, Field(max_length=32)]
 # As OpenAI has them.
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-JsonSchema = Annotated[_Values, AfterValidator(tidied)]
+JsonSchema = Annotated[Values, AfterValidator(tidied)]
 
 _Count = Annotated[int, Field(ge=0, lt=2**63), Whole]
 CountOrNone = Annotated[_Count | None, or_none(_Count, -1)]
