@@ -15,6 +15,7 @@ from models.similarity.vocabulary import NEGATIONS, VERDICTS, opposed
 _OR = frozenset(["or", "oder", "ou", "o", "или"])
 _REFUSES = frozenset(["than", "als", "что", "not", "nicht", "pas", "no", "non", "чем", "än"])
 _LONGEST_LINE = 500
+_LONGEST_CHOICE = 3  # words that say something
 _MAX_PROMPT = 2_000
 _ASKS = re.compile(r"\?(?!\w)|[\uff1f\u061f]")  # "?" in a URL asks nothing
 # Behind a word that is no abbreviation.
@@ -54,10 +55,11 @@ def question_words(*prompts: str) -> QuestionWords:
     """
     *earlier, question = map(asked_in, prompts)
     items = [item for item in read(question) if item.key in _OR or not item.says_nothing]
-    offered = set[str]()
+    offered = _listed(items)
     for before, item in pairwise(items):
         if _OR & {before.key, item.key}:
-            offered |= {before.key, item.key} - _OR
+            offered |= {before.key, item.key}
+    offered -= _OR
     words = [item.key for item in items]
     repeated = set(words)
     for item in chain(*map(read, earlier)):
@@ -65,6 +67,16 @@ def question_words(*prompts: str) -> QuestionWords:
             repeated.add(item.key)
     denying = frozenset(chain(*(opposed().get(word, ()) for word in words))) - frozenset(words)
     return QuestionWords(tuple(words), frozenset(repeated), frozenset(offered), denying)
+
+
+def _listed(items: Sequence[Item]) -> set[str]:
+    """What stands between two commas, and a word on both sides of it: "red, green, blue"."""
+    commas = [place for place, item in enumerate(items[:-1]) if item.ends == ","]
+    found = set[str]()
+    for first, last in pairwise(commas):
+        if last - first <= _LONGEST_CHOICE:
+            found.update(item.key for item in items[first : last + 2])
+    return found
 
 
 def added(items: Sequence[Item], question: QuestionWords) -> list[Item]:

@@ -19,10 +19,10 @@ from models.records import Sequence as TokenSequence
 from models.similarity.added import asked_in
 from models.similarity.reading import MARKS, NO_BLANKS
 from models.similarity.vocabulary import (
-    BEGINNING,
     VERDICTS,
-    function_words,
+    is_function_word,
     key_of,
+    languages_of,
     number_words,
 )
 from models.units.parts import split
@@ -254,9 +254,13 @@ def _said(
 ) -> tuple[set[str], dict[str, str]]:
     """Keys of what a statement adds, or of all if nothing; numbers and names of it as written."""
     words, named, pieces = set[str](), dict[str, str](), _pieces(statement)
+    languages = languages_of(map(key_of, pieces))
     for place, piece in enumerate(pieces):
         keys = _keys(piece)
-        if not keys or _says_nothing(piece, keys[0], is_first=place == 0):
+        if not keys:
+            continue
+        may_say_nothing = place == 0 or piece.islower()  # names have capitals
+        if keys[0] in VERDICTS or (may_say_nothing and is_function_word(keys[0], languages)):
             continue
         if _RUN.match(piece):
             words.update(keys)
@@ -268,13 +272,6 @@ def _said(
     for key in named.keys() & asked:
         del named[key]
     return words.difference(asked) or words, named
-
-
-def _says_nothing(piece: str, key: str, *, is_first: bool) -> bool:
-    if piece.islower() and key in function_words():
-        return True
-    is_function_word = is_first and key in function_words(BEGINNING)  # "lima" is Indonesian
-    return is_function_word or key in VERDICTS
 
 
 def _is_name(piece: str, following: str = "", *, at: int) -> bool:

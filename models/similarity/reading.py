@@ -5,7 +5,7 @@ What stands between blanks is a word, a number or a sign, or else taken letter b
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 
 from models.similarity.vocabulary import (
     ARTICLES,
-    BEGINNING,
     BESIDE,
     HAN_DIGITS,
     MINUS,
@@ -22,8 +21,9 @@ from models.similarity.vocabulary import (
     SCALES,
     UNREAD,
     beginnings,
-    function_words,
+    is_function_word,
     key_of,
+    languages_of,
     months,
     number_words,
     unit_of,
@@ -51,7 +51,7 @@ _TENS = re.compile(r"(?<=\d)\s?[x*\u00b7]\s?10\^(-?\d{1,2})(?!\d)")
 _BOLD = re.compile(r"(?<!\s)\*\*(?!\w)|(?<!\w)\*\*(?!\s)")
 _PERCENT = re.compile(r"(?i)\b(?:per|pour|por) (?:cent|ciento)\b")
 _RAISED, _VULGAR = re.compile("⁻?[⁰¹²³⁴-⁹]+"), re.compile("(?=[¼-¾⅐-⅞])")
-_PLAIN = str.maketrans("\u2212\u2013\u00d7\u00f7\u2019\u30fb", "--*/' ")
+_PLAIN = str.maketrans("\u2212\u2013\u2010\u2014\u00d7\u00f7\u2019\u30fb", "----*/' ")
 # Of letters in scripts that write them apart.
 MARKS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0dff"
 _LETTERS = rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*"
@@ -78,6 +78,7 @@ _NUMBER = re.compile(
 )
 _ORDINAL = frozenset(("st", "nd", "rd", "th", "e"))
 _SPAN = re.compile(r"(?!\d{4}-\d\d$)(\d[\d.,]*)([-:])(\d[\d.,]*)")  # 1914-18 is none
+_BULLET = re.compile(r"(?m)^[ \t]*[-*+•●·‣▪][ \t]+(?=[^\W\d_])")
 _UNARY = frozenset("+±~≈<>≤≥")
 _SIGN = re.compile(r"[-+*/=<>≤≥≠±~≈^&|!→\u2200-\u22ff]+")
 
@@ -124,6 +125,7 @@ class Asked:
     unit: str = ""
     factor: Fraction = Fraction(1)
     are_names: bool = False  # digits are names, as those of a ZIP code
+    languages: Set[str] = frozenset()  # that it is written in, as far as its words tell
 
 
 NOTHING_ASKED = Asked()
@@ -150,9 +152,10 @@ def asked_of(items: Sequence[Item], question: str) -> Asked:
         if item.kind != "number" and len(item.text) > 1 and (unit := unit_of(item.text)):
             units.add(unit)
     are_names = bool(NAMES.search(question.casefold()))
-    if len(units) != 1:
-        return Asked(are_names=are_names)
-    return Asked(*units.pop(), are_names)
+    unit, factor = "", Fraction(1)
+    if len(units) == 1:
+        unit, factor = units.pop()
+    return Asked(unit, factor, are_names, languages_of(item.key for item in items))
 
 
 def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
@@ -168,7 +171,7 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
         text = _BOLD.sub("", _JSON_MARK.sub(" ", text))
         text = _THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
         text = _TENS.sub(r"e\1", text)
-    text = _PERCENT.sub("%", _INITIALS.sub(r"\1.", text))
+    text = _BULLET.sub("", _PERCENT.sub("%", _INITIALS.sub(r"\1.", text)))
     items: list[Item] = []
     for chunk in _CHUNK.findall(text):
         if plain := _PLAIN_WORD.fullmatch(chunk):  # most of them
@@ -281,6 +284,7 @@ def _clock(hours: Fraction, half: str | None) -> Number:
 def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
     """Items with what belongs to a number as one: its words, scale, unit, sign and month."""
     i, before, earlier = 0, _START, _START
+    languages = languages_of((item.key for item in items), asked.languages)
     while i < len(items):
         item, end = _number_at(items, i)
         is_unary = before.key in ("", "=") or (before.kind == "word" and len(before.text) > 1)
@@ -296,28 +300,30 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
             item = Item("-", "sign", "-")
         elif item.kind == "word":
             is_passive = item.key == "by" and earlier.key in PASSIVE  # "by" tells who did it
-            says_nothing = not is_passive and _says_nothing(item, before, behind)
+            says_nothing = not is_passive and _says_nothing(item, before, behind, languages)
             if says_nothing:
                 item = Item(item.text, "word", item.key, None, True, item.ends)
         yield item
         i, before, earlier = end, item, before
 
 
-def _says_nothing(item: Item, before: Item, behind: Item) -> bool:
+def _says_nothing(item: Item, before: Item, behind: Item, languages: Set[str]) -> bool:
     """True for a function word; names, as in "The Who" and "Elizabeth I", have capitals."""
     is_last = behind is _START or item.ends != ""
     is_behind_sign = before.kind == "sign" and before is not _START
     if is_behind_sign or (behind.kind == "sign" and not is_last):  # "a - b"
         return False
+    is_told = before.key in PASSIVE or before.ends == ":" or before.key in ARTICLES
+    if is_last and is_told and item.key not in ARTICLES:  # "It is full", "a dog", "Advice: buy"
+        return False
     if len(item.text) == 1 and (item.text.isupper() or is_last):  # a label, most often
         begins_noun = before.ends in _STOPS and behind.text.islower() and behind.key not in PASSIVE
         is_pronoun = item.text == "I" and not is_last and not before.text[:1].isupper()
         return is_pronoun or (item.text == "A" and begins_noun and not is_last)
-    if item.text.islower() or item.key in ARTICLES:
-        return item.key in function_words()
-    if item.key in ("will", "may") and behind.text[:1].isupper():
-        return False
-    return before.ends in _STOPS and item.key in function_words(BEGINNING)
+    is_name = item.key in ("will", "may") and behind.text[:1].isupper()
+    if item.text == item.text.lower() or (before.ends in _STOPS and not is_name):
+        return is_function_word(item.key, languages)
+    return item.key in ARTICLES
 
 
 def _as_asked(item: Item, before: Item, asked: Asked) -> Item:
@@ -325,11 +331,12 @@ def _as_asked(item: Item, before: Item, asked: Asked) -> Item:
     number = item.number or Number(())
     is_name = (
         not before.text.islower()
-        and before.kind == "word"
+        and before.kind in ("word", "code")
         and not before.says_nothing
         and "." in item.text
+        and not before.ends
     )
-    if not number.unit and (asked.are_names or is_name or NAMES.search(before.key)):
+    if not number.unit and item.text[0].isdigit() and (asked.are_names or is_name or NAMES.search(before.key)):
         number = replace(number, name=item.text)
         return item._replace(key=item.text, number=number)
     if asked.unit and not number.unit:
@@ -358,7 +365,7 @@ def _number_at(items: Sequence[Item], start: int) -> tuple[Item, int]:
 def _spelled(items: Sequence[Item], start: int) -> tuple[Number | None, int]:
     """The number that begins with a word, and where it ends: "twenty one", "minus 5", "May 3"."""
     item, *following = items[start : start + 3]
-    if item.ends:
+    if item.ends and not (item.ends == "." and item.key in months()):  # "Dec. 25"
         following = []
     if following and (number := following[0].number):
         value, month = int(number.values[0]), months().get(item.key)
@@ -378,7 +385,7 @@ def _spelled(items: Sequence[Item], start: int) -> tuple[Number | None, int]:
             if part.key not in ("et", "y"):
                 parts.append(part.key)
         number_of = number_words().get(" ".join(parts), 0)
-        is_article = number_of == 1 and not item.ends and start + 1 < len(items)
+        is_article = item.key in ARTICLES and not item.ends and start + 1 < len(items)
         if number_of and not is_article:
             return Number((Fraction(number_of),)), start + 1 + length
     return None, start

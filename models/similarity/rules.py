@@ -5,12 +5,13 @@ rule speaks where it is sure; all else is left to the similarity.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Literal
 
+from models.similarity.added import asked_in
 from models.similarity.reading import NOTHING_ASKED, Asked, Item, Number, asked_of, read
 from models.similarity.vocabulary import (
     ARTICLES,
@@ -54,12 +55,12 @@ _NO_QUESTION = Question()
 def question_of(prompt: str) -> Question:
     """What the end of a prompt says of its answers."""
     end = prompt[-_MAX_QUESTION:]
-    items, known = read(end), []
-    for item in items:
+    asks, known = asked_in(end), []
+    for item in read(end):
         if item.number:
             known.append(item.number)
-    in_order = bool(IN_ORDER.search(end.casefold()))
-    return Question(asked_of(items, end), tuple(known[-_MOST_KNOWN:]), in_order)
+    in_order = bool(IN_ORDER.search(asks.casefold()))
+    return Question(asked_of(read(asks), asks), tuple(known[-_MOST_KNOWN:]), in_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def reading(items: Sequence[Item], num_characters: int) -> Reading:
             numbers.append(_counting(item.number, items[i : i + 2]))
             values.append(item.key)
             content.append(item.key)
+            if item.ends and i + 1 < len(items):
+                pauses.add("#")
             continue
         if item.says_nothing and item.key in ARTICLES:
             continue
@@ -162,7 +165,8 @@ def relation_of_words(a: Reading, b: Reading, question: Question = _NO_QUESTION)
     if a.frame == b.frame:
         return _in_one_frame(a, b, question)
     is_different = (
-        (a.is_negated and not b.is_negated and _denies(a, b))
+        (a.is_negated and b.is_negated and a.bag == b.bag and _denied(a) != _denied(b))
+        or (a.is_negated and not b.is_negated and _denies(a, b))
         or (b.is_negated and not a.is_negated and _denies(b, a))
         or (a.bag != b.bag and a.values == b.values and _are_opposed(a, b))
         or (a.bag == b.bag and (_are_exchanged(a, b) or _have_other_codes(a, b)))
@@ -175,11 +179,21 @@ def _in_one_frame(a: Reading, b: Reading, question: Question) -> Relation | None
     if a.values == b.values:
         return "same"
     if sorted(a.values) == sorted(b.values):
-        is_counted = any(number.counted for number in a.numbers)  # 3 apples and 5 pears
-        is_formula = not all(word.isalnum() for word in a.frame if word != "#")
-        return "different" if is_counted or is_formula or question.in_order else None
+        is_exchanged = sorted(_assigned(a)) != sorted(_assigned(b))
+        return "different" if is_exchanged or question.in_order else None
     is_different = any(map(Number.is_other, a.numbers, b.numbers))
     return "different" if is_different else None
+
+
+def _assigned(text: Reading) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The words in front of each number, with it: "3 apples and 5 pears", "Anna 3 and Bert 2"."""
+    words, last, values = list[str](), tuple[str, ...](), iter(text.values)
+    for word in text.frame:
+        if word == "#":
+            last, words = tuple(words) or last, []  # of a list those in front of the first
+            yield last, next(values)
+        elif word not in _JOINING and word not in "*+":
+            words.append(word)
 
 
 def _count_differently(a: Reading, b: Reading, known: Sequence[Number]) -> bool:
@@ -223,7 +237,14 @@ def _denies(negated: Reading, other: Reading) -> bool:
     """True where the other says all that the first denies: not "not Lima but Cusco", "Cusco"."""
     if not negated.content:
         return not other.content
-    return frozenset(negated.content) <= frozenset(other.content)
+    others = frozenset(other.content)
+    said = frozenset(negated.content) - (opposed().keys() - others)  # "no longer a planet"
+    return bool(said) and said <= others
+
+
+def _denied(text: Reading) -> list[str]:
+    """What stands behind each word that negates: "no fever but a cough"."""
+    return sorted(behind for word, behind in pairwise(text.frame) if word in NEGATIONS)
 
 
 def _are_opposed(a: Reading, b: Reading) -> bool:

@@ -3,7 +3,8 @@
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Set
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -62,19 +63,45 @@ NAMES, IN_ORDER = map(re.compile, map("|".join, map(_rows, ("names", "in_order")
 _LATIN = str.maketrans("кмгсл", "kmgcl")
 PASSIVE = frozenset(("is", "are", "was", "were"))
 HAN_DIGITS = "一二三四五六七八九十"
-# Languages whose function words have a capital where they begin a sentence; in others names do.
-BEGINNING = ("en", "de", "fr", "es", "ru", "it", "pt", "nl", "sv", "da", "no", "pl", "cs", "tr")
+# Languages that one word suffices to tell, if no earlier one has it, too.
+_COMMON = ("en", "de", "fr", "es", "ru", "it", "pt", "nl", "sv", "da", "no", "pl", "cs", "tr")
 _LETTERS_ALONE = frozenset("bcdfghjklmnpqrstvwxz")  # no words
 
 
 @cache
-def function_words(languages: Iterable[str] | None = None) -> frozenset[str]:
-    """Words that say nothing by themselves, by their keys; of all 57 languages by default."""
+def function_words() -> dict[str, set[str]]:
+    """Words that say nothing by themselves, by their keys, each with the languages that have it."""
     bearing = {*NEGATIONS, *AFFIRMATIONS, *opposed(), *_units(), *months(), *SCALES, *UNREAD}
     bearing |= _LETTERS_ALONE
     bearing.update(word for word in number_words() if " " not in word)
-    words = stopwords(languages or langs())
-    return frozenset(map(key_of, words)) - bearing | ARTICLES
+    words = defaultdict[str, set[str]](set)
+    for language in langs():
+        for key in frozenset(map(key_of, stopwords(language))) - bearing:
+            words[key].add(language)
+    return dict(words)
+
+
+def is_function_word(key: str, languages: Set[str]) -> bool:
+    """True for a word that says nothing by itself in one of these languages; for all articles."""
+    return key in ARTICLES or not languages.isdisjoint(function_words().get(key, ()))
+
+
+def languages_of(keys: Iterable[str], known: Set[str] = frozenset()) -> Set[str]:
+    """The known languages, and those in which more of these words, and most of them, say nothing.
+
+    A noun of one language is another one's article or preposition: "dog", "door". So one word alone
+    tells one of the common languages, and none beside known ones.
+    """
+    counts = Counter[str]()
+    for key in set(keys):
+        counts.update(function_words().get(key, ()))
+    most = max(counts.values(), default=0)
+    if known and most <= max([1, *map(counts.__getitem__, known)]):
+        return known
+    if most == 1:
+        common = [language for language in _COMMON if counts[language]]
+        return frozenset(common[:1])
+    return known | {language for language, count in counts.items() if count == most}
 
 
 @cache

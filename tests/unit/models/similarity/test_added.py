@@ -37,7 +37,7 @@ IN_CONTEXT = (
         (
             "Which is longer, the Nile or the Amazon?",
             "Both the Nile and the Amazon are long, but the Nile is longer than the Amazon.",
-            "Nile Nile",
+            "Nile long Nile",
         ),
         (
             "Which is larger, Jupiter or Saturn?",
@@ -80,6 +80,31 @@ def test_what_a_text_to_read_says_is_no_part_of_the_question(prompt):
     assert similarity(prompt, lima, cusco) == 0
     assert similarity(prompt, lima, "According to the context, it is Lima.") == 1
     assert similarity(prompt, "The text says that it is Cusco.", "Based on the text, Lima.") == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "a", "b"),
+    [
+        ("What should I do with the stock?", "Recommendation: buy", "Recommendation: sell"),
+        ("How is the tank?", "The tank is full.", "The tank is empty."),
+        ("What does Anna have?", "Anna has a dog.", "Anna has a cat."),
+        ("Where is the key?", "The key is in the car.", "The key is in the door."),
+        ("Which statistic is it?", "Statistic: mean", "Statistic: mode"),
+        ("Which colour is it: red, green, blue?", "It is red.", "It is blue."),
+        ("Sort it as sports, politics, or science.", "Category: sports", "Category: politics"),
+        ("Which is in France: Paris, Rome, Lima?", "The answer is Paris.", "The answer is Rome."),
+    ],
+)
+def test_what_says_nothing_elsewhere_or_stands_in_the_question_may_be_the_answer(question, a, b):
+    assert similarity(question, a, b) <= 0.5
+    assert similarity(question, a, a.rpartition(" ")[2]) == 1
+
+
+def test_function_words_are_those_of_the_language_of_a_question_or_a_text():
+    english, german = "Where is Lyon? Answer in German.", "Wo ist Lyon?"
+    for question in (english, german):
+        assert similarity(question, "Es ist in Frankreich.", "Lyon liegt in Frankreich.") == 1
+    assert similarity("", "the red dog", "the red door") == 0.5
 
 
 def test_an_answer_may_go_on_with_the_words_of_earlier_questions_but_their_names():
