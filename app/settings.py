@@ -29,17 +29,6 @@ from workers.config import GeneratorConfig, ServerConfig, SimilaritySettings, Wo
 _PREFIX = "COCOA_"
 # Variables of the test suite and of `cocoa ask`, which the service does not read.
 _FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
-# Settings of older releases, by what their names begin with, and what to do instead.
-_GONE = {
-    "COCOA_ESCALATION": "ask another model yourself where decision.action is hand_over",
-    "COCOA_GENERATION__ROUTING": "name one URL, and set COCOA_GENERATION__IS_ROUTED=true where"
-    " replicas stand behind it",
-    "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
-    "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
-    "COCOA_PROBES__CONSISTENCY": "set COCOA_PROBES__INCONSISTENCY",
-    "COCOA_PROBES__SENTENCE_CONSISTENCY": "set COCOA_PROBES__SENTENCE_INCONSISTENCY",
-}
-
 # What Kubernetes sets in each pod for a Service named SERVICE: SERVICE_PORT=tcp://10.0.0.1:8000,
 # and the variables that a Service with such a port comes with.
 _LINK = re.compile(r"(?P<service>COCOA(_\w+)?)_PORT")
@@ -198,9 +187,6 @@ def load_settings() -> Settings:
 
 
 def _of_unknown(name: str) -> str:
-    for beginning, instead in _GONE.items():
-        if name.upper().startswith(beginning):
-            return f"{name} is gone: {instead}"
     return f"{name} is no setting{did_you_mean(closest(name.upper(), variables()))}"
 
 

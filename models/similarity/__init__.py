@@ -17,16 +17,10 @@ NLI_MODELS: dict[str, str] = {"nli": "models.similarity.nli:NliModel"}
 # The similarity function over the NLI model that is loaded: its entailment.
 OVER_NLI = "nli"
 
-# Those of older releases, and what to use instead.
-GONE = {
-    "llm": "llm is gone: use added, or embedding with a model of your choice",
-    "align": "align is gone: use nli",
-}
-
 # Functions whose checkpoint `SimilarityConfig.model` names.
 LEARNED = ("cross_encoder", "embedding")
 
 
 def not_known(name: str, known: Iterable[str]) -> str:
     """What to say of a name that is none of those that are known."""
-    return instead_of(name) or GONE.get(name, f"must be one of {', '.join(known)}")
+    return instead_of(name) or f"must be one of {', '.join(known)}"

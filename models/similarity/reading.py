@@ -78,6 +78,7 @@ _NUMBER = re.compile(
 )
 _ORDINAL = frozenset(("st", "nd", "rd", "th", "e"))
 _SPAN = re.compile(r"(?!\d{4}-\d\d$)(\d[\d.,]*)([-:])(\d[\d.,]*)")  # 1914-18 is none
+_NOTE = re.compile(r"(?<=[^\W\d_][.!?])(?:[⁰¹²³⁴-⁹†,]+|(?:\[\d{1,3}\])+)(?!\w)|~~")
 _BULLET = re.compile(r"(?m)^[ \t]*[-*+•●·‣▪][ \t]+(?=[^\W\d_])")
 _UNARY = frozenset("+±~≈<>≤≥")
 _SIGN = re.compile(r"[-+*/=<>≤≥≠±~≈^&|!→\u2200-\u22ff]+")
@@ -147,14 +148,14 @@ _START = Item("", "sign", "", ends=".")
 
 def asked_of(items: Sequence[Item], question: str) -> Asked:
     """What a question, with its items, says of its answers' numbers; the unit it names alone."""
-    units = set()
+    units = set[tuple[str, Fraction]]()
     for item in items:
-        if item.kind != "number" and len(item.text) > 1 and (unit := unit_of(item.text)):
-            units.add(unit)
+        if item.kind != "number" and len(item.text) > 1 and (named := unit_of(item.text)):
+            units.add(named)
     are_names = bool(NAMES.search(question.casefold()))
     unit, factor = "", Fraction(1)
     if len(units) == 1:
-        unit, factor = units.pop()
+        [(unit, factor)] = units
     return Asked(unit, factor, are_names, languages_of(item.key for item in items))
 
 
@@ -164,6 +165,7 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
     >>> [item.key for item in read("It's 15mg of C++, twenty-one times: 'a'")]
     ['it', '3/200 g', 'of', 'C++', '21', 'time', "'a'"]
     """
+    text = _NOTE.sub("", text)
     if not text.isascii():
         text = _RAISED.sub(lambda raised: f"^{raised[0]}", _VULGAR.sub(" ", text))
         text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
@@ -336,7 +338,8 @@ def _as_asked(item: Item, before: Item, asked: Asked) -> Item:
         and "." in item.text
         and not before.ends
     )
-    if not number.unit and item.text[0].isdigit() and (asked.are_names or is_name or NAMES.search(before.key)):
+    is_name = is_name or asked.are_names or bool(NAMES.search(before.key))
+    if is_name and not number.unit and item.text[0].isdigit():
         number = replace(number, name=item.text)
         return item._replace(key=item.text, number=number)
     if asked.unit and not number.unit:

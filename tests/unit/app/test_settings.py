@@ -202,23 +202,9 @@ def test_a_list_of_urls_is_refused(load, group):
         load(**{f"COCOA_{group}__URL": "http://a:8001,http://b:8001"})
 
 
-GONE = {
-    "COCOA_ESCALATION__URL": "ask another model yourself where decision.action is hand_over",
-    "COCOA_ESCALATION__API_KEY": "ask another model yourself where decision.action is hand_over",
-    "COCOA_GENERATION__ROUTING": "name one URL, and set COCOA_GENERATION__IS_ROUTED=true where"
-    " replicas stand behind it",
-    "COCOA_LIMITS__MAX_CLAIM_TOKENS": "no model splits an answer into claims here",
-    "COCOA_LIMITS__MAX_TEXT_SENTENCES": "no function compares texts by sentences",
-    "COCOA_PROBES__CONSISTENCY": "set COCOA_PROBES__INCONSISTENCY",
-    "COCOA_PROBES__SENTENCE_CONSISTENCY": "set COCOA_PROBES__SENTENCE_INCONSISTENCY",
-}
-
-
-@pytest.mark.parametrize(("name", "instead"), GONE.items(), ids=list(GONE))
-def test_a_setting_of_an_older_release_is_refused_with_what_to_do_and_not_quoted(
-    load, name, instead
-):
-    with pytest.raises(ValueError, match=f"^{name} is gone: {instead}$") as error:
+def test_a_setting_of_an_older_release_is_refused_and_not_quoted(load):
+    name = "COCOA_ESCALATION__URL"
+    with pytest.raises(ValueError, match=f"^{name} is no setting") as error:
         load(**{name: "secret"})
     assert "secret" not in str(error.value)
 

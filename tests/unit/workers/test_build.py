@@ -258,13 +258,6 @@ def test_a_default_similarity_of_the_lab_is_refused_without_it_with_what_to_inst
         load(FAKE[0], SimilaritySettings(name=name))
 
 
-@pytest.mark.parametrize("name", ["llm", "align"])
-def test_a_default_similarity_of_an_older_release_is_refused_with_what_to_set(name):
-    message = f"COCOA_SIMILARITY__NAME is '{name}', and {name} is gone: use"
-    with pytest.raises(ModelNotLoaded, match=message):
-        load(FAKE[0], SimilaritySettings(name=name), FAKE_NLI)
-
-
 def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused():
     with pytest.raises(ValueError, match="COCOA_SIMILARITY__NAME is 'nli', and must be one of"):
         load(FAKE[0], SimilaritySettings(name="nli"))

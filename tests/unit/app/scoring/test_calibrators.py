@@ -82,7 +82,7 @@ def test_an_estimator_that_is_not_here_is_left_out_and_its_neighbours_are_served
     [part] = load_calibrator(str(path), deployment()).parts
     assert list(part.groups[ALL]) == ["sp"]
     assert "there is no estimator capped_sp" in caplog.text
-    assert "unseen_rb_cocoa_sp is gone: rb_cocoa_sp ranks answers as well" in caplog.text
+    assert "there is no estimator unseen_rb_cocoa_sp" in caplog.text
 
 
 def test_beside_the_lab_its_estimator_and_its_similarity_are_calibrated(tmp_path):
