@@ -78,7 +78,7 @@ _NUMBER = re.compile(
 )
 _ORDINAL = frozenset(("st", "nd", "rd", "th", "e"))
 _SPAN = re.compile(r"(?!\d{4}-\d\d$)(\d[\d.,]*)([-:])(\d[\d.,]*)")  # 1914-18 is none
-_NOTE = re.compile(r"(?<=[^\W\d_][.!?])(?:[⁰¹²³⁴-⁹†,]+|(?:\[\d{1,3}\])+)(?!\w)|~~")
+_NOTE = re.compile(r"(?<=\w[.!?])(?:[⁰¹²³⁴-⁹†,]+|(?:\[\d{1,3}\])+)(?!\w)|~~")
 _BULLET = re.compile(r"(?m)^[ \t]*[-*+•●·‣▪][ \t]+(?=[^\W\d_])")
 _UNARY = frozenset("+±~≈<>≤≥")
 _SIGN = re.compile(r"[-+*/=<>≤≥≠±~≈^&|!→\u2200-\u22ff]+")
