@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from operator import attrgetter
 
 from models.similarity.reading import Item, read
 from models.similarity.vocabulary import NEGATIONS, VERDICTS, opposed
@@ -75,7 +76,7 @@ def _listed(items: Sequence[Item]) -> set[str]:
     found = set[str]()
     for first, last in pairwise(commas):
         if last - first <= _LONGEST_CHOICE:
-            found.update(item.key for item in items[first : last + 2])
+            found.update(map(attrgetter("key"), items[first : last + 2]))
     return found
 
 

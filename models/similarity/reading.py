@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from models.similarity.vocabulary import (
@@ -144,6 +145,7 @@ class Item(NamedTuple):
 
 
 _START = Item("", "sign", "", ends=".")
+_KEY = attrgetter("key")
 
 
 def asked_of(items: Sequence[Item], question: str) -> Asked:
@@ -156,7 +158,7 @@ def asked_of(items: Sequence[Item], question: str) -> Asked:
     unit, factor = "", Fraction(1)
     if len(units) == 1:
         [(unit, factor)] = units
-    return Asked(unit, factor, are_names, languages_of(item.key for item in items))
+    return Asked(unit, factor, are_names, languages_of(map(_KEY, items)))
 
 
 def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
@@ -286,7 +288,7 @@ def _clock(hours: Fraction, half: str | None) -> Number:
 def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
     """Items with what belongs to a number as one: its words, scale, unit, sign and month."""
     i, before, earlier = 0, _START, _START
-    languages = languages_of((item.key for item in items), asked.languages)
+    languages = languages_of(map(_KEY, items), asked.languages)
     while i < len(items):
         item, end = _number_at(items, i)
         is_unary = before.key in ("", "=") or (before.kind == "word" and len(before.text) > 1)

@@ -99,8 +99,7 @@ def languages_of(keys: Iterable[str], known: Set[str] = frozenset()) -> Set[str]
     if known and most <= max([1, *map(counts.__getitem__, known)]):
         return known
     if most == 1:
-        common = [language for language in _COMMON if counts[language]]
-        return frozenset(common[:1])
+        return frozenset([*filter(counts.__getitem__, _COMMON)][:1])
     return known | {language for language, count in counts.items() if count == most}
 
 

@@ -34,7 +34,6 @@ OUT_OF_BOUNDS = {
         "greater than or equal to 1": [0],
         "less than or equal to 64": [65, 10**4000],
         "valid integer": ["10", True, 1.5, "all", NAN],
-        "auto is gone: send a number of samples, such as 5": ["auto"],
     },
     "max_new_tokens": {
         "greater than or equal to 1": [0, -2],
@@ -81,9 +80,8 @@ OUT_OF_BOUNDS = {
 }
 # id: (changes of the body, field, part of the message)
 REFUSED = {
-    "max_samples": ({"max_samples": 5}, "max_samples", "is gone: send num_samples alone"),
-    "escalate_below": ({"escalate_below": 0.5}, "escalate_below", "is gone: send hand_over_below"),
-    "stop_mass": ({"stop_mass": None}, "stop_mass", "is gone: send num_samples alone"),
+    "max_samples": ({"max_samples": 5}, "max_samples", "not permitted"),
+    "claims": ({"units": "claims"}, "units", "'answer', 'fields' or 'sentences'"),
     "temperature 0 for samples that are only returned": (
         {"temperature": 0, "estimators": ["sp"], "return_samples": True},
         "temperature",

@@ -187,7 +187,7 @@ class ScoreRequest(ScoringRequest):
         list[ClientSample] | None, Field(min_length=1, max_length=64, fail_fast=True)
     ] = None
     """Other answers to the same prompt. Default: some are drawn here."""
-    units: Units | None = None
+    units: Units | None = None  # type: ignore[assignment]  # claims are given, and none generated
     """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON;
     `sentences` of one in prose, or the `claims` of this request, which an NLI model compares with
     the samples; `answer` for the whole alone."""

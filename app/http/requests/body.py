@@ -32,10 +32,6 @@ _KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "reasoning_deta
 _KEPT |= {"stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type", "uncertainty"}
 _KEPT |= {"encrypted_content", "finish_reason", "is_error", "usage", "weight"}
 
-# Fields of older releases, and what to do instead.
-GONE_FIELDS = dict.fromkeys(("max_samples", "stop_mass"), "send num_samples alone, such as 5")
-GONE_FIELDS["escalate_below"] = "send hand_over_below"
-
 
 def refuse_if(applies: object, field: str, why: LiteralString) -> None:
     """Refuse a field, by its name, that does not go with others."""

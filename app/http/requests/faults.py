@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from app.http.requests.body import BODIES, GONE_FIELDS, NOTHING, Body
+from app.http.requests.body import BODIES, NOTHING, Body
 from app.spelling import did_you_mean
 
 _NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
@@ -21,9 +21,7 @@ def faults_of(error: ValidationError) -> list[Any]:
     for fault in faults:
         place = tuple(fault["loc"])
         body = _body_at(place[:-1], error.title)
-        if fault["type"] == "extra_forbidden" and place[-1] in GONE_FIELDS:
-            fault["msg"] = f"is gone: {GONE_FIELDS[str(place[-1])]}"
-        elif fault["type"] == "extra_forbidden" and body is not None:
+        if fault["type"] == "extra_forbidden" and body is not None:
             fault["msg"] += _instead(str(place[-1]), body)
         elif fault["type"] in _NO_OBJECT:
             fault["msg"] = _no_object(place, fault["input"], error.title)

@@ -8,33 +8,25 @@ from pydantic_core import PydanticCustomError
 
 from app.http.requests.body import Body, refuse_if
 from app.http.requests.values import EstimatorName, JsonSchema, NewTokens, SampleNumber, Whole
-from app.scoring.ask import MAX_TIMEOUT_S, OnReject, OnUnitReject, Units
+from app.scoring.ask import MAX_TIMEOUT_S, OnReject, OnUnitReject
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.scoring.selection import AnswerStrategy
 from models.errors import InvalidRequest
 from models.estimators import needs
 from models.statistics import reads_samples
 
-# Values of older releases, and what to do instead.
-_GONE = {
-    "auto": "send a number of samples, such as 5",
-    "escalate": "ask another model yourself where decision.action is hand_over",
-    "sample": "send the temperature of the answer, as answer_temperature or in OpenAI's field",
-    "claims": "ask the model for the claims by a call of your own, and send them to POST /score",
-}
 
-
-def _not_gone(value: Any) -> Any:
-    if isinstance(value, str) and value in _GONE:
-        about = {"value": value, "instead": _GONE[value]}
-        raise PydanticCustomError("gone", "{value} is gone: {instead}", about)
+def _no_sample(value: Any) -> Any:
+    if value == "sample":
+        instead = "send the temperature of the answer, as answer_temperature or in OpenAI's field"
+        raise PydanticCustomError("gone", "sample is gone: {instead}", {"instead": instead})
     return value
 
 
 class AnswerWanted(Body):
     """Which answer is scored, and how long a model may reason before it."""
 
-    strategy: Annotated[AnswerStrategy | None, BeforeValidator(_not_gone)] = None
+    strategy: Annotated[AnswerStrategy | None, BeforeValidator(_no_sample)] = None
     """Which answer is scored: `greedy`, or one of the samples. Default: one of its own."""
     max_reasoning_tokens: NewTokens = None
     """Tokens of a reasoning; then its end tag is written for the model, and the answer follows.
@@ -71,7 +63,7 @@ class ScoresWanted(Body):
     cocoa_sp_light, or the first of `estimators`."""
     similarity: Annotated[str | None, Field(max_length=32)] = None
     """Similarity function, among those that GET /version lists."""
-    num_samples: Annotated[SampleNumber, BeforeValidator(_not_gone)] = 10
+    num_samples: SampleNumber = 10
     """How many are drawn."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
     """Of samples; at least 0.05 where any are drawn."""
@@ -81,12 +73,7 @@ class ScoresWanted(Body):
     """Adds `samples` to the response."""
     explain: bool = False
     """Samples in groups by meaning, and a sentence about them."""
-    units: Annotated[
-        Units | None,
-        BeforeValidator(
-            _not_gone, json_schema_input_type=Literal["answer", "fields", "sentences"] | None
-        ),
-    ] = None
+    units: Literal["answer", "fields", "sentences"] | None = None
     """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON;
     `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the
     whole alone."""
@@ -101,7 +88,7 @@ class ScoresWanted(Body):
     target_error: Annotated[float | None, Field(gt=0, lt=1)] = None
     """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version);
     brings a `decision`."""
-    on_reject: Annotated[OnReject, BeforeValidator(_not_gone)] = "answer"
+    on_reject: OnReject = "answer"
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds
     it back."""
     hand_over_below: Annotated[float | None, Field(ge=0, le=1)] = None
