@@ -138,7 +138,7 @@ def test_a_chat_is_no_prompt_and_template_variables_count():
 
 
 def test_what_a_client_brings_counts():
-    given = {"prompt": BASE["prompt"], "max_new_tokens": 8, "answer": "Paris"}
+    given = {"prompt": BASE["prompt"], "answer": "Paris"}
     samples = [
         {"text": "Paris", "token_logprobs": [-0.5]},
         {"text": "Lyon", "token_logprobs": [-2.0]},
