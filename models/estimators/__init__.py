@@ -83,9 +83,6 @@ def needs(names: Iterable[str]) -> frozenset[str]:
 
     Raises:
         KeyError: for a name that no estimator has.
-
-    >>> sorted(needs(["cocoa_ppl"]))
-    ['answer_token_logprobs', 'similarity']
     """
     known = known_estimators()
     read: frozenset[str] = frozenset()
@@ -109,10 +106,6 @@ def score(
         statistics: name to value; one that is missing leaves its readers without a value.
         absent: for missing statistics the reason, where there is a better one than that.
         on_failure: called with each that raises anything but `Undefined`, a defect of it.
-
-    >>> import numpy as np
-    >>> score(["ppl", "mte"], {"answer_token_logprobs": np.array([-0.5, -1.5])})
-    ({'ppl': 1.0, 'mte': None}, {'mte': 'answer_token_entropies is not available'})
     """
     scores: dict[str, float | None] = {}
     reasons: dict[str, str] = {}

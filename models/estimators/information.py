@@ -72,8 +72,6 @@ def sp(answer_token_logprobs: Array) -> float:
 def root_sp(answer_token_logprobs: Array) -> float:
     """Sequence probability over the root of the length: sp / sqrt(T), in nats. Ours, 2026.
 
-    A sum grows with length; a mean forgets that long answers have more to get wrong.
-
     answer_token_logprobs: (T,), the terminating token included.
 
     Use: as sp, where answers differ in length.

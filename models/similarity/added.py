@@ -9,20 +9,13 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import attrgetter
 
-from models.similarity.reading import Item, read
+from models.similarity.reading import Item, asked_in, read
 from models.similarity.vocabulary import NEGATIONS, VERDICTS, opposed
 
 # Between what one may choose from, and in front of what is not chosen.
 _OR = frozenset(["or", "oder", "ou", "o", "или"])
 _REFUSES = frozenset(["than", "als", "что", "not", "nicht", "pas", "no", "non", "чем", "än"])
-_LONGEST_LINE = 500
 _LONGEST_CHOICE = 3  # words that say something
-_MAX_PROMPT = 2_000
-_ASKS = re.compile(r"\?(?!\w)|[\uff1f\u061f]")  # "?" in a URL asks nothing
-# Behind a word that is no abbreviation.
-_SENTENCE_END = re.compile(
-    r"(?<=\w{3}[.!?])\s+|(?<=[\d)\"\u201d][.!?])\s+|(?<=[\u3002\uff1f\u061f])\s*"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +26,6 @@ class QuestionWords:
     repeated: frozenset[str] = frozenset()  # those of earlier questions, too, but names
     offered: frozenset[str] = frozenset()  # those that it lets one choose from
     opposed: frozenset[str] = frozenset()  # to one of them: "smaller" to "larger"
-
-
-def asked_in(prompt: str) -> str:
-    """The questions of the last line that has one; all short lines where none has.
-
-    What stands around them may hold the answer: a text to read, questions that are answered.
-    """
-    prompt = prompt[-_MAX_PROMPT:]
-    lines = prompt.splitlines()
-    for line in reversed(lines):
-        if _ASKS.search(line):
-            return " ".join(filter(_ASKS.search, _SENTENCE_END.split(line)))
-    return " ".join(line for line in lines if len(line) <= _LONGEST_LINE) or prompt
 
 
 def question_words(*prompts: str) -> QuestionWords:

@@ -16,11 +16,10 @@ from operator import attrgetter, itemgetter
 
 from models.records import Pair, Span
 from models.records import Sequence as TokenSequence
-from models.similarity.added import asked_in
-from models.similarity.reading import MARKS, NO_BLANKS
+from models.similarity.reading import MARKS, NO_BLANKS, asked_in
 from models.similarity.vocabulary import (
     VERDICTS,
-    is_function_word,
+    function_words,
     key_of,
     languages_of,
     number_words,
@@ -254,13 +253,13 @@ def _said(
 ) -> tuple[set[str], dict[str, str]]:
     """Keys of what a statement adds, or of all if nothing; numbers and names of it as written."""
     words, named, pieces = set[str](), dict[str, str](), _pieces(statement)
-    languages = languages_of(map(key_of, pieces))
+    unsaid = function_words(languages_of(map(key_of, pieces)))
     for place, piece in enumerate(pieces):
         keys = _keys(piece)
         if not keys:
             continue
         may_say_nothing = place == 0 or piece.islower()  # names have capitals
-        if keys[0] in VERDICTS or (may_say_nothing and is_function_word(keys[0], languages)):
+        if keys[0] in VERDICTS or (may_say_nothing and keys[0] in unsaid):
             continue
         if _RUN.match(piece):
             words.update(keys)

@@ -249,15 +249,8 @@ class PairTable:
     def noting(cls, labels: tuple[str, ...], rules: TextRules | None = None) -> Self:
         """A table without scores: `scores` gets each pair that is looked up, 0 on all labels.
 
-        Without rules no text is read, and it gets all pairs of texts that differ and are not empty.
-
-        What reads it once, and again with scores, is told by it which pairs it needs, if no score
-        decides whether others are read.
-
-        >>> table = PairTable.noting(("similarity",), TextRules())
-        >>> _ = table.answer_relation("Paris", ["Rome", " Paris"], "similarity")
-        >>> list(table.scores)
-        [('Paris', 'Rome'), ('Rome', 'Paris')]
+        So it tells which pairs a reader needs, if no score decides whether others are read. Without
+        rules no text is read, and it gets all pairs of texts that differ and are not empty.
         """
         rules = rules or TextRules(reads=False)
         return cls(labels, defaultdict(lambda: (0.0,) * len(labels)), rules)

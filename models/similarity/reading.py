@@ -22,7 +22,7 @@ from models.similarity.vocabulary import (
     SCALES,
     UNREAD,
     beginnings,
-    is_function_word,
+    function_words,
     key_of,
     languages_of,
     months,
@@ -81,6 +81,12 @@ _ORDINAL = frozenset(("st", "nd", "rd", "th", "e"))
 _SPAN = re.compile(r"(?!\d{4}-\d\d$)(\d[\d.,]*)([-:])(\d[\d.,]*)")  # 1914-18 is none
 _NOTE = re.compile(r"(?<=\w[.!?])(?:[⁰¹²³⁴-⁹†,]+|(?:\[\d{1,3}\])+)(?!\w)|~~")
 _BULLET = re.compile(r"(?m)^[ \t]*[-*+•●·‣▪][ \t]+(?=[^\W\d_])")
+_LONGEST_LINE, _MAX_PROMPT = 500, 2_000
+_ASKS = re.compile(r"\?(?!\w)|[\uff1f\u061f]")  # "?" in a URL asks nothing
+# Behind a word that is no abbreviation.
+_SENTENCE_END = re.compile(
+    r"(?<=\w{3}[.!?])\s+|(?<=[\d)\"\u201d][.!?])\s+|(?<=[\u3002\uff1f\u061f])\s*"
+)
 _UNARY = frozenset("+±~≈<>≤≥")
 _SIGN = re.compile(r"[-+*/=<>≤≥≠±~≈^&|!→\u2200-\u22ff]+")
 
@@ -127,7 +133,7 @@ class Asked:
     unit: str = ""
     factor: Fraction = Fraction(1)
     are_names: bool = False  # digits are names, as those of a ZIP code
-    languages: Set[str] = frozenset()  # that it is written in, as far as its words tell
+    languages: frozenset[str] = frozenset()  # that it is written in, as far as its words tell
 
 
 NOTHING_ASKED = Asked()
@@ -148,17 +154,27 @@ _START = Item("", "sign", "", ends=".")
 _KEY = attrgetter("key")
 
 
-def asked_of(items: Sequence[Item], question: str) -> Asked:
-    """What a question, with its items, says of its answers' numbers; the unit it names alone."""
-    units = set[tuple[str, Fraction]]()
+# What stands around them may hold the answer: a text to read, questions that are answered.
+def asked_in(prompt: str) -> str:
+    """The questions of the last line that has one; all short lines where none has."""
+    prompt = prompt[-_MAX_PROMPT:]
+    lines = prompt.splitlines()
+    for line in reversed(lines):
+        if _ASKS.search(line):
+            return " ".join(filter(_ASKS.search, _SENTENCE_END.split(line)))
+    return " ".join(line for line in lines if len(line) <= _LONGEST_LINE) or prompt
+
+
+def asked_of(question: str) -> Asked:
+    """What a question says of its answers' words and numbers; the unit it names alone."""
+    items, units = read(question), set[tuple[str, Fraction]]()
     for item in items:
         if item.kind != "number" and len(item.text) > 1 and (named := unit_of(item.text)):
             units.add(named)
-    are_names = bool(NAMES.search(question.casefold()))
-    unit, factor = "", Fraction(1)
-    if len(units) == 1:
-        [(unit, factor)] = units
-    return Asked(unit, factor, are_names, languages_of(map(_KEY, items)))
+    are_names, languages = bool(NAMES.search(question.casefold())), languages_of(map(_KEY, items))
+    if len(units) != 1:
+        return Asked(are_names=are_names, languages=languages)
+    return Asked(*units.pop(), are_names, languages)
 
 
 def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
@@ -288,7 +304,7 @@ def _clock(hours: Fraction, half: str | None) -> Number:
 def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
     """Items with what belongs to a number as one: its words, scale, unit, sign and month."""
     i, before, earlier = 0, _START, _START
-    languages = languages_of(map(_KEY, items), asked.languages)
+    words = function_words(languages_of(map(_KEY, items), asked.languages))
     while i < len(items):
         item, end = _number_at(items, i)
         is_unary = before.key in ("", "=") or (before.kind == "word" and len(before.text) > 1)
@@ -304,14 +320,14 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
             item = Item("-", "sign", "-")
         elif item.kind == "word":
             is_passive = item.key == "by" and earlier.key in PASSIVE  # "by" tells who did it
-            says_nothing = not is_passive and _says_nothing(item, before, behind, languages)
+            says_nothing = not is_passive and _says_nothing(item, before, behind, words)
             if says_nothing:
                 item = Item(item.text, "word", item.key, None, True, item.ends)
         yield item
         i, before, earlier = end, item, before
 
 
-def _says_nothing(item: Item, before: Item, behind: Item, languages: Set[str]) -> bool:
+def _says_nothing(item: Item, before: Item, behind: Item, words: Set[str]) -> bool:
     """True for a function word; names, as in "The Who" and "Elizabeth I", have capitals."""
     is_last = behind is _START or item.ends != ""
     is_behind_sign = before.kind == "sign" and before is not _START
@@ -326,7 +342,7 @@ def _says_nothing(item: Item, before: Item, behind: Item, languages: Set[str]) -
         return is_pronoun or (item.text == "A" and begins_noun and not is_last)
     is_name = item.key in ("will", "may") and behind.text[:1].isupper()
     if item.text == item.text.lower() or (before.ends in _STOPS and not is_name):
-        return is_function_word(item.key, languages)
+        return item.key in words
     return item.key in ARTICLES
 
 

@@ -11,8 +11,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import Literal
 
-from models.similarity.added import asked_in
-from models.similarity.reading import NOTHING_ASKED, Asked, Item, Number, asked_of, read
+from models.similarity.reading import NOTHING_ASKED, Asked, Item, Number, asked_in, asked_of, read
 from models.similarity.vocabulary import (
     ARTICLES,
     IN_ORDER,
@@ -35,6 +34,7 @@ SCORED = 11
 MAX_CHARACTERS, MAX_NUMBERS = 400, 32
 _MAX_QUESTION = 2_000
 _MOST_WORDS_OF_NAME, _MOST_PAIRS_OF_NUMBERS, _MOST_KNOWN = 3, 64, 8
+_NOUN_BEHIND = ARTICLES - {"a"}
 _JOINING = listed("and or und oder et ou y o и или")
 # Between two names that may change places: "Spain borders France".
 _MUTUAL = listed("and or as with same equals near borders meets met married mit avec con & + * =")
@@ -60,7 +60,7 @@ def question_of(prompt: str) -> Question:
         if item.number:
             known.append(item.number)
     in_order = bool(IN_ORDER.search(asks.casefold()))
-    return Question(asked_of(read(asks), asks), tuple(known[-_MOST_KNOWN:]), in_order)
+    return Question(asked_of(asks), tuple(known[-_MOST_KNOWN:]), in_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +88,20 @@ def reading(items: Sequence[Item], num_characters: int) -> Reading:
     values, names, pauses = list[str](), set[str](), set[str]()
     is_negated = False
     for i, item in enumerate(items):
+        if item.ends and i + 1 < len(items):
+            pauses.add("#" if item.number else item.key)
         if item.number:
             frame.append("#")
             numbers.append(_counting(item.number, items[i : i + 2]))
             values.append(item.key)
             content.append(item.key)
-            if item.ends and i + 1 < len(items):
-                pauses.add("#")
             continue
         if item.says_nothing and item.key in ARTICLES:
             continue
         frame.append(item.key)
-        if item.text[:1].isupper() or (i and _is_article(items[i - 1])):
+        is_behind_article = i > 0 and items[i - 1].says_nothing and items[i - 1].key in _NOUN_BEHIND
+        if is_behind_article or item.text[:1].isupper():
             names.add(item.key)
-        if item.ends and i + 1 < len(items):
-            pauses.add(item.key)
         answers_itself = i == 0 and item.ends and len(items) > 1  # "No, it is safe."
         if item.key in NEGATIONS and not answers_itself:
             is_negated = True
@@ -121,10 +120,6 @@ def reading(items: Sequence[Item], num_characters: int) -> Reading:
         codes=tuple(item.key for item in items if item.kind == "code"),
         is_for_rules=num_characters <= MAX_CHARACTERS and len(numbers) <= MAX_NUMBERS,
     )
-
-
-def _is_article(item: Item) -> bool:
-    return item.says_nothing and item.key in ARTICLES and len(item.key) > 1
 
 
 def _counting(number: Number, items: Sequence[Item]) -> Number:

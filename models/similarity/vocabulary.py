@@ -4,10 +4,10 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache
-from itertools import product
+from functools import cache, lru_cache
+from itertools import chain, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ _LETTERS_ALONE = frozenset("bcdfghjklmnpqrstvwxz")  # no words
 
 
 @cache
-def function_words() -> dict[str, set[str]]:
+def _languages() -> dict[str, set[str]]:
     """Words that say nothing by themselves, by their keys, each with the languages that have it."""
     bearing = {*NEGATIONS, *AFFIRMATIONS, *opposed(), *_units(), *months(), *SCALES, *UNREAD}
     bearing |= _LETTERS_ALONE
@@ -78,23 +78,25 @@ def function_words() -> dict[str, set[str]]:
     for language in langs():
         for key in frozenset(map(key_of, stopwords(language))) - bearing:
             words[key].add(language)
-    return dict(words)
+    return words
 
 
-def is_function_word(key: str, languages: Set[str]) -> bool:
-    """True for a word that says nothing by itself in one of these languages; for all articles."""
-    return key in ARTICLES or not languages.isdisjoint(function_words().get(key, ()))
+@lru_cache(64)
+def function_words(languages: frozenset[str] | None = None) -> frozenset[str]:
+    """Words of these languages, by default of all 57, that say nothing; articles of all."""
+    found = set(ARTICLES)
+    for key, of_key in _languages().items():
+        if languages is None or not of_key.isdisjoint(languages):
+            found.add(key)
+    return frozenset(found)
 
 
-def languages_of(keys: Iterable[str], known: Set[str] = frozenset()) -> Set[str]:
-    """The known languages, and those in which more of these words, and most of them, say nothing.
-
-    A noun of one language is another one's article or preposition: "dog", "door". So one word alone
-    tells one of the common languages, and none beside known ones.
-    """
-    counts = Counter[str]()
-    for key in set(keys):
-        counts.update(function_words().get(key, ()))
+# A noun of one language is another one's article or preposition: "dog", "door". So one word alone
+# tells one of the common languages, and none beside known ones.
+def languages_of(keys: Iterable[str], known: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The known languages, and others of which more of these words are function words."""
+    table = _languages()
+    counts = Counter(chain.from_iterable(map(table.__getitem__, table.keys() & set(keys))))
     most = max(counts.values(), default=0)
     if known and most <= max([1, *map(counts.__getitem__, known)]):
         return known

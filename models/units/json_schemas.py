@@ -119,8 +119,6 @@ class Schemas(dict[str, Any]):
 def tidied(root: dict[str, Any], *, names_types: bool = False) -> dict[str, Any]:
     """A schema without null keywords, whole counts as integers, types named; changed in place.
 
-    >>> tidied({"required": None, "properties": {"a": {"default": None, "minLength": 1.0}}})
-    {'properties': {'a': {'default': None, 'minLength': 1}}}
     Raises `BadSchema` where types are to be named, and one is none that is known.
     """
     for path, schema in _walk(root):

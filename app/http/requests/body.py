@@ -91,13 +91,6 @@ class Body(Described):
         """The field that an unknown name was probably meant to be."""
         return cls.other_names.get(name) or closest(name, cls.model_fields)
 
-    @classmethod
-    def asks_nothing(cls, name: str, value: Any) -> bool:
-        """True where a field has a value with which it changes nothing, known or not."""
-        # True equals 1 in Python.
-        is_neutral = (type(value) is bool) == (type(NOTHING.get(name)) is bool)
-        return is_neutral and name in NOTHING and bool(value == NOTHING[name])
-
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, body: Any) -> Any:
@@ -113,7 +106,9 @@ class Body(Described):
                 is_nothing = name in cls.left_out or value in cls.ignored
             else:
                 is_nothing = value is None and not field.is_required()
-            if not (is_nothing or (cls.ignored and cls.asks_nothing(name, value))):
+            if cls.ignored and name in NOTHING and value == NOTHING[name]:
+                is_nothing |= (type(value) is bool) == (type(NOTHING[name]) is bool)  # True is 1
+            if not is_nothing:
                 given[name] = value
         return given
 

@@ -59,17 +59,6 @@ def few_values(value: Any) -> Any:
     return value
 
 
-def or_none(kind: Any, nothing: Any) -> BeforeValidator:
-    """A validator of numbers, or of one value by which some clients say that they name none."""
-
-    def read(value: Any) -> Any:
-        if value == nothing and isinstance(value, bool) == isinstance(nothing, bool):
-            return None
-        return value
-
-    return BeforeValidator(read, json_schema_input_type=kind | Literal[nothing] | None)
-
-
 def _known_logprob(value: float) -> float:
     if value == -9999:  # as OpenAI and vLLM write it
         raise PydanticCustomError("not_known", "-9999 stands for a log-prob that is not known")
@@ -102,10 +91,23 @@ TemplateVariables = Annotated[Values, Field(max_length=32)]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 JsonSchema = Annotated[Values, AfterValidator(tidied)]
 
+# -1 is how some clients say that they name none.
 _Count = Annotated[int, Field(ge=0, lt=2**63), Whole]
-CountOrNone = Annotated[_Count | None, or_none(_Count, -1)]
+CountOrNone = Annotated[
+    _Count | None,
+    BeforeValidator(
+        lambda value: None if value == -1 else value,
+        json_schema_input_type=_Count | Literal[-1] | None,
+    ),
+]
 _Tokens = Annotated[int, Field(ge=1, lt=2**63), Whole]  # the model's context bounds them
-NewTokens = Annotated[_Tokens | None, or_none(_Tokens, -1)]
+NewTokens = Annotated[
+    _Tokens | None,
+    BeforeValidator(
+        lambda value: None if value == -1 else value,
+        json_schema_input_type=_Tokens | Literal[-1] | None,
+    ),
+]
 
 
 def empty(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.similarity.added import Words, asked_in, containment, question_words, words_of
+from models.similarity.added import Words, containment, question_words, words_of
 from models.similarity.pairs import PairRules, PairTable, TextRules
-from models.similarity.reading import read
+from models.similarity.reading import asked_in, read
 
 CAPITAL = "What is the capital of Peru?"
 TEXT = "Lima is the capital of Peru. Cusco was the capital of the Incas. See a.org?x=1"
