@@ -267,35 +267,6 @@ def test_a_line_above_others_is_a_heading_of_them(heading):
     ]
 
 
-PIECES = [" See App. B", "oth", ".", " Is it"]
-PIECES += [
-    "?",
-    " At 5 p.m.",
-    " Monday",
-    " They",
-    "**",
-    "\nA. ",
-    "\nB) x",
-    "\n$$\n",
-    "\n1.C",
-    "</p>",
-    "\u00b9",
-]
-PIECES += [" https://a.b/c.", "~~", ",", "\n\u2014 ", "\n2 - ", "\n[1] ", "\n> 3. ", "Step 1."]
-PIECES += [" So.", "\n\n", " vs.", " a", "\n\n**b**\n", "\nName:\n", " Hello", "!", " He is."]
-
-
-@given(st.lists(st.sampled_from(PIECES)).filter(bool))
-def test_a_sentence_stays_once_the_next_one_has_begun(pieces):
-    """Sentences are told as an answer is written."""
-    text, told = "", set()
-    for piece in pieces:
-        text += piece
-        told.update(sentence_spans(text)[:-1])
-
-    assert told <= set(sentence_spans(text))
-
-
 @pytest.mark.parametrize(
     ("text", "language"),
     [
