@@ -49,11 +49,12 @@ def evaluate_units(
     if estimators is not None:
         wanted = _known(estimators)
     most = SamplingParams().num_samples
-    if rescore:
-        header, _ = stored(out / GENERATIONS, temperature, answer_temperature)
-        most = header.sampling["num_samples"]
-    draws = numbers_of_samples(num_samples or str(most))
     examples = drawn(read_parts(Path(dataset), units, judged=judge is not None), limit, seed)
+    if rescore:
+        header, recordings = stored(out / GENERATIONS, temperature, answer_temperature)
+        most = header.sampling["num_samples"]
+        examples = [one for one in examples if one.example.id in recordings]
+    draws = numbers_of_samples(num_samples or str(most))
     settings_of = {"command": "evaluate", "dataset": dataset, "seed": seed, "units": units}
     settings_of["judge"] = judge and judge.name
     settings_of["num_samples"] = ",".join(map(str, draws))

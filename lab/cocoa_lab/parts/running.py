@@ -59,7 +59,8 @@ class PartsSpec:
         similarity: name of the function; None for the deployment's default.
         judge: labels the parts of which nothing else says what they are, and is held against the
             labels of the others; what it says is kept beside the generations.
-        rescore: whether what the file holds is scored, without a language model.
+        rescore: whether what the file holds is scored, without a language model; it has all that
+            are to be evaluated.
         temperature: of the samples; None for 1.
         answer_temperature: of the answers; None for greedy ones.
     """
@@ -128,11 +129,9 @@ async def evaluate_parts(
     """
     async with AsyncExitStack() as stack:
         if spec.rescore:
-            header, recordings = stored(spec.generations, spec.temperature, spec.answer_temperature)
-            kept = [one for one in spec.examples if one.example.id in recordings]
-            if not kept:
+            header, _ = stored(spec.generations, spec.temperature, spec.answer_temperature)
+            if not spec.examples:
                 raise AnotherRun(f"{spec.generations} holds no generation of these prompts")
-            spec = replace(spec, examples=kept)
             scored_by = lab_scorer(settings, recorded_generator(header))
             scorer = await stack.enter_async_context(scored_by)
         else:
