@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from operator import attrgetter
 
 from models.similarity.reading import Item, asked_in, read
-from models.similarity.vocabulary import NEGATIONS, VERDICTS, opposed
+from models.similarity.vocabulary import ARTICLES, NEGATIONS, VERDICTS, opposed
 
 # Between what one may choose from, and in front of what is not chosen.
 _OR = frozenset(["or", "oder", "ou", "o", "или"])
 _REFUSES = frozenset(["than", "als", "что", "not", "nicht", "pas", "no", "non", "чем", "än"])
-_LONGEST_CHOICE = 3  # words that say something
+_LONGEST_CHOICE, _FEWEST_COMMAS = 3, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,9 @@ def question_words(*prompts: str) -> QuestionWords:
     ['amazon', 'nile']
     """
     *earlier, question = map(asked_in, prompts)
-    items = [item for item in read(question) if item.key in _OR or not item.says_nothing]
-    offered = _listed(items)
+    whole = read(question)
+    items = [item for item in whole if item.key in _OR or not item.says_nothing]
+    offered = _listed(whole)
     for before, item in pairwise(items):
         if _OR & {before.key, item.key}:
             offered |= {before.key, item.key}
@@ -51,13 +51,19 @@ def question_words(*prompts: str) -> QuestionWords:
 
 
 def _listed(items: Sequence[Item]) -> set[str]:
-    """What stands between two commas, and a word on both sides of it: "red, green, blue"."""
-    commas = [place for place, item in enumerate(items[:-1]) if item.ends == ","]
-    found = set[str]()
-    for first, last in pairwise(commas):
-        if last - first <= _LONGEST_CHOICE:
-            found.update(map(attrgetter("key"), items[first : last + 2]))
-    return found
+    """The words of a list with which a question ends: "red, green, blue?"."""
+    found, segment, num_commas = set[str](), list[str](), 0
+    for item in reversed(items):
+        if item.ends == ",":
+            found.update(segment)
+            segment, num_commas = [], num_commas + 1
+        is_unlisted = item.says_nothing and item.key not in ARTICLES | _OR
+        if is_unlisted or (segment and item.ends) or len(segment) == _LONGEST_CHOICE:
+            break
+        segment.append(item.key)
+    if num_commas < _FEWEST_COMMAS:
+        return set()
+    return found.union(segment[:1])  # what stands in front of the first may belong to no choice
 
 
 def added(items: Sequence[Item], question: QuestionWords) -> list[Item]:
