@@ -7,9 +7,9 @@ import pytest
 
 MODULES = ["cocoa_lab.metrics", "cocoa_lab.quality", "cocoa_lab.atlas.computed", "cocoa_lab.report"]
 MODULES += ["cocoa_lab.probes.collecting", "cocoa_lab.probes.splits", "cocoa_lab.judge"]
-MODULES += ["models.estimators", "models.engines.texts", "cocoa_lab.alignment"]
+MODULES += ["models.engines.texts", "cocoa_lab.alignment"]
 MODULES += ["models.similarity.classifier", "cocoa_lab.lexical", "models.similarity.nli"]
-MODULES += ["models.similarity.pairs", "models.similarity.vectors", "cocoa_lab.overlap"]
+MODULES += ["models.similarity.vectors", "cocoa_lab.overlap"]
 MODULES += ["models.units.comparison", "models.units.characters", "models.units.chunks"]
 MODULES += ["models.units.json_values", "models.units.markdown", "models.units.prose"]
 MODULES += ["models.engines.tags", "models.units.schemas", "models.units.sentences"]
