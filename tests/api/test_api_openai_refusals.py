@@ -382,7 +382,7 @@ async def test_a_part_of_another_type_is_told_which_types_are_read(service):
 
 
 async def test_an_unknown_field_that_says_something_is_refused_in_messages_too(service):
-    for name, value in {"priority": 1, "prefix": True}.items():
+    for name, value in {"priority": 1, "prefix": True, "other": 0, "another": False}.items():
         message = {"role": "user", "content": "Hi", name: value}
         error = (await post(service, CHAT, messages=[message])).json()["error"]
         assert error["param"] == f"messages.0.{name}"

@@ -22,6 +22,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType(
     | dict.fromkeys(("ignore_eos", "use_beam_search", "early_stopping", "echo"), False)
     | dict.fromkeys(("continue_final_message", "include_stop_str_in_output", "raw"), False)
     | dict.fromkeys(("return_token_ids", "return_tokens_as_token_ids", "safe_prompt"), False)
+    | dict.fromkeys(("prefix", "partial"), False)
     | dict.fromkeys(("skip_special_tokens", "add_special_tokens", "add_generation_prompt"), True)
     | dict.fromkeys(("spaces_between_special_tokens", "include_reasoning", "detokenize"), True)
 )
@@ -142,5 +143,5 @@ def _or_null(field: JsonDict) -> JsonDict:
 class Kept(Body):
     """A message, a part of one, a call or a tool, as clients keep them."""
 
-    ignored = (*Body.EMPTY, False)
+    ignored = Body.EMPTY
     left_out = frozenset(_KEPT)
