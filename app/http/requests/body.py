@@ -16,13 +16,12 @@ _MAX_FIELDS = 64
 
 # Fields of other servers, and the value with which each asks for nothing: it is what is done here.
 NOTHING: Mapping[str, Any] = MappingProxyType(
-    {"truncate_prompt_tokens": -1, "response_format": {"type": "text"}, "logprobs": False}
+    {"truncate_prompt_tokens": -1, "response_format": {"type": "text"}, "safe_prompt": False}
     | dict.fromkeys(("best_of", "length_penalty", "n", "repeat_penalty", "typical_p"), 1)
     | dict.fromkeys(("min_tokens", "mirostat", "n_probs", "priority", "top_logprobs"), 0)
-    | dict.fromkeys(("ignore_eos", "use_beam_search", "early_stopping", "echo"), False)
-    | dict.fromkeys(("continue_final_message", "include_stop_str_in_output", "raw"), False)
-    | dict.fromkeys(("return_token_ids", "return_tokens_as_token_ids", "safe_prompt"), False)
-    | dict.fromkeys(("prefix", "partial"), False)
+    | dict.fromkeys(("ignore_eos", "use_beam_search", "early_stopping", "echo", "prefix"), False)
+    | dict.fromkeys(("continue_final_message", "include_stop_str_in_output", "partial"), False)
+    | dict.fromkeys(("return_token_ids", "return_tokens_as_token_ids", "raw", "logprobs"), False)
     | dict.fromkeys(("skip_special_tokens", "add_special_tokens", "add_generation_prompt"), True)
     | dict.fromkeys(("spaces_between_special_tokens", "include_reasoning", "detokenize"), True)
 )
