@@ -1,10 +1,12 @@
 PYTHON ?= python3
 PORT ?= 8000
 VENV := .venv
-# uv installs several times faster than pip, and PyTorch's build for what this machine has. Where uv or the index of
-# these builds cannot be had, pip installs the same from its own.
-INSTALL = $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --torch-backend=auto $(WANTED) || \
-  { echo 'uv did not install it: pip does'; $(VENV)/bin/pip install --quiet $(WANTED); }
+# uv installs several times faster than pip, and PyTorch's build for what this machine has. Where the index of these
+# builds cannot be had, pip installs PyTorch from its own, and where uv cannot be had, all.
+UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt
+PIP := $(VENV)/bin/pip install --quiet -c constraints.txt
+INSTALL = $(UV) --torch-backend=auto $(WANTED) || \
+  { echo 'uv did not install it: pip does'; $(PIP) uv $(TORCH) && $(UV) $(WANTED); } || $(PIP) $(WANTED)
 
 # A vLLM of its own, which pins other versions of what the service uses; a repack for CPUs, for tests.
 VLLM_VENV := .venv-vllm
@@ -35,7 +37,7 @@ COVERING := $(PURE) $(addprefix tests/api/test_api_, $(addsuffix .py, generate s
 FLOORS := app/scoring:91 models/estimators:98
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-clients test-real test-gpu lint docs chart lock benchmark clean
+.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-clients test-real test-gpu lint types style docs chart lock benchmark clean
 
 help:  ## Say what there is to make
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,10 +87,14 @@ test-deploy: $(VENV)/dev.stamp  ## Render the chart, build the images, start the
 	tests/deploy/set_up.sh
 	$(VENV)/bin/pytest tests/deploy --timeout 900 -s
 
-lint: $(VENV)/dev.stamp  ## Style, types, import rules, spelling, dependencies, and how much there is to read
+lint: style types  ## Style, types, import rules, spelling, dependencies, and how much there is to read
+
+types: $(VENV)/dev.stamp
+	$(VENV)/bin/mypy
+
+style: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 	$(VENV)/bin/deptry .
@@ -119,17 +125,19 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	-$(VENV)/bin/pip install --quiet uv
 
-$(VENV)/serve.stamp: WANTED = -c constraints.txt -e '.[models]' -e lab
+$(VENV)/serve.stamp: TORCH = torch
+$(VENV)/serve.stamp: WANTED = -e '.[models]' -e lab
 $(VENV)/serve.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL)
 	touch $@
 
-$(VENV)/quick.stamp: WANTED = -c constraints.txt -e '.[quick]'
+$(VENV)/quick.stamp: WANTED = -e '.[quick]'
 $(VENV)/quick.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL)
 	touch $@
 
-$(VENV)/dev.stamp: WANTED = -c constraints.txt -e '.[models,dev]' -e 'lab[atlas]'
+$(VENV)/dev.stamp: TORCH = torch
+$(VENV)/dev.stamp: WANTED = -e '.[models,dev]' -e 'lab[atlas]'
 $(VENV)/dev.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL)
 	touch $@ $(VENV)/serve.stamp $(VENV)/quick.stamp
