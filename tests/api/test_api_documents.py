@@ -351,6 +351,18 @@ GIVEN, WHY = {"answer": ANSWER}, {"prompt": "Why?"}
         (GENERATE, {**WHY, "documents_in": "prompt"}, "documents_in", "needs documents"),
         ("/score", {**GIVEN, **WHY, "documents_in": "prompt"}, "documents_in", "needs documents"),
         (
+            "/v1/chat/completions",
+            {"model": "cocoa", "messages": CHAT, "documents_in": "prompt"},
+            "documents_in",
+            "needs documents",
+        ),
+        (
+            "/v1/responses",
+            {"model": "cocoa", "input": "Why?", "documents_in": "prompt"},
+            "documents_in",
+            "needs documents",
+        ),
+        (
             GENERATE,
             {"messages": CHAT, "documents": ["France?", "Peru"], "documents_in": "prompt"},
             "documents.1",

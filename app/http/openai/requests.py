@@ -37,11 +37,8 @@ from models.statistics import SENTENCES_READ, supplied_by
 from models.warnings import Warned
 from workers.protocol import GeneratorInfo
 
-_OTHER_NAMES = {
-    "max_new_tokens": "max_tokens",
-    "max_output_tokens": "max_tokens",
-    "timeout": "uncertainty.timeout_s",
-}
+_OTHER_NAMES = dict.fromkeys(("max_new_tokens", "max_output_tokens"), "max_tokens")
+_OTHER_NAMES |= {"timeout": "uncertainty.timeout_s"}
 
 
 def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
@@ -179,6 +176,8 @@ class ChatFields(SharedRequest, Templated, DocumentsWanted):
             why = "must be left out where documents stand beside the messages"
             refuse_if(self.documents not in ([], "tools"), "uncertainty.documents", why)
             self.documents = self.uncertainty.documents
+        is_alone = self.documents_in == "prompt" and "documents" not in self.model_fields_set
+        refuse_if(is_alone, "documents_in", "needs documents")
         return self
 
 
