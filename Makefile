@@ -37,7 +37,7 @@ COVERING := $(PURE) $(addprefix tests/api/test_api_, $(addsuffix .py, generate s
 FLOORS := app/scoring:91 models/estimators:98
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-clients test-real test-gpu lint types style docs chart lock benchmark clean
+.PHONY: help serve test suite services quick coverage test-deploy test-vllm test-vllm-sources test-servers test-clients test-real test-gpu lint types style docs chart lock benchmark clean
 
 help:  ## Say what there is to make
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,8 +45,12 @@ help:  ## Say what there is to make
 serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models on PORT
 	$(VENV)/bin/cocoa serve --port $(PORT)
 
-test: $(VENV)/dev.stamp lint coverage  ## Set everything up and pass the whole suite
+test: lint coverage suite services  ## Set everything up and pass the whole suite
+
+suite: $(VENV)/dev.stamp  ## Run the tests that share nothing, but those of `coverage`
 	$(PYTEST_PARALLEL) $(addprefix --ignore=,$(COVERING)) $(filter-out $(COVERING),$(PARALLEL))
+
+services: $(VENV)/dev.stamp  ## Run the tests that start services, servers and browsers
 	$(PYTEST) --maxprocesses 2 --dist loadfile $(addprefix --ignore=,$(PARALLEL))
 
 quick: $(VENV)/quick.stamp  ## Style, and types and tests of what needs no torch: under a minute on two cores
