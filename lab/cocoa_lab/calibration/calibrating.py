@@ -9,6 +9,7 @@ import numpy as np
 
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
 from cocoa_lab.calibration.labels import Labelled, Labels
+from cocoa_lab.calibration.pooling import pooled
 from cocoa_lab.calibration.thresholds import DELTA
 from models.calibration import ALL, FORMAT, Binding, Calibration, Calibrator, Part
 from models.estimators import ESTIMATORS
@@ -19,6 +20,7 @@ from models.records import SamplingParams
 _CLOSE = 1e-3
 _SHARE_CLOSE = 0.99
 _MIN_COMMON = 100  # prompts that both were asked
+_OF_LAB = "a service need not have it"
 
 Groups = dict[str, dict[str, Calibration]]
 
@@ -40,6 +42,7 @@ class Fitted:
 def calibrate(sources: Mapping[str, Sequence[Labelled]], *, by_task: bool = False) -> Fitted:
     """Fit every estimator of every way of asking: on all labels and, where wanted, by task.
 
+    Labels of one way of asking count together, whatever source they are of.
     Ways of asking that are one thing to the model, as the same prompts show, share their
     calibrations: those with the most labels. An answer without a score says nothing of its
     estimator and is left out of it. What documents say calibrates `ungrounded` alone, and what is
@@ -55,7 +58,8 @@ def calibrate(sources: Mapping[str, Sequence[Labelled]], *, by_task: bool = Fals
     """
     fitted: list[tuple[Labels, Groups, list[Binding]]] = []
     notes: dict[str, None] = {}
-    parts = [part for labelled in sources.values() for part in labelled]
+    named: set[str] = set()
+    parts = pooled(sources)
     parts.sort(key=lambda one: (one.bindings[0].unit != "answer", -len(one.labels.correct)))
     for part in parts:
         same = next((one for one in fitted if _are_same(one[0], part.labels)), None)
@@ -66,11 +70,16 @@ def calibrate(sources: Mapping[str, Sequence[Labelled]], *, by_task: bool = Fals
         way = way_of(part.bindings[0])
         if part.labels.axis == "grounded":
             way += ", by what documents say"
+        if part.num_repeats:
+            what = f"{part.num_repeats} labels repeat a prompt of others, and do not count"
+            notes[f"{what} ({way})"] = None
         if groups[ALL]:
             fitted.append((part.labels, groups, list(part.bindings)))
+            named.update(part.sources)
             notes |= dict.fromkeys(f"{what} ({way})" for what in left_out)
         else:
-            reasons = ", ".join(sorted({what.partition(": ")[2] for what in left_out}))
+            whys = {what.partition(": ")[2] for what in left_out}
+            reasons = ", ".join(sorted(whys - {_OF_LAB} or whys))
             notes[f"{way} cannot be calibrated: {reasons}"] = None
     if not fitted:
         raise CannotCalibrate("; ".join(notes))
@@ -78,12 +87,8 @@ def calibrate(sources: Mapping[str, Sequence[Labelled]], *, by_task: bool = Fals
     for of_part, groups, bindings in fitted:
         made += [Part(binding, groups) for binding in bindings]
         labels += [of_part] * len(bindings)
-    kept = {id(one) for one in labels}
-    named = []
-    for source, labelled in sources.items():
-        if any(id(part.labels) in kept for part in labelled):
-            named.append(source)
-    return Fitted(Calibrator("", " and ".join(named), DELTA, tuple(made)), labels, list(notes))
+    source = " and ".join(filter(named.__contains__, sources))
+    return Fitted(Calibrator("", source, DELTA, tuple(made)), labels, list(notes))
 
 
 def way_of(binding: Binding) -> str:
@@ -117,7 +122,7 @@ def _fit_groups(labels: Labels, *, by_task: bool) -> tuple[Groups, list[str]]:
             left_out.append(f"{group} is left out: it has no score that {labels.axis} labels fit")
         for name in filter(labels.calibrates, part.scores):
             if name not in ESTIMATORS:
-                left_out.append(f"{name} is left out: a service need not have it")
+                left_out.append(f"{name} is left out: {_OF_LAB}")
                 continue
             try:
                 groups[group][name] = fit(*part.known(name))

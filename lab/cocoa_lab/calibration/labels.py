@@ -45,6 +45,7 @@ class Labels:
         answers: (n,) of parts of answers, numbers that say which are of one answer; None where each
             label is of a whole answer.
         axis: what the labels say, which decides whose scores they calibrate.
+        prompts: (n,) texts that tell one prompt from another; none where not known.
     """
 
     tasks: Sequence[str]
@@ -53,6 +54,7 @@ class Labels:
     ids: Sequence[str] = ()
     answers: Counts | None = None
     axis: Axis = "correct"
+    prompts: Sequence[str] = ()
 
     def of_task(self, task: str) -> "Labels":
         """Those of one task."""
@@ -80,10 +82,14 @@ class Labelled:
 
     Attributes:
         bindings: what their scores came from, and what has the same scores.
+        sources: what the labels are, where those of several are pooled.
+        num_repeats: of the pooled ones, those that are left out for another of their prompt.
     """
 
     labels: Labels
     bindings: tuple[Binding, ...]
+    sources: tuple[str, ...] = ()
+    num_repeats: int = 0
 
 
 def read_labels(
@@ -135,8 +141,8 @@ def read_labels(
     _check_any(rows, folder, wanted)
     parts = []
     for (asked, variant), by_prompt in rows.items():
-        lines = list(by_prompt.values())
-        parts.append(Labelled(_labels(lines, correct_at), _bindings(results, asked, variant)))
+        labels = replace(_labels(list(by_prompt.values()), correct_at), prompts=list(by_prompt))
+        parts.append(Labelled(labels, _bindings(results, asked, variant)))
     dataset = results["settings"]["dataset"]
     measures = ", ".join(sorted({task["quality"] for task in results["tasks"]}))
     num_labels = len({line["id"] for lines in rows.values() for line in lines.values()})
@@ -185,6 +191,7 @@ def _of_parts(
         {},
         ids=[f"{line['id']} {line['path'] or line['spans']}" for line in lines],
         answers=np.array([numbers[prompt] for prompt in asked], dtype=int),
+        prompts=asked,
     )
     binding = binding_of(to_json(results["binding"]))
     found: list[Labelled] = []

@@ -25,7 +25,7 @@ def calibrate(
         str | None,
         typer.Option(
             help="File or redis:// URL with the labels that `POST /feedback` kept, in place of "
-            "--results or beside it, for ways of asking that were not evaluated."
+            "--results or beside it."
         ),
     ] = None,
     by: Annotated[

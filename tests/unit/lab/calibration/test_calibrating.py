@@ -55,6 +55,63 @@ def test_a_source_whose_labels_are_not_fitted_is_not_named():
     assert fitted.calibrator.source == "prompts and other"
 
 
+def with_prompts(part, start=0):
+    prompts = [f"prompt {start + row}" for row in range(len(part.labels.correct))]
+    return replace(part, labels=replace(part.labels, prompts=prompts))
+
+
+def test_labels_of_one_way_count_together_whatever_run_they_are_of():
+    january = with_prompts(labelled(200, BINDING))
+    february = with_prompts(labelled(300, replace(BINDING, share_cut=0.05)), start=200)
+    fitted = calibrate({"january": [january], "february": [february]})
+    [[binding]] = ways(fitted)
+    assert binding.share_cut == pytest.approx(0.03)
+    assert fitted.calibrator.parts[0].groups[ALL]["sp"].num_labels == 500
+    assert fitted.calibrator.source == "january and february"
+    assert fitted.notes == []
+
+
+def test_a_prompt_that_two_runs_have_asked_is_one_label():
+    once, again = labelled(200, BINDING), labelled(300, BINDING)
+    fitted = calibrate({"once": [with_prompts(once)], "again": [with_prompts(again)]})
+    assert fitted.calibrator.parts[0].groups[ALL]["sp"].num_labels == 300
+    way = "prompt, greedy, fake, num_samples 10"
+    assert fitted.notes == [f"200 labels repeat a prompt of others, and do not count ({way})"]
+    [same] = calibrate({"once": [with_prompts(once)] * 2}).calibrator.parts
+    assert same.groups[ALL]["sp"].num_labels == 200
+
+
+def test_what_one_of_two_runs_has_scored_counts_for_itself():
+    one, other = labelled(200, BINDING), labelled(100, BINDING)
+    one.labels.scores["ppl"] = one.labels.scores["sp"]
+    [part] = calibrate({"one": [one], "other": [other]}).calibrator.parts
+    assert {name: found.num_labels for name, found in part.groups[ALL].items()} == {
+        "sp": 300,
+        "ppl": 200,
+    }
+
+
+def test_scores_of_another_probe_have_calibrations_of_their_own():
+    one = labelled(200, replace(BINDING, probes={"g": "a"}))
+    other = labelled(100, replace(BINDING, probes={"g": "b"}), shift=0.5)
+    assert len(ways(calibrate({"one": [one], "other": [other]}))) == 2
+    without = labelled(100, BINDING)
+    [[binding]] = ways(calibrate({"one": [one], "without": [without]}))
+    assert binding.probes == {"g": "a"}
+
+
+def test_parts_of_answers_to_one_prompt_are_as_of_one_answer_in_two_runs():
+    binding = replace(BINDING, unit="sentence")
+    [first, second] = [labelled(100, binding), labelled(100, binding)]
+    answers = np.arange(100) // 2
+    of_one = replace(first.labels, answers=answers, prompts=[f"{one}" for one in answers])
+    of_other = replace(of_one, prompts=[f"{one}" for one in answers + 25])
+    sources = {"one": [replace(first, labels=of_one)], "other": [replace(second, labels=of_other)]}
+    [labels] = calibrate(sources).labels
+    assert len(labels.correct) == 200
+    assert len(np.unique(labels.answers)) == 75
+
+
 def test_a_draw_of_the_same_scores_shares_them_though_it_tells_fewer():
     both = labelled(300, BINDING)
     both.labels.scores["ppl"] = both.labels.scores["sp"] + 1
