@@ -29,6 +29,21 @@ _WORD = re.compile(
 _ACCENTS = re.compile(
     "(?<=[A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u052f\u1e00-\u1fff])[\u0300-\u036f]+"
 )
+# Letters with a stroke and ligatures, which no accent can be taken from.
+_LETTERS = {"ł": "l", "ø": "o", "đ": "d", "ħ": "h", "æ": "ae", "œ": "oe"}
+_LETTERS |= {letter.upper(): plain.upper() for letter, plain in _LETTERS.items()}
+_PLAIN = str.maketrans(_LETTERS | {"\u2212": "-", "\u2044": "/"})
+_RAISED = "[\u00b2\u00b3\u00b9\u2070-\u207b]+"
+_POWER = re.compile(rf"(?<=\d){_RAISED}")
+_NOTE = re.compile(rf"(?<=[^\W\d_]{{3}}){_RAISED}")  # behind a unit, "cm", it is a power
+_MIXED = re.compile("(?<=\\d)(?=[\u00bc-\u00be\u2150-\u215e])")  # one and a half
+_WHOLE = re.compile(r"(\d+)\.0+\Z")
+# What Korean writes behind a noun without a blank.
+_PARTICLE = re.compile(
+    "(?:은|는|이|가|을|를|의|도|만|와|과|에게?|에서|으?로|부터|까지|이나|이?라고|이며|이고|인"
+    "|이다|입니다|이에요|예요|이었다|였다|이었습니다|였습니다)"
+)
+_HANGUL = re.compile("[\uac00-\ud7a3]\\Z")
 _POINTS = re.compile("[\u05b0-\u05c7\u064b-\u0652]")  # vowels that Semitic texts mostly leave out
 _UNIT = re.compile(r"(?<=\d)(?!s)[^\W\d_]+\b")
 _SPELLED = {"percent": "%", "dollar": "$", "dollars": "$", "euro": "\u20ac", "euros": "\u20ac"}
@@ -55,7 +70,8 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
         capital_is_article: what "A" is where it may be either: "Vitamin A Deficiency", "Like A
             Rolling Stone".
     """
-    text = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
+    text = _MIXED.sub(" ", _NOTE.sub(" ", _POWER.sub(r"^\g<0>", text)))
+    text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     parted = unicodedata.normalize("NFD", text)
     text = with_joined_initials(unicodedata.normalize("NFC", _ACCENTS.sub("", parted)))
     text = _UNIT.sub(_apart, _HYPHENATED.sub(r"\1", _EMPHASIS.sub(" ", text)))
@@ -83,6 +99,8 @@ def with_joined_initials(text: str) -> str:
 
 def _number(match: re.Match[str]) -> Iterator[str]:
     before, number = match["before"] or "", match["number"].replace(",", "")
+    if whole := _WHOLE.match(number):
+        number = whole[1]
     signs = "".join(sign for sign in "-\u221a" if sign in before)
     yield signs + "0" * number.startswith(".") + number
     yield from (sign for sign in before if sign not in "-+\u221a")
@@ -124,8 +142,21 @@ def says(reference: str, output: str) -> bool:
         wanted = words(reference, capital_is_article=wanted_reading)
         said = words(output, capital_is_article=said_reading)
         starts = range(len(said) - len(wanted) + 1)
-        if wanted and any(said[start : start + len(wanted)] == wanted for start in starts):
+        if wanted and any(_are_same(wanted, said[start : start + len(wanted)]) for start in starts):
             return True
     # "?": nothing is left that could be looked for
-    whole = reference.strip()
-    return not words(reference) and (whole in output.split() or whole == output.strip())
+    whole, parts = reference.strip(), output.split()
+    parts += [part.strip(".,;:!?\"'()*") for part in parts]
+    return not words(reference) and (whole in parts or whole == output.strip())
+
+
+def _are_same(wanted: tuple[str, ...], said: tuple[str, ...]) -> bool:
+    """Whether these are the wanted words; the last may have a Korean particle."""
+    if wanted == said:
+        return True
+    behind = said[-1].removeprefix(wanted[-1])
+    return (
+        wanted[:-1] == said[:-1]
+        and len(behind) < len(said[-1])
+        and bool(_HANGUL.search(wanted[-1]) and _PARTICLE.fullmatch(behind))
+    )

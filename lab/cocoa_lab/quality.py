@@ -7,6 +7,7 @@ A measure gives one value per answer, higher = better, NaN where it is undefined
 import asyncio
 import importlib
 import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -181,7 +182,7 @@ def default_quality(task: str) -> str:
 
 def exact_match(output: str, example: Example) -> float:
     """1 where the stripped output equals one of the stripped references."""
-    return float(output.strip() in map(str.strip, example.references))
+    return float(_composed(output) in map(_composed, example.references))
 
 
 def contains(output: str, example: Example) -> float:
@@ -190,19 +191,19 @@ def contains(output: str, example: Example) -> float:
 
 
 def fields(output: str, example: Example) -> float:
-    """Share of the fields of the reference, a JSON object, that the output has right.
+    """Share of the fields of the best reference, a JSON object, that the output has right.
 
-    0 of what is no JSON, NaN where the reference is none. A field is right that agrees wholly with
-    the reference's, as in `cocoa_lab.parts.labelling`.
+    0 of what is no JSON, NaN where no reference is. A field is right that agrees wholly with the
+    reference's, as in `cocoa_lab.parts.labelling`.
     """
-    expected, answer = parsed(example.references[0]), parsed(output)
-    if expected is None:
-        return float("nan")
-    if answer is None:
-        return 0.0
-    comparer = JsonComparer(rules(expected, example.json_schema or {}), lambda first, second: 0.0)
-    agreements = comparer.compare(expected, answer).agreements
-    return float(np.mean([one == 1 for one in agreements.values()]))
+    answer, shares = parsed(output), list[float]()
+    for expected in filter(None, map(parsed, example.references)):
+        shares.append(0.0)
+        if answer is not None:
+            asked = rules(expected, example.json_schema or {})
+            compared = JsonComparer(asked, lambda first, second: 0.0).compare(expected, answer)
+            shares[-1] = float(np.mean([one == 1 for one in compared.agreements.values()]))
+    return max(shares, default=float("nan"))
 
 
 async def facts(outputs: Sequence[str], examples: Sequence[Example], _: Support | None) -> Array:
@@ -223,17 +224,13 @@ async def run_code(outputs: Sequence[str], examples: Sequence[Example], _: Suppo
 
 
 def accuracy(output: str, example: Example) -> float:
-    """1 where the output names the reference's letter as its answer, 0 with another or none."""
-    if (reference := choice(example.references[0])) is None:
-        return float("nan")
-    return float(choice(output) == reference)
+    """1 where the output names a reference's letter as its answer, 0 with another or none."""
+    return _is_one_of(choice(output), map(choice, example.references))
 
 
 def gsm8k(output: str, example: Example) -> float:
-    """1 where the output's last number equals the reference's last after `####`."""
-    if (reference := final_number(example.references[0].rpartition("####")[2])) is None:
-        return float("nan")
-    return float(final_number(output) == reference)
+    """1 where the output's last number equals a reference's last after `####`."""
+    return _is_one_of(final_number(output), map(_number_of, example.references))
 
 
 def rouge_l(output: str, example: Example) -> float:
@@ -246,7 +243,8 @@ def chrf(output: str, example: Example) -> float:
     """Sentence chrF of sacrebleu with the best reference, in [0, 1]. Popović 2015."""
     from sacrebleu import sentence_chrf
 
-    return max(float(sentence_chrf(output, [text]).score) for text in example.references) / 100
+    output, references = _composed(output), map(_composed, example.references)
+    return max(float(sentence_chrf(output, [text]).score) for text in references) / 100
 
 
 def bleu(output: str, example: Example) -> float:
@@ -258,7 +256,8 @@ def bleu(output: str, example: Example) -> float:
     from sacrebleu import sentence_bleu
 
     scores: list[float] = []
-    for text in example.references:
+    output = _composed(output)
+    for text in map(_composed, example.references):
         tokenize = "13a"
         if _NO_BLANKS.search(text):
             tokenize = "char" if _NOT_CHINESE.search(text) else "zh"
@@ -348,6 +347,23 @@ def final_number(text: str) -> Decimal | None:
     return Decimal(numbers[-1].replace("\u2212", "-").replace("$", "").replace(",", ""))
 
 
+def _composed(text: str) -> str:
+    """The stripped text, an accent and its letter as one character."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def _number_of(reference: str) -> Decimal | None:
+    return final_number(reference.rpartition("####")[2])
+
+
+def _is_one_of(answer: object, references: Iterable[object]) -> float:
+    """1 or 0; NaN where no reference says anything."""
+    known = [one for one in references if one is not None]
+    if not known:
+        return float("nan")
+    return float(answer in known)
+
+
 def _each(score: Callable[[str, Example], float]) -> MeasureFunction:
     """The measure that scores each answer for itself."""
 
@@ -400,13 +416,13 @@ QUALITY: dict[str, Measure] = {
     "accuracy": Measure(
         _each(accuracy),
         is_binary=True,
-        can_measure=lambda example: choice(example.references[0]) is not None,
+        can_measure=lambda example: any(map(choice, example.references)),
         needs="a reference that opens with a letter A to D",
     ),
     "gsm8k": Measure(
         _each(gsm8k),
         is_binary=True,
-        can_measure=lambda example: final_number(example.references[0]) is not None,
+        can_measure=lambda example: {None} != {*map(_number_of, example.references)},
         needs="a number in its reference",
     ),
     "rouge_l": Measure(_each(rouge_l)),
@@ -422,7 +438,7 @@ QUALITY: dict[str, Measure] = {
     "comet": Measure(comet),
     "fields": Measure(
         _each(fields),
-        can_measure=lambda example: parsed(example.references[0]) is not None,
+        can_measure=lambda example: any(map(parsed, example.references)),
         needs="a reference that is a JSON object",
     ),
     "facts": Measure(

@@ -54,7 +54,7 @@ def _together(one: Labelled, other: Labelled) -> Labelled:
     else:
         answers = np.unique(prompts, return_inverse=True)[1]
     scores: dict[str, Array] = {}
-    for name in first.scores | second.scores:
+    for name in {**first.scores, **second.scores}:
         both = _scores_of(first, name), _scores_of(second, name)
         scores[name] = np.concatenate(both)[rows]
     tasks, ids = [*first.tasks, *second.tasks], [*first.ids, *second.ids]

@@ -50,6 +50,7 @@ async def one(name, output, *references, context=None, model=None):
         pytest.param("Rome", ["Paris", " Rome "], 1, id="any reference"),
         pytest.param("paris", ["Paris"], 0, id="case counts"),
         pytest.param("", ["Paris"], 0, id="empty"),
+        pytest.param("e\u0301te\u0301", ["\u00e9t\u00e9"], 1, id="decomposed"),
     ],
 )
 async def test_exact_match(output, references, expected):
@@ -250,6 +251,27 @@ async def test_no_answers_have_no_values(name):
     values = await QUALITY[name].score([], [], support_by(FakePairModel()))
 
     assert values.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "references", "expected"),
+    [
+        ("accuracy", "B", ["A", "B"], 1),
+        ("accuracy", "C", ["A", "B"], 0),
+        ("accuracy", "B", ["None of them", "B"], 1),
+        ("gsm8k", "It is 5.", ["#### 4", "#### 5"], 1),
+        ("gsm8k", "It is 6.", ["#### 4", "five"], 0),
+        ("fields", '{"a": 2, "b": 3}', ['{"a": 1, "b": 2}', '{"a": 2, "b": 4}'], 0.5),
+        ("fields", "Paris", ['{"a": 1}', '{"a": 2}'], 0),
+    ],
+)
+async def test_the_best_of_several_references_counts(name, output, references, expected):
+    assert await one(name, output, *references) == expected
+
+
+@pytest.mark.parametrize("name", ["exact_match", "contains", "rouge_l", "chrf", "bleu"])
+async def test_a_letter_with_its_accent_is_one_however_it_is_coded(name):
+    assert await one(name, "e\u0301te\u0301", "\u00e9t\u00e9") == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
