@@ -10,8 +10,8 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import pairwise
+from functools import cache, cached_property
+from itertools import chain, pairwise
 from operator import attrgetter, itemgetter
 
 from models.records import Pair, Span
@@ -41,9 +41,16 @@ _PIECE = re.compile(
 )
 _RUN = re.compile(f"[{NO_BLANKS}]")
 _GROUP = re.compile(r"[.,](?=\d{3}(?!\d))")
+# Where an answer names its sources: "[2]", "[1, 3]", "(document 2)".
+_CITED = re.compile(
+    r"(?i)\s?(?:[\[\u3010](?:doc(?:ument)?|source)?\s?\^?([^][\u3011\u2020]{1,80})(?:\u2020\w*)?"
+    r"[]\u3011]|\((?:doc(?:ument)?|source)s? ([^()]{1,80})\))"
+)
+_NEXT_CITED = re.compile(r"\s*[,;\u2013]\s*\^?|(?<=\d)-(?=\d)")
 _JSON = re.compile(r'\s*[\[{"]')
 _ESCAPE = re.compile(r"\\[^u]")
 _CODE = re.compile(r"\\u([\da-fA-F]{4})")
+_Premise = tuple[str, Span, str]  # a document, the place of its best sentence, its best ones
 _LINE = re.compile(rf"\S.{{0,{_LONGEST - 1}}}(?!\S)|\S.{{0,{_LONGEST - 1}}}")
 
 
@@ -68,9 +75,11 @@ def grounded(
     has_names = language_of(" ".join(map(attrgetter("text"), units))) != "de"  # with capital nouns
     _, subjects = _said(question, (), has_names=has_names)
     for unit in units:
-        words, named = _said(unit.text, asked, has_names=has_names)
-        repeated = subjects.keys() & read.keys_in(unit.text)
-        told.append(read.beside(unit, words, named, repeated or subjects.keys()))
+        text = read.without_sources(unit.text)
+        words, named = _said(text, asked, has_names=has_names)
+        repeated = subjects.keys() & read.keys_in(text)
+        found = read.beside(replace(unit, text=text), words, named, repeated or subjects.keys())
+        told.append(replace(found, text=unit.text))
         if words:
             shares.append(told[-1].grounded or 0.0)
     return Grounds(tuple(told), sum(shares) / max(1, len(shares)), read)
@@ -92,11 +101,8 @@ class Grounds:
     @cached_property
     def _premises(self) -> list[list["_Premise"]]:
         """Of each unit the three best sentences of the three documents with most of its words."""
-        found = list[list[_Premise]]()
-        for unit in self.units:
-            words, _ = _said(unit.text, (), has_names=False)
-            found.append(self._documents.most_like(unit.text, words))
-        return found
+        texts = map(attrgetter("text"), self.units)
+        return list(map(self._documents.most_like, texts))
 
     def pairs(self) -> list[Pair]:
         """What an NLI model is asked, to judge the units: premises, each before its unit.
@@ -106,7 +112,7 @@ class Grounds:
         """
         asked = list[Pair]()
         for unit, premises in zip(self.units, self._premises, strict=True):
-            asked += [(premise.text, unit.text) for premise in premises]
+            asked += [(text, unit.text) for _, _, text in premises]
         return asked
 
     def judged(self, scores: Mapping[Pair, Sequence[float]]) -> "Grounds":
@@ -117,26 +123,17 @@ class Grounds:
         told, shares = list[Unit](), list[float]()
         for unit, premises in zip(self.units, self._premises, strict=True):
             most, denying = -1.0, list[str]()
-            for premise in premises:
-                entailed, neutral, denied = scores[premise.text, unit.text]
+            for name, place, text in premises:
+                entailed, neutral, denied = scores[text, unit.text]
                 if denied > max(entailed, neutral):
-                    denying.append(premise.doc_id)
+                    denying.append(name)
                 if entailed > most:
-                    most, name, place = entailed, premise.doc_id, premise.span
+                    most = entailed
                     unit = replace(unit, grounded=most, document=name, document_span=place)
             told.append(replace(unit, denied_by_documents=tuple(denying)))
             if _said(unit.text, (), has_names=False)[0]:
                 shares.append(told[-1].grounded or 0.0)
         return replace(self, units=tuple(told), share=sum(shares) / max(1, len(shares)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Premise:
-    """The best sentences of a document, and the place of the best one."""
-
-    doc_id: str
-    span: Span
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +154,7 @@ class _Document:
             texts.append(f"{self.title}.")
         for start, end in sorted(spans):
             texts.append(self.text[start:end])
-        return _Premise(self.doc_id, spans[0], " ".join(texts))
+        return self.doc_id, spans[0], " ".join(texts)
 
 
 class _Documents:
@@ -165,7 +162,8 @@ class _Documents:
 
     def __init__(self, documents: Sequence[Mapping[str, str]], steps: WorkBudget) -> None:
         self._steps, self._documents = steps, list[_Document]()
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._keys = cache(_keys)
+        self._names = {*map(itemgetter("doc_id"), documents), *map(str, range(len(documents) + 1))}
         for document in documents:
             title, text = self.keys_in(document["title"]), document["text"]
             sentences, standing = list[tuple[Span, set[str]]](), set(title)
@@ -182,13 +180,15 @@ class _Documents:
             self._documents.append(_Document(*about, sentences, standing, has_names))
         self._standing = set[str]().union(*map(attrgetter("standing"), self._documents))
 
+    def without_sources(self, text: str) -> str:
+        """The text without marks that name documents, by their ids or numbers from 0 or 1 on."""
+        for mark in reversed([*_CITED.finditer(text)]):
+            if self._names.issuperset(_NEXT_CITED.split(mark[1] or mark[2])):
+                text = text[: mark.start()] + text[mark.end() :]
+        return text
+
     def keys_in(self, text: str) -> set[str]:
-        keys = set[str]()
-        for piece in _pieces(text):
-            if piece not in self._known:
-                self._known[piece] = _keys(piece)
-            keys.update(self._known[piece])
-        return keys
+        return set(chain.from_iterable(map(self._keys, _pieces(text))))
 
     def beside(
         self, unit: Unit, words: set[str], named: Mapping[str, str], subjects: Set[str]
@@ -217,9 +217,10 @@ class _Documents:
         share *= _MISSING ** len(kinds)
         return replace(unit, grounded=share, missing=tuple(missing))
 
-    def most_like(self, text: str, words: set[str]) -> list[_Premise]:
-        """The premises of a sentence with these words; none where one has it word by word."""
-        found = list[tuple[int, _Premise]]()
+    def most_like(self, text: str) -> list[_Premise]:
+        """The premises of a sentence; none where one has it word by word."""
+        text, found = self.without_sources(text), list[tuple[int, _Premise]]()
+        words, _ = _said(text, (), has_names=False)
         for one in self._documents:
             self._steps.take(len(one.sentences))
             if text.rstrip(".! ") in one.text:
@@ -281,9 +282,7 @@ def _is_name(piece: str, following: str = "", *, at: int) -> bool:
 
 def _pieces(text: str) -> list[str]:
     """Numbers, words, and runs of a script without blanks, in their order."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
-    return _PIECE.findall(text)
+    return _PIECE.findall(unicodedata.normalize("NFKC", text).replace("\u2019", "'"))
 
 
 def _keys(piece: str) -> tuple[str, ...]:

@@ -58,6 +58,36 @@ def test_a_sentence_has_the_share_of_its_words_that_stand_in_a_document(answer, 
     assert (told.document is None) == (share == 0) == (told.document_span is None)
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        " [1].",
+        ".[1]",
+        " [1][0].",
+        " [0, 1].",
+        " [1-1].",
+        " [^1].",
+        " [7].",
+        " [Document 1].",
+        " [doc 7].",
+        " (doc 7).",
+        " (source 1).",
+        "\u30101\u2020source\u3011.",
+    ],
+)
+def test_a_mark_that_names_a_document_is_no_number_that_is_missing(mark):
+    told = beside(f"Lima is the capital of Peru{mark}", LIMA)
+    assert (told.grounded, told.missing, told.document_span) == (1.0, (), (0, 27))
+    assert told.text.endswith(mark)
+
+
+def test_a_mark_that_names_no_document_is_a_number():
+    assert beside("Lima has [9] people.", LIMA).missing == ("9",)
+    assert beside("Lima is the capital of Peru [2].", LIMA).missing == ("2",)
+    assert beside("Lima is the capital of Peru [2].", LIMA, "Quito.").missing == ()
+    assert beside("[1]", LIMA).grounded == 0.0
+
+
 def test_a_sentence_that_stands_in_a_document_word_by_word_has_its_place_there():
     long = "; ".join(f"clause {i} names place {i}" for i in range(60))
     told = beside(f"{long}.", "Nothing.", document(f"First. {long}, they say.", "9"))
