@@ -34,10 +34,11 @@ _SIGN = r"[*_~\u2020\u2021\u00b9\u00b2\u00b3\u2070-\u2079]"
 _NOTE = rf"{_SIGN}|,(?={_SIGN}|\[|$)|[\[(\u3010][^\s\])\u3011]{{1,20}}[\])\u3011]"
 _BEHIND = re.compile(rf"(?<=\S)(?:{_NOTE}|<sup>.{{1,9}}</sup>)+(?:\s+|$)")
 # Ends that the splitter takes for abbreviations: of a time of day, of an address in the web and of
-# a file, "etc."; and those that it does not know, as of Khmer and Tibetan.
+# a file, "etc."; and those that it does not know, as of a bracket, of Khmer and Tibetan.
 _DATES = "|".join(filter(None, [*calendar.day_name, *calendar.month_name]))
 _FURTHER_END = re.compile(
-    r"(?:(?:\d\s?[ap]\.m|/(?:[^\s/]*[^\s/.])?|\w{2}\.\w{2,4}|\b(?:etc|usw|т\. ?[дп]))\.|\u2026)\s+"
+    r"(?:(?:\d\s?[ap]\.m|/(?:[^\s/]*[^\s/.])?|\w{2}\.\w{2,4}|\b(?:etc|usw|т\. ?[дп]))\."
+    r"|\u2026|\w{3}(?<!Inc|Ltd)\.\))\s+"
     rf"(?=[A-Z\u0410-\u042f][^\W\d_]+(?:\W|_))(?!(?:{_DATES}|[A-Z]{{2,4}})\b)|[\u17d4\u0f0d]\s*"
 )
 # German: "im 19. Jahrhundert", "der 2. Weltkrieg"; what comes is a noun, and so has a capital.
@@ -52,6 +53,7 @@ _MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--[^<]*-->|&[a-z]{2,8
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 _GOES_ON = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['goes_on']})\.$")
 _NUMBERED = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['numbered']})\.$")
+_HANGS_ON = re.compile("\\.-\\w|[\u300d\u300f](?:\u3068|\u3063\u3066)")  # "to", "tte": so they said
 _NUMBERS = re.compile(r"[(#]?(?:\d|[IVXLC]+\b|[A-Z](?![^\W\d_]))")
 _AHEAD = 32
 # No claims: questions, greetings and courtesies, and what announces the lines behind it.
@@ -171,11 +173,10 @@ def _goes_on(text: str, start: int, end: int, block_end: int) -> bool:
     first = text[start : start + _AHEAD].lstrip()[:1]
     before = text[max(start, end - _AHEAD) : end].rstrip()
     after = text[end : min(end + _AHEAD, block_end)].lstrip()
-    if first.isupper() and after[:1].islower() and before.endswith("."):
+    if first.isupper() and after[:1].islower() and before.endswith((".", "]")):  # "et al. [1] show"
         return True
-    if _GOES_ON.search(before):
-        return True
-    return bool(_NUMBERED.search(before) and _NUMBERS.match(after))
+    is_joined = _GOES_ON.search(before) or _HANGS_ON.match(text, end - 1, block_end)
+    return bool(is_joined or (_NUMBERED.search(before) and _NUMBERS.match(after)))
 
 
 def _claims(sentence: str) -> bool:

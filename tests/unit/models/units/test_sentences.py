@@ -48,6 +48,9 @@ def test_sentences_of_markdown_are_those_that_say_something():
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
+        ("It is old. (It was late.) She left.", ["It is old.", "(It was late.)", "She left."]),
+        ("It was found.[3] Then it went.", ["It was found.[3]", "Then it went."]),
+        ("「はい。」彼は帰った。", ["「はい。」", "彼は帰った。"]),
         (
             "Sie feierte ihren 50. Geburtstag im 20. Jahrhundert. Der 2. Weltkrieg war aus.",
             ["Sie feierte ihren 50. Geburtstag im 20. Jahrhundert.", "Der 2. Weltkrieg war aus."],
@@ -81,6 +84,9 @@ def test_sentences_of_markdown_are_those_that_say_something():
         ("Code is.\n~~~\nnever ends. So.", ["Code is."]),
     ],
     ids=[
+        "bracket",
+        "note",
+        "quotation",
         "German ordinals",
         "German number",
         "Spanish",
@@ -155,6 +161,12 @@ def test_lines_with_labels_are_sentences_of_their_own():
     "sentence",
     [
         "They signed at approx. 3.30 p.m. in Geneva.",
+        "Smith et al. [12] showed that it is so.",
+        "See Ref. [3] for details.",
+        "Paris est la capitale, c.-à-d. la ville principale.",
+        "彼は「はい。」と言った。",
+        "「行く。」って言ってた。",
+        "The firm (Apple Inc.) Tim Cook leads is big.",
         "Die Fa. Siemens sitzt in Berlin.",
         "Sie wohnt in der Ul. Lenina 5.",
         "The match was Spain vs. Italy.",
