@@ -14,7 +14,7 @@ from app.scoring.defaults import OF_DOCUMENTS
 from app.scoring.derive import NO_ANSWER
 from app.scoring.plan import MAX_SHARE_CUT, Calibrated, Plan
 from app.scoring.units import Scored, ScoredUnits
-from models.calibration import Binding, Calibration
+from models.calibration import ALL, Binding, Calibration
 from models.engines.tags import STARTS
 from models.estimators import needs
 from models.ranges import Described
@@ -275,35 +275,35 @@ def _decided(
     percent, confidence = _percent(target_error), judged.confidence
     guarantee = f"{why_not}: not accepted"
     if why_not is None:
-        guarantee = _guarantee(calibrated, target_error, promise.format(percent=percent))
-    if judged.accept and why_not is None:
-        reason = f"it passes at a target error of {percent}"
-        return DecisionInfo(True, at, target_error, guarantee, "accept", reason)
-    fails = "it does not pass"
+        guarantee = _guarantee(ask, calibrated, promise, percent)
+    action: Action = "hand_over"
+    fails, floor = "it does not pass", ask.hand_over_below
     if at is None:
         fails = f"nothing passes at a target error of {percent}"
-    if confidence is None:
-        reason = f"{fails}, and nothing is known of its confidence"
-        return DecisionInfo(False, at, target_error, guarantee, "hand_over", reason)
-    floor = ask.hand_over_below
     if floor is None:
         floor = HAND_OVER_BELOW
-    if confidence < floor:
+    if judged.accept and why_not is None:
+        action, reason = "accept", f"it passes at a target error of {percent}"
+    elif confidence is None:
+        reason = f"{fails}, and nothing is known of its confidence"
+    elif confidence < floor:
         reason = f"its confidence of {_percent(confidence)} is below {_percent(floor)}"
-        return DecisionInfo(False, at, target_error, guarantee, "hand_over", reason)
-    reason = f"{fails}, but its confidence is {_percent(confidence)}"
-    return DecisionInfo(False, at, target_error, guarantee, "verify", reason)
+    else:
+        action, reason = "verify", f"{fails}, but its confidence is {_percent(confidence)}"
+    return DecisionInfo(action == "accept", at, target_error, guarantee, action, reason)
 
 
-def _guarantee(calibrated: Calibrated, target_error: float, promise: str) -> str:
+def _guarantee(ask: Ask, calibrated: Calibrated, promise: str, percent: str) -> str:
     """What holds of the answers that the threshold accepts, in words."""
-    calibrator, threshold = calibrated.calibrator, calibrated.calibration.threshold(target_error)
+    threshold = calibrated.calibration.threshold(ask.target_error or 0.0)
     if threshold.uncertainty is not None:
+        probability, prompts = 1 - calibrated.calibrator.delta, calibrated.calibrator.source
+        if ask.calibration not in (None, ALL):
+            prompts = f"{ask.calibration!r}, {calibrated.calibration.num_labels} of {prompts}"
         return (
-            f"{promise}, with probability {1 - calibrator.delta:g} over calibration sets, "
-            f"for prompts like those of {calibrator.source}"
+            f"{promise.format(percent=percent)}, with probability {probability:g} over calibration "
+            f"sets, for prompts like those of {prompts}"
         )
-    percent = _percent(target_error)
     guarantee = f"by these labels nobody can promise at most {percent} wrong: nothing passes"
     if threshold.labels_missing is not None:
         guarantee += f"; about {threshold.labels_missing} more labels are needed"

@@ -236,6 +236,15 @@ def test_an_answer_passes_up_to_the_threshold(uncertainty, accept):
     assert said.confidence == pytest.approx(1 - uncertainty / 8)
 
 
+def test_a_promise_of_a_group_names_it_and_its_labels():
+    of_group = {"rb_cocoa_root_sp": calibration(num_labels=120)}
+    made = calibrator({ALL: {"rb_cocoa_root_sp": calibration()}, "facts": of_group})
+    said = judge(replace(TARGET, calibration="facts"), PLAN, made, 0.5)
+    assert said.decision.guarantee.endswith("those of 'facts', 120 of made, 500 labels")
+    said = judge(replace(TARGET, calibration=ALL), PLAN, made, 0.5)
+    assert said.decision.guarantee.endswith("those of made, 500 labels")
+
+
 UNLIKE = {
     "nothing": (sequence(""), "empty_answer"),
     "blanks": (sequence(" \n"), "empty_answer"),
