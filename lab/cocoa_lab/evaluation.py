@@ -147,7 +147,10 @@ async def _run(
     recordings = kept.recordings
     for example in examples:
         if example.id in recordings and recordings[example.id].prompt != example.prompt:
-            raise AnotherRun(f"the generation of {example.id} is another prompt's")
+            raise AnotherRun(
+                f"the generation of {example.id} is another prompt's: name another --out, or give "
+                "each line of a file that changes an 'id'"
+            )
     statistics = recorded_statistics(header)
     empty = Ask(prompt="", sampling=SamplingParams(**header.sampling))
     over_recordings = replaying(scorer, statistics)

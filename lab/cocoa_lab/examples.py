@@ -148,9 +148,11 @@ def example_of(given: Mapping[str, Any], labelled: bool, **defaults: str) -> Exa
         ValueError: names the field.
     """
     fields = defaults | dict(given)
+    if isinstance(fields.get("reference"), dict):
+        fields["reference"] = json.dumps(fields["reference"], ensure_ascii=False)
     for name in ("id", "task", "prompt", "context", "reference"):
         if name in fields and not isinstance(fields[name], str):
-            raise ValueError(f"field '{name}' is not a string")
+            raise ValueError(f"field '{name}' is not a string{_as_string(fields[name])}")
     if fields["task"] in ("", ALL) or not fields["task"].isprintable():
         message = (
             f'is empty, "{ALL}", which are all together, or no line (default: the file\'s name)'
@@ -208,6 +210,13 @@ def _references(fields: Mapping[str, Any], labelled: bool) -> tuple[str, ...]:
             message += f"; is '{near}' meant as one?"
         raise ValueError(message)
     return references
+
+
+def _as_string(value: object) -> str:
+    """What to write in place of a number; "" for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    return f': write "{value}"'
 
 
 def _documents(fields: Mapping[str, Any]) -> tuple[Mapping[str, str], ...] | None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from cocoa_lab.report import Cell, Grid, cell_text
 
-_TEX = str.maketrans({sign: f"\\{sign}" for sign in "_%&#$"})
+_TEX = str.maketrans(
+    {
+        **{sign: f"\\{sign}" for sign in "_%&#${}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+    }
+)
 _ARROW = str.maketrans({"↑": r"$\uparrow$"})
 _HEAD = ("table", "method", "column", "value", "low", "high")
 

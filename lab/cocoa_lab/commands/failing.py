@@ -28,7 +28,12 @@ def errors_told() -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """What an expected error says, without the name of its class; of a file its whole path."""
+    """What an expected error says, without the name of its class; of a file its whole path.
+
+    A refusal names its field, as the service does.
+    """
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{Path(str(error.filename)).absolute()}: {error.strerror}"
+    if field := getattr(error, "field", None):
+        return f"{field}: {error}"
     return str(error) or type(error).__name__

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from cocoa_lab.datasets import load
-from cocoa_lab.examples import Example, read_jsonl
+from cocoa_lab.examples import Example, example_of, read_jsonl
 
 
 def write(path, *rows):
@@ -54,6 +54,11 @@ def test_any_jsonl_file_is_a_dataset(tmp_path):
     ]
 
 
+def test_a_reference_may_be_a_json_object():
+    example = example_of({"id": "1", "task": "t", "prompt": "p", "reference": {"é": 1}}, True)
+    assert example.references == ('{"é": 1}',)
+
+
 def test_a_chat_is_an_example_and_shown_as_its_messages(tmp_path):
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}]
     path = write(tmp_path / "mine.jsonl", {"messages": messages, "reference": "4"}, GOOD)
@@ -77,6 +82,8 @@ SAID = {"role": "user", "content": "p"}
         ({"reference": "r"}, "field 'prompt' or 'messages' is missing"),
         ({"prompt": "", "reference": "r"}, "field 'prompt' or 'messages' is missing or empty"),
         ({"prompt": 3, "reference": "r"}, "field 'prompt' is not a string"),
+        ({"prompt": "p", "reference": 37}, "field 'reference' is not a string: write \"37\""),
+        ({"prompt": "p", "reference": True}, "field 'reference' is not a string"),
         ({"prompt": "p"}, "field 'reference' or 'references' is missing"),
         ({"prompt": "p", "references": []}, "'references' is missing or empty"),
         (

@@ -7,9 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from cocoa_lab import outputs
+from cocoa_lab import exports, outputs
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
+from cocoa_lab.report import Grid
 from cocoa_lab.run import AnswerScores, Cost, Origin, Run, ScoredPrompt, Variant
 
 STRATEGIES = ["greedy", "most_probable", "mbr"]
@@ -132,6 +133,12 @@ def test_the_tables_are_written_for_other_programs_and_for_a_paper(folder):
     [line] = set(re.findall(r"^cocoa\\_sp & .*", text, re.MULTILINE)[:1])
     assert line.endswith(r" \\")
     assert line.count("&") == len(results["prr"]["greedy"])
+
+
+def test_a_table_of_latex_holds_any_name_of_a_task(tmp_path):
+    exports.write_tables([Grid("PRR", ("a\\b {c} ~d^2 & 5 %",), ())], tmp_path)
+    written = r"a\textbackslash{}b \{c\} \textasciitilde{}d\textasciicircum{}2 \& 5 \%"
+    assert written in (tmp_path / "tables.tex").read_text()
 
 
 def test_the_first_note_names_a_pair_model_that_does_not_know_the_answers(folder):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cocoa_lab.commands.failing import reason_of
-from models.errors import EngineError
+from models.errors import EngineError, InvalidRequest
 
 
 def test_a_missing_file_is_told_by_its_whole_path(tmp_path, monkeypatch):
@@ -20,6 +20,10 @@ def test_a_missing_file_is_told_by_its_whole_path(tmp_path, monkeypatch):
     [
         (ValueError("no row has a quality"), "no row has a quality"),
         (EngineError("the model failed"), "the model failed"),
+        (
+            InvalidRequest("is not in the prompt", field="documents.0"),
+            "documents.0: is not in the prompt",
+        ),
         (OSError("Redis: unreachable"), "Redis: unreachable"),
         (TimeoutError(), "TimeoutError"),
     ],
