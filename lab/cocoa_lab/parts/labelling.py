@@ -69,9 +69,9 @@ def sentences_labelled(
 ) -> LabelledParts:
     """The sentences of an answer with their labels, by text.
 
-    A label is of the first occurrence of its text behind that of the label before, and of each
-    sentence that this overlaps, since others may part an answer elsewhere. A sentence is right
-    that has no wrong label.
+    A label is of the first occurrence of its text behind that of the label before, else of the
+    first that has no label of this text, and of each sentence that this overlaps, since others may
+    part an answer elsewhere. A sentence is right that has no wrong label.
 
     Args:
         one: with labels.
@@ -80,12 +80,16 @@ def sentences_labelled(
     """
     verdicts: list[Verdict | None] = [None] * len(parts)
     num_lacking, behind = 0, 0
-    for text, verdict in one.labels:
-        start = answer.find(text.strip(), behind)
+    behind_same: dict[str, int] = {}
+    for label, verdict in one.labels:
+        text = label.strip()
+        start = answer.find(text, behind)
+        if start < 0:
+            start = answer.find(text, behind_same.get(text, 0))
         if start < 0:
             num_lacking += 1
             continue
-        behind = start + len(text.strip())
+        behind = behind_same[text] = start + len(text)
         for row, part in enumerate(parts):
             [(begins, ends)] = part.unit.spans
             before = verdicts[row]

@@ -142,6 +142,16 @@ def test_one_wrong_part_makes_a_sentence_wrong_and_sentences_without_labels_are_
     assert found == ({"Lima is in Peru.": "confused", "It has a tram.": None}, 0)
 
 
+def test_labels_may_stand_in_any_order():
+    lima, asia = ("Lima is in Peru.", None), ("It lies in Asia.", "confused")
+    answer = f"{lima[0]} It is old. {asia[0]}"
+    assert of_sentences(answer, asia, lima) == of_sentences(answer, lima, asia)
+    found = of_sentences("Yes. No.", ("No.", None), ("Yes.", None), ("No.", "again"))
+    assert found == ({"Yes.": None, "No.": "again"}, 0), "behind the label before"
+    found = of_sentences("No. Yes.", ("No.", None), ("Yes.", None), ("No.", "again"))
+    assert found == ({"No.": None, "Yes.": None}, 1), "there is one alone"
+
+
 def test_labels_of_equal_sentences_are_in_their_order_and_texts_that_are_not_there_are_counted():
     found = of_sentences("No. Yes. No.", ("No.", None), ("Perhaps.", None), ("No.", "last"))
 
