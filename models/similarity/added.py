@@ -125,6 +125,7 @@ class Words:
     exact: frozenset[str]  # with signs and code as they are written
     loose: frozenset[str]  # without signs, and code by its letters and digits alone
     operators: frozenset[str] = frozenset()  # that make another quantity of what they join
+    repeated: frozenset[str] = frozenset()  # of a question that it answers by its own words alone
 
 
 def words_of(items: Sequence[Item]) -> Words:
@@ -172,6 +173,8 @@ def containment(a: Words, b: Words) -> float:
 
     Of the text with more words where an operator is in one alone: "2x + 3" is not "2x".
     """
+    if a.repeated and b.repeated:  # "yes", or what each has picked
+        a, b = Words(a.repeated, a.repeated), Words(b.repeated, b.repeated)
     of, shares = min, 0.0
     if a.operators != b.operators:
         of = max

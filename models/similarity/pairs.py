@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, partial
-from itertools import product
+from functools import cache, cached_property, partial
+from itertools import chain, product
+from operator import attrgetter
 from typing import Self
 
 import numpy as np
@@ -36,6 +37,7 @@ from models.similarity.rules import (
     relation_of_words,
     units_by_value,
 )
+from models.similarity.vocabulary import VERDICTS
 from models.units.steps import WorkBudget
 
 # Scores of a pair known without a model, on each label; where one text is empty, 0 on all.
@@ -85,11 +87,8 @@ class PairRules:
 
     def matches(self, answer: str, samples: Sequence[str]) -> Array:
         """1.0 where a sample equals the answer as it is compared, else 0.0: (M,)."""
-        compared = self.normalise(answer)
-        matches = np.zeros(len(samples))
-        for i, sample in enumerate(map(self.normalise, samples)):
-            matches[i] = sample == compared
-        return matches
+        is_match = self.normalise(answer).__eq__
+        return np.array(list(map(is_match, map(self.normalise, samples))), dtype=float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,11 @@ class TextRules:
     def words(self, text: str) -> Words:
         """The words that a text adds to the question."""
         if text not in self._words:
-            self._words[text] = words_of(self._read(text).items)
+            told = self._read(text)
+            words = words_of(told.items)
+            if told.added == "yes" and VERDICTS.isdisjoint(told.reading.frame):
+                words = replace(words, repeated=frozenset(told.reading.content))
+            self._words[text] = words
         return self._words[text]
 
     def share_said(self, statement: str, text: str) -> float:
@@ -193,7 +196,8 @@ class TextRules:
         for of_sample in chunks.values():
             units = dict[str, Mapping[Fraction, Set[str]]]()
             for chunk in of_sample:
-                units[chunk] = self._units_by_value(sentences[chunk])
+                numbers = map(attrgetter("numbers"), map(self.reading, sentences[chunk]))
+                units[chunk] = units_by_value(chain(self.question.known, *numbers))
             for statement in dict.fromkeys(statements):
                 read, is_said = self.reading(statement), False
                 denying = set[str]()
@@ -212,12 +216,6 @@ class TextRules:
                     elif not covers(units[chunk], read.numbers):
                         labels[chunk, statement] = {"entailment": 0.0}
         return labels
-
-    def _units_by_value(self, sentences: Iterable[str]) -> Mapping[Fraction, Set[str]]:
-        numbers = list(self.question.known)
-        for sentence in sentences:
-            numbers += self.reading(sentence).numbers
-        return units_by_value(numbers)
 
     def _relation(self, a: str, b: str) -> Relation | None:
         if self.are_values and (_NUMERAL.fullmatch(a) or _NUMERAL.fullmatch(b)):
@@ -274,10 +272,8 @@ class PairTable:
 
     def answer_relation(self, answer: str, samples: Sequence[str], label: str) -> Array:
         """Values (M,) of the answer against each sample, both directions averaged."""
-        values: dict[str, float] = {}
-        for text in set(samples):
-            values[text] = self.both_directions(answer, text, label)
-        return np.array(list(map(values.__getitem__, samples)))
+        value = cache(partial(self.both_directions, answer, label=label))
+        return np.array(list(map(value, samples)))
 
     def similarity_matrix(self, texts: Sequence[str]) -> Array:
         """S (M, M), both directions averaged, diagonal 1."""

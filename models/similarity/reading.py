@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import chain, filterfalse, product
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -127,13 +127,14 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a question says of the numbers of its answers."""
+    """What a question says of the words and numbers of its answers."""
 
     # Of bare numbers; "" for none.
     unit: str = ""
     factor: Fraction = Fraction(1)
     are_names: bool = False  # digits are names, as those of a ZIP code
     languages: frozenset[str] = frozenset()  # that it is written in, as far as its words tell
+    words: frozenset[str] = frozenset()  # the keys of its own that say something
 
 
 NOTHING_ASKED = Asked()
@@ -168,13 +169,14 @@ def asked_in(prompt: str) -> str:
 def asked_of(question: str) -> Asked:
     """What a question says of its answers' words and numbers; the unit it names alone."""
     items, units = read(question), set[tuple[str, Fraction]]()
+    words = map(_KEY, filterfalse(attrgetter("says_nothing"), items))
     for item in items:
         if item.kind != "number" and len(item.text) > 1 and (named := unit_of(item.text)):
             units.add(named)
     are_names, languages = bool(NAMES.search(question.casefold())), languages_of(map(_KEY, items))
     if len(units) != 1:
-        return Asked(are_names=are_names, languages=languages)
-    return Asked(*units.pop(), are_names, languages)
+        units = {("", Fraction(1))}
+    return Asked(*units.pop(), are_names, languages, frozenset(words))
 
 
 def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
@@ -197,9 +199,8 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
         if plain := _PLAIN_WORD.fullmatch(chunk):  # most of them
             word, ends = plain.groups()
             items.append(Item(word, "word", key_of(word), None, False, ends))
-            continue
-        for run in _RUN.findall(chunk):
-            items += _items(run)
+        else:
+            items += chain.from_iterable(map(_items, _RUN.findall(chunk)))
     return tuple(_joined(items, asked))
 
 
@@ -314,15 +315,13 @@ def _joined(items: Sequence[Item], asked: Asked) -> Iterator[Item]:
                 unit = item.text + signed.number.unit
                 item, end = signed._replace(number=replace(signed.number, unit=unit)), after
         behind = items[end] if end < len(items) else _START
+        is_agent = item.key == "by" and earlier.key in PASSIVE  # that tells who did it
         if item.number:
             item = _as_asked(item, before, asked)
         elif item.key in ("to", "bis") and before.number and behind.number:
             item = Item("-", "sign", "-")
-        elif item.kind == "word":
-            is_passive = item.key == "by" and earlier.key in PASSIVE  # "by" tells who did it
-            says_nothing = not is_passive and _says_nothing(item, before, behind, words)
-            if says_nothing:
-                item = Item(item.text, "word", item.key, None, True, item.ends)
+        elif item.kind == "word" and not is_agent and _says_nothing(item, before, behind, words):
+            item = Item(item.text, "word", item.key, None, True, item.ends)
         yield item
         i, before, earlier = end, item, before
 
@@ -349,13 +348,8 @@ def _says_nothing(item: Item, before: Item, behind: Item, words: Set[str]) -> bo
 def _as_asked(item: Item, before: Item, asked: Asked) -> Item:
     """A number with the unit that its question names; as code where its digits are a name."""
     number = item.number or Number(())
-    is_name = (
-        not before.text.islower()
-        and before.kind in ("word", "code")
-        and not before.says_nothing
-        and "." in item.text
-        and not before.ends
-    )
+    may_name = before.kind in ("word", "code") and not (before.says_nothing or before.ends)
+    is_name = may_name and "." in item.text and not before.text.islower()
     is_name = is_name or asked.are_names or bool(NAMES.search(before.key))
     if is_name and not number.unit and item.text[0].isdigit():
         number = replace(number, name=item.text)

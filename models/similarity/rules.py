@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise, product, starmap
+from operator import attrgetter
 from typing import Literal
 
 from models.similarity.reading import NOTHING_ASKED, Asked, Item, Number, asked_in, asked_of, read
@@ -55,12 +56,9 @@ _NO_QUESTION = Question()
 def question_of(prompt: str) -> Question:
     """What the end of a prompt says of its answers."""
     end = prompt[-_MAX_QUESTION:]
-    asks, known = asked_in(end), []
-    for item in read(end):
-        if item.number:
-            known.append(item.number)
+    asks, known = asked_in(end), filter(None, map(attrgetter("number"), read(end)))
     in_order = bool(IN_ORDER.search(asks.casefold()))
-    return Question(asked_of(asks), tuple(known[-_MOST_KNOWN:]), in_order)
+    return Question(asked_of(asks), tuple(known)[-_MOST_KNOWN:], in_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +71,10 @@ class Reading:
     # In the order of the frame, as numbers and by their keys.
     numbers: tuple[Number, ...]
     values: tuple[str, ...]
-    bag: tuple[str, ...]  # the frame in alphabetical order
     content: tuple[str, ...]  # the keys of what says something, without words that negate or affirm
     is_negated: bool
     names: frozenset[str]  # keys of words with a capital, or behind an article
+    capitals: frozenset[str]  # keys of words with a capital
     pauses: frozenset[str]  # keys in front of a comma or another mark
     codes: tuple[str, ...]  # keys of its code
     is_for_rules: bool  # whether the rules are for this text
@@ -85,7 +83,7 @@ class Reading:
 def reading(items: Sequence[Item], num_characters: int) -> Reading:
     """The features of a text that the rules compare, by its items."""
     frame, numbers, content = list[str](), list[Number](), list[str]()
-    values, names, pauses = list[str](), set[str](), set[str]()
+    values, names, capitals, pauses = list[str](), set[str](), set[str](), set[str]()
     is_negated = False
     for i, item in enumerate(items):
         if item.ends and i + 1 < len(items):
@@ -99,8 +97,9 @@ def reading(items: Sequence[Item], num_characters: int) -> Reading:
         if item.says_nothing and item.key in ARTICLES:
             continue
         frame.append(item.key)
-        is_behind_article = i > 0 and items[i - 1].says_nothing and items[i - 1].key in _NOUN_BEHIND
-        if is_behind_article or item.text[:1].isupper():
+        if item.text[:1].isupper():
+            capitals.add(item.key)
+        elif i > 0 and items[i - 1].says_nothing and items[i - 1].key in _NOUN_BEHIND:
             names.add(item.key)
         answers_itself = i == 0 and item.ends and len(items) > 1  # "No, it is safe."
         if item.key in NEGATIONS and not answers_itself:
@@ -110,12 +109,12 @@ def reading(items: Sequence[Item], num_characters: int) -> Reading:
     active = _active(tuple(frame))
     return Reading(
         frame=active,
-        bag=tuple(sorted(active)),
         numbers=tuple(numbers),
         values=tuple(values),
         content=tuple(content),
         is_negated=is_negated,
-        names=frozenset(names),
+        names=frozenset(names | capitals),
+        capitals=frozenset(capitals),
         pauses=frozenset(pauses),
         codes=tuple(item.key for item in items if item.kind == "code"),
         is_for_rules=num_characters <= MAX_CHARACTERS and len(numbers) <= MAX_NUMBERS,
@@ -140,11 +139,12 @@ def _active(frame: tuple[str, ...]) -> tuple[str, ...]:
 def relation(a: Reading, b: Reading, question: Question = _NO_QUESTION) -> Relation | None:
     """The relation of two answers to one question; None where a model has to say.
 
-    As `relation_of_words` has it; else different where they have other numbers of one thing.
+    As `relation_of_words` has it; else different by numbers, or by words of the question.
     """
     related = relation_of_words(a, b, question)
     if related is None and a.is_for_rules and b.is_for_rules and a.frame != b.frame:
-        return "different" if _count_differently(a, b, question.known) else None
+        is_different = _count_differently(a, b, question.known)
+        return "different" if is_different or _are_picked(a, b, question.asked.words) else None
     return related
 
 
@@ -159,13 +159,14 @@ def relation_of_words(a: Reading, b: Reading, question: Question = _NO_QUESTION)
         return None
     if a.frame == b.frame:
         return _in_one_frame(a, b, question)
+    is_one_bag = sorted(a.frame) == sorted(b.frame)
     is_different = (
-        (a.is_negated and b.is_negated and a.bag == b.bag and _denied(a) != _denied(b))
+        (a.is_negated and b.is_negated and is_one_bag and _denied(a) != _denied(b))
         or (a.is_negated and not b.is_negated and _denies(a, b))
         or (b.is_negated and not a.is_negated and _denies(b, a))
-        or (a.bag != b.bag and a.values == b.values and _are_opposed(a, b))
-        or (a.bag == b.bag and (_are_exchanged(a, b) or _have_other_codes(a, b)))
-        or (question.in_order and _are_reordered(a.content, b.content))
+        or (a.values == b.values and not is_one_bag and _are_opposed(a, b))
+        or (is_one_bag and (_are_exchanged(a, b) or _have_other_codes(a, b)))
+        or (question.in_order and a.content != b.content and sorted(a.content) == sorted(b.content))
     )
     return "different" if is_different else None
 
@@ -193,15 +194,12 @@ def _assigned(text: Reading) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _count_differently(a: Reading, b: Reading, known: Sequence[Number]) -> bool:
     """True where both have numbers of their own, of one thing, and neither has all of the other."""
-    if not 0 < len(a.numbers) * len(b.numbers) <= _MOST_PAIRS_OF_NUMBERS:
-        return False
-    if not UNREAD.isdisjoint((*a.frame, *b.frame)):
+    is_read = UNREAD.isdisjoint((*a.frame, *b.frame))
+    if not (is_read and 0 < len(a.numbers) * len(b.numbers) <= _MOST_PAIRS_OF_NUMBERS):
         return False
     ours, theirs = _without(a.numbers, known), _without(b.numbers, known)
     ours, theirs = _without(ours, theirs), _without(theirs, ours)
-    if not (ours and theirs):
-        return False
-    return all(one.is_other(other) for one, other in product(ours, theirs))
+    return bool(ours and theirs) and all(starmap(Number.is_other, product(ours, theirs)))
 
 
 def units_by_value(numbers: Iterable[Number]) -> dict[Fraction, set[str]]:
@@ -256,6 +254,18 @@ def _are_opposed(a: Reading, b: Reading) -> bool:
     return True
 
 
+def _are_picked(a: Reading, b: Reading, asked: Set[str]) -> bool:
+    """True where each has words of the question that the other lacks: "Anna won.", "Bert won."
+
+    But for one answer behind them: "The author is Orwell." and "The name is Orwell."
+    """
+    ours, theirs = set(a.frame), set(b.frame)
+    ends = {*a.frame[-1:], *b.frame[-1:]} & ours & theirs - asked
+    is_answered = not ends.isdisjoint(a.capitals | {"#"})
+    ours, theirs = ours - theirs, theirs - ours
+    return bool(ours and theirs) and asked >= ours | theirs and not is_answered
+
+
 def _are_exchanged(a: Reading, b: Reading) -> bool:
     """True where two names have changed places around what one does to the other."""
     ours, theirs = list(a.frame), list(b.frame)
@@ -281,7 +291,3 @@ def _have_other_codes(a: Reading, b: Reading) -> bool:
     """True where code that is no list is in another order: "mv a.txt b.txt"."""
     is_list = not (_JOINING.isdisjoint(a.frame) and (a.pauses | b.pauses).isdisjoint(a.codes))
     return a.codes != b.codes and not is_list
-
-
-def _are_reordered(content: Sequence[str], other: Sequence[str]) -> bool:
-    return content != other and sorted(content) == sorted(other)

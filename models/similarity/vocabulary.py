@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache, lru_cache
-from itertools import chain, product
+from itertools import chain, permutations, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -139,11 +139,10 @@ def months() -> dict[str, int]:
 @cache
 def opposed() -> dict[str, set[str]]:
     """Words, each with those that deny it."""
-    rows: dict[str, set[str]] = {}
+    rows = defaultdict[str, set[str]](set)
     for row in _rows("opposed"):
-        first, second = map(key_of, row.split())
-        rows.setdefault(first, set()).add(second)
-        rows.setdefault(second, set()).add(first)
+        for word, other in permutations(map(key_of, row.split())):
+            rows[word].add(other)
     return rows
 
 

@@ -100,6 +100,38 @@ def test_what_says_nothing_elsewhere_or_stands_in_the_question_may_be_the_answer
     assert similarity(question, a, a.rpartition(" ")[2]) == 1
 
 
+OLDEST = "If Tom is older than Jim and Jim is older than Sam, who is the oldest?"
+LABELS = "Pick one option:\n- positive\n- negative\n- neutral\n\nReview: I love it."
+FINAL = "Who won the final between Brazil and Germany?"
+
+
+@pytest.mark.parametrize(
+    ("question", "a", "b", "expected"),
+    [
+        (FINAL, "Brazil", "Germany", 0),
+        (FINAL, "The winner was Brazil.", "The winner was Germany.", 0),
+        (FINAL, "Brazil", "Brazil won.", 1),
+        (OLDEST, "Tom", "Jim", 0),
+        (OLDEST, "Tom", "Jim is the oldest.", 0),
+        (OLDEST, "The oldest is Tom.", "Jim is the oldest.", 0),
+        (OLDEST, "The answer is Tom.", "The answer is Jim.", 0),
+        (OLDEST, "Tom", "Tom is the oldest.", 1),
+        (LABELS, "positive", "negative", 0),
+        (LABELS, "The sentiment is positive.", "The sentiment is negative.", 0),
+        ("Which city: Anna flew from Rome to Lima.", "Rome", "The city is Lima.", 0),
+        ("Of Anna and Bert, who is older?", "Anna is older.", "Bert is older.", 0),
+        ("Wer gewann, Peru gegen Chile?", "Der Gewinner ist Peru.", "Der Gewinner ist Chile.", 0),
+        ("法国和意大利谁赢了\uff1f", "法国", "意大利", 0),
+        ("Is the sky blue?", "The sky is blue.", "Blue.", 1),
+        ("What is the name of the author?", "The author is Orwell.", "The name is Orwell.", 1),
+        ("When did Napoleon invade Russia?", "Napoleon: 1812", "Russia: 1812", 1),
+        ("What is the capital city of Peru?", "The capital is Lima.", "The city is Lima.", 1),
+    ],
+)
+def test_answers_that_pick_other_words_of_the_question_differ(question, a, b, expected):
+    assert similarity(question, a, b) == similarity(question, b, a) == expected
+
+
 def test_function_words_are_those_of_the_language_of_a_question_or_a_text():
     english, german = "Where is Lyon? Answer in German.", "Wo ist Lyon?"
     for question in (english, german):
