@@ -4,9 +4,10 @@ Sentences about one subject are alike whatever they say of it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, filterfalse, pairwise, takewhile
+from operator import attrgetter
 
 from models.similarity.reading import Item, asked_in, read
 from models.similarity.vocabulary import ARTICLES, NEGATIONS, VERDICTS, opposed
@@ -14,6 +15,9 @@ from models.similarity.vocabulary import ARTICLES, NEGATIONS, VERDICTS, opposed
 # Between what one may choose from, and in front of what is not chosen.
 _OR = frozenset(["or", "oder", "ou", "o", "или"])
 _REFUSES = frozenset(["than", "als", "что", "not", "nicht", "pas", "no", "non", "чем", "än"])
+_KEY = attrgetter("key")
+# An answer's own, so that "no" of "no idea" is another one.
+_YES, _NO = Item("yes", "word", "yes,"), Item("no", "word", "no,")
 _LONGEST_CHOICE, _FEWEST_COMMAS = 3, 2
 
 
@@ -25,6 +29,7 @@ class QuestionWords:
     repeated: frozenset[str] = frozenset()  # those of earlier questions, too, but names
     offered: frozenset[str] = frozenset()  # those that it lets one choose from
     opposed: frozenset[str] = frozenset()  # to one of them: "smaller" to "larger"
+    said: frozenset[str] = frozenset()  # all of them, and those that say nothing
 
 
 def question_words(*prompts: str) -> QuestionWords:
@@ -41,13 +46,11 @@ def question_words(*prompts: str) -> QuestionWords:
         if _OR & {before.key, item.key}:
             offered |= {before.key, item.key}
     offered -= _OR
-    words = [item.key for item in items]
-    repeated = set(words)
-    for item in chain(*map(read, earlier)):
-        if item.text.islower():
-            repeated.add(item.key)
+    words = tuple(map(_KEY, items))
+    of_earlier = (item.key for item in chain(*map(read, earlier)) if item.text.islower())
     denying = frozenset(chain(*(opposed().get(word, ()) for word in words))) - frozenset(words)
-    return QuestionWords(tuple(words), frozenset(repeated), frozenset(offered), denying)
+    said = frozenset(map(_KEY, whole))
+    return QuestionWords(words, frozenset((*words, *of_earlier)), frozenset(offered), denying, said)
 
 
 def _listed(items: Sequence[Item]) -> set[str]:
@@ -85,14 +88,24 @@ def added(items: Sequence[Item], question: QuestionWords) -> list[Item]:
         if item.key in _REFUSES or not item.says_nothing:
             is_refusing = item.key in _REFUSES
     new = _chosen(new, refused, question)
-    repeated = [item.key for item in told if item.key not in VERDICTS]
-    is_affirming = all(item.key in VERDICTS for item in new) and _is_part(
-        repeated, question.in_order
-    )
+    repeated = filterfalse(VERDICTS.__contains__, map(_KEY, told))
+    is_affirming = VERDICTS.issuperset(map(_KEY, new)) and _is_part(repeated, question.in_order)
     if is_affirming and told and NEGATIONS.isdisjoint(question.in_order):
-        is_denied = any(item.key in NEGATIONS for item in told)
-        return list(read("no" if is_denied else "yes"))
+        return _verdict(items, question.said)
+    if new and new[0] is items[0] and new[0].key in VERDICTS and (new[0].ends or len(items) == 1):
+        new[0] = new[0]._replace(key=(_NO if new[0].key in NEGATIONS else _YES).key)
     return new or told or list(items)
+
+
+def _verdict(items: Sequence[Item], said: Set[str]) -> list[Item]:
+    """The "yes" or "no" of an answer; of "I do not know" what it denies that nobody asked."""
+    denied = list(takewhile(lambda item: item.key not in NEGATIONS, reversed(items)))
+    if len(denied) == len(items):
+        return [_YES]
+    is_no = items[0].ends and items[0].key in VERDICTS
+    if is_no or not denied or not said.isdisjoint(map(_KEY, denied)):
+        return [_NO]
+    return [Item(f"not {denied[0].text}", "word", f"not {denied[0].key}")]
 
 
 def _repeats(item: Item, question: QuestionWords) -> bool:
@@ -157,15 +170,13 @@ def _operators(items: Sequence[Item]) -> frozenset[str]:
     """Signs between numbers, code or letters, behind the last "=": "12 * 15 = 180" says 180."""
     found = set[str]()
     for before, sign, behind in zip(items, items[1:], items[2:], strict=False):
+        beside = before, behind
+        are_operands = all(one.kind in ("number", "code") or len(one.text) == 1 for one in beside)
         if sign.key == "=":
             found.clear()
-        elif sign.kind == "sign" and _is_operand(before) and _is_operand(behind):
+        elif sign.kind == "sign" and are_operands:
             found.add(sign.key)
     return frozenset(found)
-
-
-def _is_operand(item: Item) -> bool:
-    return item.kind in ("number", "code") or len(item.text) == 1
 
 
 def containment(a: Words, b: Words) -> float:

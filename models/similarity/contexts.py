@@ -42,5 +42,4 @@ def token_offsets(tokenizer: Any, texts: Sequence[str]) -> list[list[tuple[int, 
     encoded = tokenizer(
         list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False
     )
-    offsets: list[list[tuple[int, int]]] = encoded["offset_mapping"]
-    return offsets
+    return list(encoded["offset_mapping"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property, partial
-from itertools import chain, product
+from itertools import chain, product, repeat
 from operator import attrgetter
 from typing import Self
 
@@ -203,11 +203,11 @@ class TextRules:
                 denying = set[str]()
                 for chunk in of_sample:
                     self.steps.take(STEPS_A_PAIR * len(sentences[chunk]))
-                    for sentence in map(self.reading, sentences[chunk]):
-                        related = relation_of_words(sentence, read, self.question)
-                        is_said |= related == "same"
-                        if related == "different":
-                            denying.add(chunk)
+                    said = map(self.reading, sentences[chunk])
+                    related = set(map(relation_of_words, said, repeat(read), repeat(self.question)))
+                    is_said |= "same" in related
+                    if "different" in related:
+                        denying.add(chunk)
                 for chunk in of_sample:
                     if is_said:
                         labels[chunk, statement] = {"entailment": 1.0, "contradiction": 0.0}

@@ -39,7 +39,7 @@ _BETWEEN = "です|ます|でした|ました|[的是在了和与與のはがを
 _NOT = "不|没|沒|無|无|非|未|ない|なかった|なく|(?:あり)?ません"
 _DIGIT = f"[{HAN_DIGITS}]"
 _HAN = f"{_DIGIT}(?=[月日])|(?<![百千万億亿]){_DIGIT}{{2,4}}(?![百千万億亿〇零])"
-_RUN = re.compile(f"[{NO_BLANKS}]+|[^{NO_BLANKS}]+")
+_RUN = re.compile(f"[{NO_BLANKS}\u3001\u3002]+|[^{NO_BLANKS}\u3001\u3002]+")
 # What stands between blanks; a tuple or a set with its blanks.
 _PART = r"-?[\w.]{1,8}"
 _TUPLE = re.compile(rf"[(\[{{]{_PART}(?:[,;]\s?{_PART}){{1,9}}[)\]}}]")
@@ -168,11 +168,10 @@ def asked_in(prompt: str) -> str:
 
 def asked_of(question: str) -> Asked:
     """What a question says of its answers' words and numbers; the unit it names alone."""
-    items, units = read(question), set[tuple[str, Fraction]]()
+    items = read(question)
     words = map(_KEY, filterfalse(attrgetter("says_nothing"), items))
-    for item in items:
-        if item.kind != "number" and len(item.text) > 1 and (named := unit_of(item.text)):
-            units.add(named)
+    names = [item.text for item in items if item.kind != "number" and len(item.text) > 1]
+    units = set(filter(None, map(unit_of, names)))
     are_names, languages = bool(NAMES.search(question.casefold())), languages_of(map(_KEY, items))
     if len(units) != 1:
         units = {("", Fraction(1))}
@@ -249,7 +248,8 @@ def _bare(chunk: str) -> str:
 
 def _of_run(run: str) -> Iterator[Item]:
     """Each two neighbours in a script without blanks; numbers, and what negates, by themselves."""
-    for part in filter(None, re.split(f"({_HAN}|{_NOT})|{_BETWEEN}", run)):
+    parts = list(filter(None, re.split(f"({_HAN}|{_NOT})|{_BETWEEN}", run)))
+    for part in parts or re.findall("是", run):  # which affirms, alone
         if number := number_words().get(part):
             yield Item(part, "number", "", Number((Fraction(number),)))
         elif re.fullmatch(_NOT, part):
@@ -286,8 +286,7 @@ def _number(core: str) -> Number | None:
     factor *= Fraction(10) ** int(match["tens"] or 0) * (-1 if match["minus"] else 1)
     written = list(map(Fraction, readings))
     values = tuple(value * factor for value in written)
-    decimals = len(readings[0].partition(".")[2])
-    return Number(values, unit, decimals, written[0])
+    return Number(values, unit, len(readings[0].partition(".")[2]), written[0])
 
 
 def _date(year: int, month: int, day: int) -> Number:
@@ -395,11 +394,8 @@ def _spelled(items: Sequence[Item], start: int) -> tuple[Number | None, int]:
             return replace(behind.number, values=values), end
     words = item.key.replace("-", " ")
     for length in range(len(following), -1, -1):
-        parts = [words]
-        for part in following[:length]:
-            if part.key not in ("et", "y"):
-                parts.append(part.key)
-        number_of = number_words().get(" ".join(parts), 0)
+        parts = [part.key for part in following[:length] if part.key not in ("et", "y")]
+        number_of = number_words().get(" ".join((words, *parts)), 0)
         is_article = item.key in ARTICLES and not item.ends and start + 1 < len(items)
         if number_of and not is_article:
             return Number((Fraction(number_of),)), start + 1 + length

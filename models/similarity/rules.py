@@ -214,9 +214,7 @@ def units_by_value(numbers: Iterable[Number]) -> dict[Fraction, set[str]]:
 def covers(units: Mapping[Fraction, Set[str]], others: Iterable[Number]) -> bool:
     """True where each of the others may be one of the numbers that have these units."""
     for other in others:
-        known = set[str]()
-        for value in other.values:
-            known.update(units.get(value, ()))
+        known = set[str]().union(*filter(None, map(units.get, other.values)))
         if not known or (other.unit and known.isdisjoint((other.unit, ""))):
             return False
     return True

@@ -42,8 +42,7 @@ def key_of(word: str) -> str:
 
 def _rows(name: str) -> list[str]:
     """The lines of a list."""
-    rows: list[str] = _LISTS[name].strip().splitlines()
-    return rows
+    return list(_LISTS[name].strip().splitlines())
 
 
 def listed(words: str) -> frozenset[str]:
@@ -64,7 +63,7 @@ _LATIN = str.maketrans("кмгсл", "kmgcl")
 PASSIVE = frozenset(("is", "are", "was", "were"))
 HAN_DIGITS = "一二三四五六七八九十"
 # Languages that one word suffices to tell, if no earlier one has it, too.
-_COMMON = ("en", "de", "fr", "es", "ru", "it", "pt", "nl", "sv", "da", "no", "pl", "cs", "tr")
+_COMMON = ("en", "de", "fr", "es", "ru", "it", "pt", "nl", "sv", "da", "no", "pl", "cs", "tr", "zh")
 _LETTERS_ALONE = frozenset("bcdfghjklmnpqrstvwxz")  # no words
 
 
@@ -84,11 +83,10 @@ def _languages() -> dict[str, set[str]]:
 @lru_cache(64)
 def function_words(languages: frozenset[str] | None = None) -> frozenset[str]:
     """Words of these languages, by default of all 57, that say nothing; articles of all."""
-    found = set(ARTICLES)
-    for key, of_key in _languages().items():
-        if languages is None or not of_key.isdisjoint(languages):
-            found.add(key)
-    return frozenset(found)
+    table = _languages()
+    if languages is None:
+        return ARTICLES | table.keys()
+    return ARTICLES.union(key for key in table if not table[key].isdisjoint(languages))
 
 
 # A noun of one language is another one's article or preposition: "dog", "door". So one word alone

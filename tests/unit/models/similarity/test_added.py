@@ -132,6 +132,37 @@ def test_answers_that_pick_other_words_of_the_question_differ(question, a, b, ex
     assert similarity(question, a, b) == similarity(question, b, a) == expected
 
 
+SAFE = "Is it safe?"
+
+
+@pytest.mark.parametrize(
+    ("question", "a", "b", "expected"),
+    [
+        (SAFE, "I don't know.", "No.", 0),
+        (SAFE, "I'm not sure.", "It is not safe.", 0),
+        (SAFE, "I have no idea.", "No.", 0),
+        (SAFE, "Not always.", "No.", 0),
+        (SAFE, "No doubt.", "No.", 0),
+        (SAFE, "It is not clear.", "No, it is not.", 0),
+        (SAFE, "I don't know.", "I do not know.", 1),
+        ("Ist es sicher?", "Das ist nicht bekannt.", "Nein.", 0),
+        ("¿Es seguro?", "No lo sé.", "No.", 0),
+        ("È sicuro?", "Non so.", "Non è sicuro.", 0),
+        ("安全吗\uff1f", "我不知道。", "不安全。", 0),
+        ("安全吗\uff1f", "这不安全。", "不安全。", 1),
+        ("安全吗\uff1f", "安全。", "是的。", 1),
+        ("Is het veilig?", "Het is niet veilig.", "Nee.", 1),
+        ("Can penguins fly?", "Penguins are not able to fly.", "No.", 1),
+        ("Can dogs eat grapes?", "Dogs should not eat them.", "No, they can't.", 1),
+        ("Are whales fish?", "No, whales are mammals.", "No", 1),
+        ("Sind Wale Fische?", "Nein, Wale sind Säugetiere.", "Nein.", 1),
+        ("Sind Wale Fische?", "Nein, das ist nicht möglich.", "Nein.", 1),
+    ],
+)
+def test_who_does_not_know_does_not_say_no(question, a, b, expected):
+    assert similarity(question, a, b) == similarity(question, b, a) == expected
+
+
 def test_function_words_are_those_of_the_language_of_a_question_or_a_text():
     english, german = "Where is Lyon? Answer in German.", "Wo ist Lyon?"
     for question in (english, german):
