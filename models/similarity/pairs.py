@@ -272,8 +272,7 @@ class PairTable:
 
     def answer_relation(self, answer: str, samples: Sequence[str], label: str) -> Array:
         """Values (M,) of the answer against each sample, both directions averaged."""
-        value = cache(partial(self.both_directions, answer, label=label))
-        return np.array(list(map(value, samples)))
+        return np.array([*map(cache(partial(self.both_directions, answer, label=label)), samples)])
 
     def similarity_matrix(self, texts: Sequence[str]) -> Array:
         """S (M, M), both directions averaged, diagonal 1."""

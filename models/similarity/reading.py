@@ -60,6 +60,7 @@ _WORD = re.compile(rf"(?!\w'$){_LETTERS}(?:['&-]{_LETTERS})*'?")
 # What most chunks are, and a mark behind it.
 _PLAIN_WORD = re.compile(r"(?!cannot$|(?i:cannot)\W)([A-Za-z]{1,98})((?:(?<=\w\w)[.,;:!?])?)")
 _NOT_BEHIND = re.compile(r"(?i)(?<=\bcan)not$|n't$|^n'(?=[^\W_])")
+_SHORTENED = {"won't": "will", "can't": "can", "shan't": "shall"}
 _ABBREVIATED = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 # A word in brackets or quotation marks, a word or a number in bold.
 _MARKED = re.compile(
@@ -213,6 +214,7 @@ def _items(chunk: str) -> Iterator[Item]:
         yield Item(core, "sign", core)
     elif _WORD.fullmatch(core):
         verb, is_negated = _NOT_BEHIND.subn("", core)
+        verb = _SHORTENED.get(core.casefold(), verb)
         yield Item(verb, "word", key_of(verb), ends="" if is_negated else ends)
         if is_negated:
             yield Item("not", "word", "not", ends=ends)

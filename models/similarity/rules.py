@@ -239,14 +239,15 @@ def _denied(text: Reading) -> list[str]:
 
 
 def _are_opposed(a: Reading, b: Reading) -> bool:
-    """True where the words are the same but for opposites, labels and signs."""
+    """True where words are the same but for opposites, also "on" and "under", labels and signs."""
     if len(a.frame) != len(b.frame):
         return False
-    names = a.names | b.names
+    names, said = a.names | b.names, {*a.content, *b.content}
     for word, other in zip(a.frame, b.frame, strict=True):
-        are_signs = not (word.isalnum() or other.isalnum())
-        are_labels = len(word) == len(other) == 1 and (are_signs or {word, other} <= names)
-        are_labels |= {word, other} <= _JOINING  # "A and B", "A or B"
+        pair, are_signs = {word, other}, not (word.isalnum() or other.isalnum())
+        are_labels = len(word) == len(other) == 1 and (are_signs or pair <= names)
+        are_labels |= pair <= _JOINING  # "A and B", "A or B"
+        are_labels |= len(pair & said) == 1 and not opposed().keys().isdisjoint(pair)
         if word != other and other not in opposed().get(word, ()) and not are_labels:
             return False
     return True
