@@ -175,7 +175,8 @@ def _in_one_frame(a: Reading, b: Reading, question: Question) -> Relation | None
     if a.values == b.values:
         return "same"
     if sorted(a.values) == sorted(b.values):
-        is_exchanged = sorted(_assigned(a)) != sorted(_assigned(b))
+        is_row = "#" not in a.pauses | b.pauses and ("#", "#") in pairwise(a.frame)  # "1 2 3"
+        is_exchanged = is_row or sorted(_assigned(a)) != sorted(_assigned(b))
         return "different" if is_exchanged or question.in_order else None
     is_different = any(map(Number.is_other, a.numbers, b.numbers))
     return "different" if is_different else None
