@@ -71,7 +71,9 @@ _MARKS, _STOPS = ".,;:!?\u0964", frozenset(".!?\u0964")
 _PARTNER = dict(zip('()[]{}“”"', ')(][}{”“"', strict=True))
 _FRACTION = re.compile("([1-9]\\d{0,3})[/⁄]([1-9]\\d{0,3})")
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d\d))?(?::\d\d)?(?:([ap])m)?")
-_DATE = re.compile(r"(\d{4})([-/])(\d\d)\2(\d\d)|(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_DATE = re.compile(  # the month of 3/4/2020 depends on the country
+    r"(\d{4})([-/])(\d\d)\2(\d\d)|(\d{1,2}(?=\.)|1[3-9]|2\d|3[01])([./])(\d{1,2})\6(\d{4})"
+)
 _MONEY = "[$€£¥₹₽₩]"
 _NUMBER = re.compile(
     rf"(?P<minus>-?)(?P<money>[A-Z]{{0,2}}{_MONEY})?(?P<digits>[1-9]\d{{0,2}}(?P<group>[,.'])\d{{3}}"
@@ -264,7 +266,7 @@ def _of_run(run: str) -> Iterator[Item]:
 def _number(core: str) -> Number | None:
     """The number that a chunk is; None for other chunks, and for digits that are a name: 007."""
     if date := _DATE.fullmatch(core):
-        return _date(*map(int, date.group(1, 3, 4) if date[1] else date.group(7, 6, 5)))
+        return _date(*map(int, date.group(1, 3, 4) if date[1] else date.group(8, 7, 5)))
     if fraction := _FRACTION.fullmatch(core):
         return Number((Fraction(int(fraction[1]), int(fraction[2])),))
     if (clock := _CLOCK.fullmatch(core)) and (clock[2] or clock[3]):
@@ -421,7 +423,7 @@ def _with(number: Number, item: Item, *, is_apart: bool) -> Number | None:
     scale = SCALES.get(item.text if len(item.text) == 1 else item.key)
     if scale and abs(value) < _LARGEST:
         return replace(number, values=tuple(value * 10**scale for value in number.values))
-    if is_bare and item.key in BESIDE:
+    if (is_bare or number.unit == "date") and item.key in BESIDE:
         return number
     if item.key in ("am", "pm") and number.unit in ("", "clock") and value <= 12:
         return _clock(value, item.key[0])

@@ -75,6 +75,11 @@ SAME = [
     ("5 miles", "5 mi"),
     ("1 1/2", "1.5"),
     ("They can't rise.", "They cannot rise."),
+    ("le 14 juillet 1789", "14/07/1789"),
+    ("el 15 de octubre de 1492", "15 octubre 1492"),
+    ("7 de setembro de 1822", "07.09.1822"),
+    ("25 aprile 1945", "25/4/1945"),
+    ("4 mei 1945", "1945-05-04"),
 ]
 DIFFERENT = [
     ("one third", "two thirds"),
@@ -97,6 +102,7 @@ DIFFERENT = [
     ("a profit of $5", "a loss of $5"),
     ("C major", "C minor"),
     ("3 мая 1990", "3 июня 1990"),
+    ("25/4/1945", "25/5/1945"),
     ("48.85° N, 2.29° E", "48.85° N, 2.29° W"),
     ("15.26 s", "15.30 s"),
     ("3.1", "3.14"),
@@ -245,6 +251,7 @@ MAYBE_DIFFERENT = [
     ("Take it twice a day.", "Take it twice a week."),
     ("Yes, he did.", "No, he did."),
     ("COVID-19", "COVID-91"),
+    ("7/4/1976", "4/7/1976"),
     ("O negative", "A negative"),
     ("Blood group A-", "Blood group A+"),
     ("Elizabeth I", "Elizabeth II"),
