@@ -16,8 +16,7 @@ from models.similarity.vocabulary import ARTICLES, NEGATIONS, VERDICTS, opposed
 _OR = frozenset(["or", "oder", "ou", "o", "или"])
 _REFUSES = frozenset(["than", "als", "что", "not", "nicht", "pas", "no", "non", "чем", "än"])
 _KEY = attrgetter("key")
-# An answer's own, so that "no" of "no idea" is another one.
-_YES, _NO = Item("yes", "word", "yes,"), Item("no", "word", "no,")
+_YES, _NO = Item("yes", "word", "yes"), Item("no", "word", "no")
 _LONGEST_CHOICE, _FEWEST_COMMAS = 3, 2
 
 
@@ -92,7 +91,7 @@ def added(items: Sequence[Item], question: QuestionWords) -> list[Item]:
     is_affirming = VERDICTS.issuperset(map(_KEY, new)) and _is_part(repeated, question.in_order)
     if is_affirming and told and NEGATIONS.isdisjoint(question.in_order):
         return _verdict(items, question.said)
-    if new and new[0] is items[0] and new[0].key in VERDICTS and (new[0].ends or len(items) == 1):
+    if new and new[0] is items[0] and new[0].key in VERDICTS and new[0].ends:  # "Nein, es ist Lima"
         new[0] = new[0]._replace(key=(_NO if new[0].key in NEGATIONS else _YES).key)
     return new or told or list(items)
 

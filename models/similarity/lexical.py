@@ -42,8 +42,7 @@ class LexicalModel:
         return PairScores(values.reshape(-1, 1), np.zeros(len(pairs), dtype=bool))
 
     def fit_contexts(self, texts: Sequence[Pair]) -> list[str]:
-        # Nothing is ever cut.
-        return [context for context, _ in texts]
+        return [context for context, _ in texts]  # nothing is ever cut
 
 
 # Over the words that texts have; in a deployment `PairRules.by_words` stands in its place.
