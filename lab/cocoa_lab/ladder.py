@@ -208,6 +208,10 @@ def main(
     recorded: Annotated[
         Path | None, typer.Option(help="Folder with FORM.jsonl.xz of what a model wrote before.")
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="A score that what was recorded cannot have: mte, of most servers."),
+    ] = None,
 ) -> None:
     """Run what is not finished, and print what there is."""
     rungs = []
@@ -220,6 +224,10 @@ def main(
             is_run = is_run and _unpacked(recorded / f"{form.name}.jsonl.xz", folder)
         if is_run and not (folder / RESULTS).exists():
             command = _command(form, folder, num_samples, is_recorded=recorded is not None)
+            if recorded is not None and form.units is None:
+                # Others have no place in the table, and take most of the time.
+                names = [name for name in (DEFAULT, *RIVALS) if name not in (without or ())]
+                command += ["--estimators", ",".join(names)]
             subprocess.run(command, check=True)  # noqa: S603 - our own command
         if (folder / RESULTS).exists() and (one := rung(form, folder)) is not None:
             rungs.append(one)
@@ -244,8 +252,6 @@ def _command(form: Form, folder: Path, num_samples: str, *, is_recorded: bool) -
         command += ["--limit", str(form.limit)]
     if form.units is not None:
         return [*command, "--units", form.units]
-    if is_recorded:  # others have no place in the table, and take most of the time
-        command += ["--estimators", ",".join([DEFAULT, *RIVALS])]
     if form.quality is not None:
         command += ["--quality", form.quality]
     if form.answer_temperature is not None:

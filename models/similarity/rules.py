@@ -27,10 +27,10 @@ from models.similarity.vocabulary import (
 Relation = Literal["same", "different"]
 
 # Version of these rules, which the identity of every similarity scorer holds.
-VERSION = 10
+VERSION = 11
 # Version of what scores are made by: these rules, where samples end (`engines.texts`), and how an
 # answer is looked up in documents (`grounding`).
-SCORED = 11
+SCORED = 12
 # Bounds of the texts that the rules are for: a model judges longer ones as a whole.
 MAX_CHARACTERS, MAX_NUMBERS = 400, 32
 _MAX_QUESTION = 2_000

@@ -241,9 +241,7 @@ class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
     """With `logprobs`: so many of the likeliest tokens in the place of each of the answer's."""
 
     audio: NoSound = None
-    function_call: Annotated[Any, only("none", "auto", why="is the former name of tool_choice")] = (
-        None
-    )
+    function_call: Annotated[Any, only("none", "auto", why="is called tool_choice")] = None
     functions: NoFunctions = None
     modalities: Annotated[list[Literal["text"]] | None, Field(max_length=1)] = None
     prediction: Annotated[Any, empty(why="an expected answer speeds up nothing here")] = None

@@ -272,21 +272,30 @@ def main(
 def _elsewhere(
     made_of: Path, folders: Sequence[Path], estimator: str, num_labels: int, target: float
 ) -> str:
-    """The table of other forms, with the share of prompts that the calibrator calls foreign."""
+    """The table of other forms.
+
+    It has the share of prompts that the calibrator calls foreign, where the model ran here: what
+    it once wrote tells no states of prompts.
+    """
 
     def known_of(folder: Path) -> tuple[Array, Array]:
         column = answers_of(folder, of_every_task=True)
         known = ~np.isnan(column.scores[estimator]) & ~np.isnan(column.quality)
         return column.scores[estimator][known], (column.quality[known] == 1).astype(float)
 
-    domain, of_form = domain_of([made_of]), known_of(made_of)
+    of_form, domain = known_of(made_of), None
+    if (made_of / STATES).exists():
+        domain = domain_of([made_of])
     rows = []
     for folder in folders:
         one = elsewhere(of_form, known_of(folder), num_labels=num_labels, target=target)
-        states = read_states(folder / STATES).by_id.values()
-        foreign = np.mean([domain.is_foreign(state.astype(np.float64)) for state in states])
-        told = one.share_promised, one.share_broken, one.accepted, one.wrong, float(foreign)
-        rows.append([folder.name, *map("{:.2f}".format, told)])
+        told = one.share_promised, one.share_broken, one.accepted, one.wrong
+        foreign = "-"
+        if domain is not None and (folder / STATES).exists():
+            states = read_states(folder / STATES).by_id.values()
+            are_foreign = [domain.is_foreign(state.astype(np.float64)) for state in states]
+            foreign = f"{np.mean(are_foreign):.2f}"
+        rows.append([folder.name, *map("{:.2f}".format, told), foreign])
     head = ["answers", "promised", "broken of these", "accepted", "wrong of these", "foreign"]
     return markdown_table(head, rows)
 
