@@ -130,10 +130,11 @@ def test_what_was_recorded_is_scored_in_place_of_a_model(tmp_path, monkeypatch):
     monkeypatch.setattr(ladder.subprocess, "run", lambda command, **_: run.append(command))
     (tmp_path / "atlas-turn.jsonl.xz").write_bytes(lzma.compress(b"written\n"))
 
-    ladder.main(out, num_samples="10", recorded=tmp_path, is_read=False)
+    ladder.main(out, num_samples="10", recorded=tmp_path, is_read=False, without=["mte"])
 
     [command] = run
-    assert (command[2], command[-2:]) == ("atlas-turn", ["--answers", "greedy"])
-    assert {"--rescore", ",".join([DEFAULT, *ladder.RIVALS])} <= {*command}
+    assert (command[2], command[-2]) == ("atlas-turn", "--estimators")
+    assert command[-1].split(",") == [DEFAULT, *(one for one in ladder.RIVALS if one != "mte")]
+    assert {"--rescore", "greedy"} <= {*command}
     assert "--limit" not in command
     assert (out / "atlas-turn" / GENERATIONS).read_bytes() == b"written\n"
