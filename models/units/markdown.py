@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
-_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
+_FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(`{3,}(?=[^`]*$)|~{3,})")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _LABEL = re.compile(
     r" {0,3}(?:(?P<bold>\*\*|__)(?!\s)[^*_\r\n]+(?<![.!])(?P=bold):?|[^\W\d_]+(?:[ \t]+\w+){0,2}:)"
@@ -26,9 +26,10 @@ _MARKER = re.compile(
     |\d{1,9}(?:[.)](?=[^\W\d_a-z])|[\uff0e\uff09\u3001])|[•\u30fb]|<li>|(?P<quotes>>))\s*""",
     re.VERBOSE,
 )
-# An item that begins with a letter or a Roman numeral; alone it may be an initial.
+# An item that begins with a letter or a Roman numeral, which alone may be an initial, or a symbol.
 _LETTER = re.compile(
-    r"\s*[*_]*(?:[A-Z]|[a-z]|[ivx]{2,4}|[IVX]{2,4})[.)][*_]*(?:\s|(?<=[a-z].)(?=[A-Z]))"
+    r"\s*[*_]*(?:(?:[A-Za-z]|[ivx]{2,4}|[IVX]{2,4})[.)][*_]*(?:\s|(?<=[a-z].)(?=[A-Z]))"
+    r"|[\u2190-\u2bff\U0001f000-\U0001faff])"
 )
 _TABLE_RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
 
@@ -72,6 +73,7 @@ def blocks(text: str) -> list[Block]:
             is_open = False
             continue
         behind, is_item = _behind_markers(line)
+        is_item |= behind > 0 and text[max(0, start - 3) : start].rstrip().endswith((*".!?\u3002",))
         goes_on = is_open and not is_row and not kept[-1].is_row
         if goes_on and _LETTER.match(line):
             goes_on = not (announced or _LETTER.match(text, kept[-1].start))

@@ -30,30 +30,30 @@ _BEGINS_ITEM = re.compile(
     r"\s*()[*_]*\(?(?:(?:[^\W\d_a-z]\w* )?\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})[.)][*_]*\s*$"
 )
 # What belongs to the sentence that ends before it: the end of bold, and notes without a blank.
-_SIGN = r"[*_~\u2020\u2021\u00b9\u00b2\u00b3\u2070-\u2079]"
-_NOTE = rf"{_SIGN}|,(?={_SIGN}|\[|$)|[\[(\u3010][^\s\])\u3011]{{1,20}}[\])\u3011]"
+_SIGN = r"[*_~$\u2020\u2021\u00b9\u00b2\u00b3\u2070-\u2079]|\^\d*"
+_NOTE = rf"{_SIGN}|,(?={_SIGN}|\[|$)|\[[^\]\n]{{1,30}}\]|[(\u3010][^\s)\u3011]{{1,20}}[)\u3011]"
 _BEHIND = re.compile(rf"(?<=\S)(?:{_NOTE}|<sup>.{{1,9}}</sup>)+(?:\s+|$)")
 # Ends that the splitter takes for abbreviations: of a time of day, of an address in the web and of
-# a file, "etc."; and those that it does not know, as of a bracket, of Khmer and Tibetan.
+# a file, "etc."; and others, as of a bracket, of Khmer, Tibetan, and Chinese before a number.
 _DATES = "|".join(filter(None, [*calendar.day_name, *calendar.month_name]))
 _FURTHER_END = re.compile(
     r"(?:(?:\d\s?[ap]\.m|/(?:[^\s/]*[^\s/.])?|\w{2}\.\w{2,4}|\b(?:etc|usw|т\. ?[дп]))\."
-    r"|\u2026|\w{3}(?<!Inc|Ltd)\.\))\s+"
-    rf"(?=[A-Z\u0410-\u042f][^\W\d_]+(?:\W|_))(?!(?:{_DATES}|[A-Z]{{2,4}})\b)|[\u17d4\u0f0d]\s*"
+    r"|\u2026|\w{3}(?<!Inc|Ltd)\.\))\s+(?=\(?[A-Z\u0410-\u042f][^\W\d_]+(?:\W|_))"
+    rf"(?!(?:{_DATES}|[A-Z]{{2,4}})\b)|[\u17d4\u0f0d]\s*"
+    r"|[\u3002\uff01\uff1f](?:\uff09|(?=[\d\uff08]))"
 )
 # German: "im 19. Jahrhundert", "der 2. Weltkrieg"; what comes is a noun, and so has a capital.
 _GERMAN_ORDINAL = re.compile(
-    r"\b(?:d(?:er|ie|as|e[mns])|[ai]m|vo[mn]|zu[mr]|beim|ins|bis|seit|[msk]?ein\w{,2}|ihr\w{,2}"
-    r"|unser\w{,2})\s+\d{1,3}\.\s*$",
-    re.IGNORECASE,
+    r"(?i)\b(?:d(?:er|ie|as|e[mns])|[ai]m|vo[mn]|zu[mr]|beim|ins|bis|seit|[msk]?ein\w{,2}"
+    r"|(?:ihr|unser)\w{,2})\s+\d{1,3}\.\s*$"
 )
-# A line of a list without markers: "Capital: Lima".
-_LABELLED = re.compile(r"(?:^|(?<=\n))[^\W\d_a-z][^\n:.!?]{0,40}:[ \t]+\S")
+# A line of a list without markers: "Capital: Lima", "**Capital:** Lima".
+_LABELLED = re.compile(r"(?m:^)[*_]*[^\W\d_a-z][^\n:.!?\uff1a]{0,40}(?:\uff1a|:[*_]*[ \t])[ \t]*\S")
 _MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--[^<]*-->|&[a-z]{2,8};")
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 _GOES_ON = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['goes_on']})\.$")
 _NUMBERED = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['numbered']})\.$")
-_HANGS_ON = re.compile("\\.-\\w|[\u300d\u300f](?:\u3068|\u3063\u3066)")  # "to", "tte": so they said
+_HANGS_ON = re.compile(r"\.-\w|(?<=[A-Z])\.[A-Z]{2}|[」』](?:と|って)")  # "ASP.NET"; so they said
 _NUMBERS = re.compile(r"[(#]?(?:\d|[IVXLC]+\b|[A-Z](?![^\W\d_]))")
 _AHEAD = 32
 # No claims: questions, greetings and courtesies, and what announces the lines behind it.
@@ -128,13 +128,11 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
     """The sentences of one block."""
     if block.is_row:
         return _trimmed(text, block.start, block.end)
-    spans: list[Span] = []
+    spans, begins_at = list[Span](), block.start
     content = text[block.start : block.end]
-    begins_at = block.start
     # Characters that are not printable count as blanks: the splitter fails on some of them.
     plain = "".join(sign if sign.isprintable() else " " for sign in content)
-    ends = _ends_in(plain, language)
-    ends |= {match.end() for match in _FURTHER_END.finditer(plain)}
+    ends = _ends_in(plain, language) | {match.end() for match in _FURTHER_END.finditer(plain)}
     for index in sorted(ends):
         end = block.start + index
         if behind := _BEHIND.match(text, end, block.end):

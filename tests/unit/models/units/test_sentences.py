@@ -45,6 +45,36 @@ def test_sentences_of_markdown_are_those_that_say_something():
     assert said(MARKDOWN) == SENTENCES
 
 
+OF_LISTS_AND_NOTES = {
+    "北京很大。2023年它更大。（它很老。）好。": [
+        "北京很大。",
+        "2023年它更大。",
+        "（它很老。）",
+        "好。",
+    ],
+    "**Capital:** Paris\n**River**: Seine": ["**Capital:** Paris", "**River**: Seine"],
+    "首都：巴黎\n河流：塞纳河": ["首都：巴黎", "河流：塞纳河"],
+    "✓ Fast\n✓ Cheap\n→ Good": ["✓ Fast", "✓ Cheap", "→ Good"],
+    "Paris 🎉\n🎉 It is big.": ["Paris 🎉\n🎉 It is big."],
+    "> It is big.\n> It is\n> old.": ["It is big.", "It is\n> old."],
+    "- ```sh\n  ls. Go.\n  ```\n- It is big.": ["It is big."],
+    "$x = 1.$ Then $$y = 2.$$\nSo it is.": ["$x = 1.$", "Then $$y = 2.$$", "So it is."],
+    "It is big.^1 It is old.^[2] It is.": ["It is big.^1", "It is old.^[2]", "It is."],
+    "It is big.[citation needed] It is.": ["It is big.[citation needed]", "It is."],
+    "(It is big.) (It is old.)": ["(It is big.)", "(It is old.)"],
+    "ASP.NET is old. It costs 5. $6 is more.": [
+        "ASP.NET is old.",
+        "It costs 5.",
+        "$6 is more.",
+    ],
+}
+
+
+@pytest.mark.parametrize("text", OF_LISTS_AND_NOTES)
+def test_lines_of_lists_and_signs_behind_an_end_are_told_apart(text):
+    assert said(text) == OF_LISTS_AND_NOTES[text]
+
+
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
