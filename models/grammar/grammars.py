@@ -25,9 +25,12 @@ MAX_SCHEMA_CHARACTERS = 65_536
 _MAX_WRITTEN = 4 * MAX_SCHEMA_CHARACTERS
 # Patterns are compared with each other, and with each name.
 MAX_NAME_PATTERNS, MAX_PATTERN_CHARACTERS = 32, 1024
+# What formats take in llguidance beyond what there is: a second 60, and 29 February.
+_LEAP = "(?:..(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
+_DAY = f"^(?:....-(?:(?:0[13-9]|1.)-..|02-(?:[01].|2[0-8]))|{_LEAP})"
+_TAKEN = {"date": _DAY, "time": "^..:..:[0-5]", "date-time": f"{_DAY}...:..:[0-5]"}
 # Formats that llguidance holds a string to; JSON Schema lets the others say nothing.
-HELD_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname"})
-HELD_FORMATS |= {"ipv4", "ipv6", "uuid", "uri"}
+HELD_FORMATS = frozenset({"duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri", *_TAKEN})
 
 # One way of writing each value, so that equal values are equal texts, no key is spelled in two ways
 # (é and \u00e9), and no model that is not made for JSON writes blanks until its last token.
@@ -168,9 +171,8 @@ def _choices(path: str, schemas: Schemas) -> list[list[str]]:
         choices.append([place])
     if "$ref" in schema:
         choices.append([schemas.target(path)])
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            choices.append(list(schemas.places(path, keyword).values()))
+    for keyword in filter(schema.__contains__, ("anyOf", "oneOf")):
+        choices.append(list(schemas.places(path, keyword).values()))
     if schema.get("type") == "object":
         members = schemas.places(path, "properties")
         for name in schema.get("required", []):
@@ -224,9 +226,8 @@ class _Writer:
             return schema
         try:
             written = {**lowered_numbers(schema), **checked_counts(schema)}
-            for keyword in ("type", "required"):
-                if keyword in schema:
-                    written[keyword] = schema[keyword]
+            for keyword in filter(schema.__contains__, ("type", "required")):
+                written[keyword] = schema[keyword]
             if "pattern" in schema:
                 written["pattern"] = _for_rust(schema["pattern"])
             if schema.get("format") in HELD_FORMATS:
@@ -235,6 +236,8 @@ class _Writer:
             _bound_names(written)
             check_constants([schema.get("const"), schema.get("enum")])
             written |= self._applied(path, schema)
+            if pattern := _TAKEN.get(schema.get("format", "")):
+                written["allOf"] = [*written.get("allOf", ()), {"pattern": pattern}]
         except Unheld as error:
             raise BadSchema(f": {error}", at=path) from None
         return written
@@ -242,9 +245,8 @@ class _Writer:
     def _members(self, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The keywords of elements and properties; a pattern that is a name is an optional one."""
         members: dict[str, Any] = {}
-        for keyword in ("items", "additionalProperties"):
-            if keyword in schema:
-                members[keyword] = self._written(f"{path}/{keyword}")
+        for keyword in filter(schema.__contains__, ("items", "additionalProperties")):
+            members[keyword] = self._written(f"{path}/{keyword}")
         if "prefixItems" in schema:
             members["prefixItems"] = self._several(path, "prefixItems")
         properties = self._named(path, "properties")
@@ -267,10 +269,8 @@ class _Writer:
             if keyword in ("const", "enum"):
                 applied[keyword] = value
             elif keyword == "$ref":
-                name = self._referred.setdefault(
-                    self._schemas.target(path), str(len(self._referred))
-                )
-                applied[keyword] = f"#/$defs/{name}"
+                target, name = self._schemas.target(path), str(len(self._referred))
+                applied[keyword] = f"#/$defs/{self._referred.setdefault(target, name)}"
             elif keyword in ("allOf", "anyOf"):
                 applied[keyword] = self._several(path, keyword)
         if "oneOf" not in schema:

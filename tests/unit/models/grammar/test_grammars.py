@@ -1,7 +1,9 @@
 """Which schemas a text can be held to: what a schema says is heeded, or refused by name."""
 
 import json
+from itertools import product
 
+import jsonschema_rs
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
@@ -46,7 +48,7 @@ def written(schema):
         {"type": "array", "items": {}, "prefixItems": [{}], "minItems": 1},
         {"enum": [{"a": "$ref"}], "type": "object", "properties": {"a": {}}},
         {"const": {"not": 1}},
-        {"type": "string", "format": "date", "pattern": "^2", "minLength": 1},
+        {"type": "string", "format": "ipv4", "pattern": "^2", "minLength": 1},
         {"type": "number", "exclusiveMinimum": 0.05, "maximum": 0.1, "multipleOf": 0.01},
         {"type": "object", "required": ["a"], "properties": {"a": {}}, "minProperties": 2},
         {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
@@ -196,6 +198,26 @@ def test_a_sign_means_what_ecma_262_says(pattern, expected):
         if matcher.try_consume_tokens(ids) == len(ids):
             found.add(sign)
     assert found == expected
+
+
+TIMES = ["12:00:59Z", "12:00:60Z", "23:59:09.5+01:00", "24:00:00Z", "08:60:00z"]
+DAYS = ["2024-02-29", "2023-02-29", "1900-02-29", "2000-02-29", "0004-02-28", "2023-01-31"]
+DAYS += ["2023-02-30", "1999-12-10", "2023-11-31", "2023-13-01"]
+MOMENTS = {"date": DAYS, "time": TIMES, "date-time": list(map("T".join, product(DAYS, TIMES)))}
+
+
+@pytest.mark.parametrize("kind", MOMENTS)
+def test_a_date_or_a_time_is_one_that_there_is(kind):
+    schema = {"type": "string", "format": kind, "maxLength": 40, "allOf": [{"minLength": 1}]}
+    validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+    source, tokenizer = (
+        LLMatcher.grammar_from_json_schema(grammar_of(schema).source),
+        LLTokenizer("byte"),
+    )
+    for moment in MOMENTS[kind]:
+        ids = tokenizer.tokenize_str(json.dumps(moment))
+        matched = LLMatcher(tokenizer, source).try_consume_tokens(ids)
+        assert (matched == len(ids)) == validator.is_valid(moment), moment
 
 
 NOT_HEEDED = ["not", "if", "contains", "dependentRequired"]
