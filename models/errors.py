@@ -169,9 +169,7 @@ class FeedbackDisabled(CocoaError):
     """Labels are not collected here; the message names the settings."""
 
     code, status = "feedback_disabled", 404
-    example = _example(
-        "no labels are collected here: set COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
-    )
+    example = _example("no labels are collected: set COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL")
 
 
 class Unauthorized(CocoaError):

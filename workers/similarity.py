@@ -82,11 +82,9 @@ class SimilarityWorker:
         for batcher in self._loops:
             batcher.close()
 
-    async def _each(
-        self, batcher: MicroBatcher[Item, Result], items: Sequence[Item]
-    ) -> list[Result]:
+    async def _each(self, loop: MicroBatcher[Item, Result], items: Sequence[Item]) -> list[Result]:
         with failing_as(SimilarityUnavailable, "the similarity model"):
-            results = await batcher.submit(items)
+            results = await loop.submit(items)
         return list(map(results.__getitem__, items))
 
     async def _blocking(self, call: Callable[[list[Item]], Result], items: list[Item]) -> Result:

@@ -19,9 +19,7 @@ def _check_url(url: SecretStr) -> SecretStr:
     """
     text = url.get_secret_value()
     if text and not (text.startswith(("redis://", "rediss://")) and _is_server(text)):
-        raise ValueError(
-            "must be redis://[user:password@]host[:port][/database], or rediss:// for TLS"
-        )
+        raise ValueError("must be redis:// or rediss://[user:password@]host[:port][/database]")
     return url
 
 

@@ -25,9 +25,7 @@ from models.estimators import ESTIMATORS
 
 
 def ask(
-    prompt: Annotated[
-        str | None, typer.Argument(help="The prompt, continued as it stands.")
-    ] = None,
+    prompt: Annotated[str | None, typer.Argument(help="The prompt, continued as it is.")] = None,
     messages: Annotated[
         str | None,
         typer.Option(help="A chat in place of the prompt: JSON as in the API, or a file of it."),
@@ -55,9 +53,7 @@ def ask(
         typer.Option(min=1, help="Upper bound of an answer's tokens; 256, or what fits."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes the samples repeatable.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the HTTP response's object.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the HTTP response.")] = False,
 ) -> None:
     """Answer one prompt and say how sure the model is."""
     body = {

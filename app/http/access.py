@@ -64,9 +64,7 @@ class Origins:
                 "header Host may have"
             )
         if not self._is_own_page(method, host, given):
-            raise Forbidden(
-                "pages of this origin may not ask: COCOA_CORS_ORIGINS lists those that may"
-            )
+            raise Forbidden("pages of this origin may not ask: COCOA_CORS_ORIGINS lists which may")
 
     def _is_own_name(self, host: str) -> bool:
         name = host.partition(":")[0]

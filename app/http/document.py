@@ -45,7 +45,7 @@ def add_document(app: FastAPI, bodies: Sequence[type[BaseModel]], *, needs_keys:
 
     @cache
     def document() -> dict[str, Any]:
-        made = _with_definitions(make(), bodies)
+        made = _with_bodies(make(), bodies)
         shown = json.loads(_EXAMPLES.read_bytes())
         schemas = made["components"]["schemas"]
         for name in shown["bodies"].keys() & schemas.keys():
@@ -58,9 +58,7 @@ def add_document(app: FastAPI, bodies: Sequence[type[BaseModel]], *, needs_keys:
     app.openapi = document  # type: ignore[method-assign]
 
 
-def _with_definitions(
-    document: dict[str, Any], bodies: Sequence[type[BaseModel]]
-) -> dict[str, Any]:
+def _with_bodies(document: dict[str, Any], bodies: Sequence[type[BaseModel]]) -> dict[str, Any]:
     every = [*_DEFINED]
     for body in bodies:
         every.append((body, "validation"))

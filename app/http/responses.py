@@ -179,15 +179,13 @@ def _probe(probe: protocol.ProbeInfo, reading: ProbeReading) -> dict[str, Any]:
     }
 
 
-def _units(
-    units: ScoredUnits, answer_sample: int | None, reasons: dict[str, str]
-) -> dict[str, Any]:
+def _units(units: ScoredUnits, sample: int | None, reasons: dict[str, str]) -> dict[str, Any]:
     """The fields of a response about units: the answer first, then its parts in order.
 
     The reasons gain why uncertainties, or the share that documents say, are not known.
-    `answer_sample` is the index of the answer among the samples; None where it is none of them.
+    `sample` is the index of the answer among the samples; None where it is none of them.
     """
-    bodies = [_unit(unit, answer_sample) for unit in units.units]
+    bodies = [_unit(unit, sample) for unit in units.units]
     if missing := units.parts.missing:
         bodies[0]["missing"] = [{"path": path, "share": share} for path, share in missing.items()]
     if units.mean is None:

@@ -56,11 +56,9 @@ def run(
     telemetry: Telemetry = app.state.service.telemetry
     log.on_lost = partial(telemetry.observe_one, "lost_log_lines")
 
-    def config(
-        served: ASGIApp, host: str, port: int, drain_s: float, **more: Any
-    ) -> uvicorn.Config:
+    def config(asgi: ASGIApp, host: str, port: int, drain_s: float, **more: Any) -> uvicorn.Config:
         return uvicorn.Config(
-            served,
+            asgi,
             http=ConnectionLimits(settings.limits, telemetry).protocol,  # type: ignore[arg-type]
             ws="none",
             backlog=BACKLOG,

@@ -73,7 +73,7 @@ def _with_parts(plan: Plan, *, has_nli: bool) -> Plan:
             of_parts |= {Unit.PREDICTED}
         if SENTENCES_READ in available or (ask.estimators is None and ask.primary is None):
             of_anything |= {Unit.PREDICTED}
-    compared_by = _similarity_scorer_of_parts(ask, read, has_nli=has_nli)
+    compared_by = _scorer_of_parts(ask, read, has_nli=has_nli)
     if compared_by is not None:
         shown |= {"sample_texts"}
     unit_estimators, unit_primary = _of_parts(ask, plan.estimators, of_parts, of_anything)
@@ -207,9 +207,7 @@ def _of_parts(
     return tuple(defined), next(iter(defined), None)
 
 
-def _similarity_scorer_of_parts(
-    ask: Ask, read: frozenset[str], *, has_nli: bool
-) -> Comparing | None:
+def _scorer_of_parts(ask: Ask, read: frozenset[str], *, has_nli: bool) -> Comparing | None:
     """What scores the parts of an answer beside its samples; None where nothing does."""
     if ask.light or (ask.of_tokens and ask.samples is None and not reads_samples(read)):
         return None  # none are drawn for the parts alone

@@ -245,15 +245,13 @@ class Scorer:
         else:
             judgement = await work.parts.in_thread(judged, steps=work.parts.steps)
         if plan.ask.explain and judgement.confidence is not None:
-            judgement = await self._with_interval(plan, evidence, judgement)
+            judgement = await self._bounded(plan, evidence, judgement)
         if (observed := judgement.observed) is None:
             return judgement
         has_shifted = self.calibrator.observe(plan.ask, observed, is_new=source == "computed")
         return replace(judgement, has_shifted=has_shifted)
 
-    async def _with_interval(
-        self, plan: Plan, evidence: Evidence, judgement: Judgement
-    ) -> Judgement:
+    async def _bounded(self, plan: Plan, evidence: Evidence, judgement: Judgement) -> Judgement:
         """The judgement with the interval of its confidence, which takes some ten milliseconds."""
         work, loop = partial(confidence_interval, plan, evidence), asyncio.get_running_loop()
         interval = await loop.run_in_executor(self.threads[LONG_TEXTS], work)

@@ -37,7 +37,7 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
         raise _refusal(tokenizer, request, error) from None
     if request.tools:
         _check_tools(tokenizer, request)
-    return _encode_marked(tokenizer, rendered, marks)
+    return _encoded(tokenizer, rendered, marks)
 
 
 def left_out(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> tuple[Warned, ...]:
@@ -190,9 +190,7 @@ def _marked(value: Any, marks: Mapping[str, str]) -> Any:
     return value
 
 
-def _encode_marked(
-    tokenizer: PreTrainedTokenizerBase, text: str, marks: Mapping[str, str]
-) -> list[int]:
+def _encoded(tokenizer: PreTrainedTokenizerBase, text: str, marks: Mapping[str, str]) -> list[int]:
     """Ids of a rendered chat, in which a mark becomes its text, never the special token.
 
     So a message cannot end its turn and begin another one.

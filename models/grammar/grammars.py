@@ -295,6 +295,4 @@ def _bound_names(written: dict[str, Any]) -> None:
         written.pop("minProperties", None)
     is_closed = written.get("additionalProperties") is False and "patternProperties" not in written
     if least > num_required + 1 and not is_closed:
-        raise Unheld(
-            "minProperties is more than the number of those required, and one may come twice"
-        )
+        raise Unheld("minProperties is more than are required, and one may come twice")

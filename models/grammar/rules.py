@@ -18,9 +18,7 @@ _RULES = {
     "circular references": "a $ref in a circle has other keywords beside it",
     "unsatisfiable": _NOTHING_VALID,
     "noextension": _NOTHING_VALID,
-    **dict.fromkeys(
-        ("stack level", "too large", "too many", "fuel", "limit", "items"), TOO_COMPLEX
-    ),
+    **dict.fromkeys(("stack", "too large", "too many", "fuel", "limit", "items"), TOO_COMPLEX),
 }
 
 

@@ -96,9 +96,7 @@ class PromptDomain:
             distances = tuple(map(Distance.from_arrays, kinds.values()))
             return cls(generator, layer, distances, sha256)
         except (OSError, EOFError, ValueError, TypeError, LookupError, BadZipFile) as error:
-            raise ModelNotLoaded(
-                f"{path.name} holds no prompts of a calibration: {error}"
-            ) from error
+            raise ModelNotLoaded(f"{path.name} holds no prompts of calibration: {error}") from error
 
 
 def beside(calibrator: Path) -> Path:

@@ -232,12 +232,10 @@ class _Documents:
         return list(map(itemgetter(1), found[:_MOST_PREMISES]))
 
 
-def _best(
-    sentences: Sequence[tuple[Span, set[str]]], words: set[str]
-) -> tuple[list[Span], set[str]]:
+def _best(read: Sequence[tuple[Span, set[str]]], words: set[str]) -> tuple[list[Span], set[str]]:
     """The best sentences, that with most of the words first, and the words that they have."""
     having, best, said = dict[frozenset[str], Span](), list[Span](), set[str]()
-    for span, keys in sentences:
+    for span, keys in read:
         if not keys.isdisjoint(words):
             having.setdefault(frozenset(keys & words), span)  # the first of those that say the same
     for _ in range(min(_MOST_SENTENCES, len(having))):

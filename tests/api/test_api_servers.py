@@ -21,6 +21,7 @@ from tests.contract.profiles import SERVERS
 from tests.openai_server import openai_server
 from tests.worker_servers import listening
 from workers.config import GeneratorConfig, SimilaritySettings
+from workers.openai.replies import read_choices
 
 pytestmark = pytest.mark.anyio
 
@@ -264,6 +265,15 @@ async def test_calls_of_a_server_with_tools_are_told_as_openai_tells_them(form, 
 
 
 SIGNED = {"extra_content": {"google": {"thought_signature": "c2lnbmVk"}}}
+DETAILS = [
+    {"type": "reasoning.text", "text": "So it is.", "signature": "eA==", "index": 0},
+    {"type": "reasoning.encrypted", "data": "eQ==", "index": 1},
+]
+BLOCKS = [
+    {"type": "thinking", "thinking": "Hm. So.", "signature": "eg=="},
+    {"type": "thinking", "thinking": "Yes.", "signature": "eA=="},
+]
+SIGNED_TURN = SIGNED | {"reasoning_details": DETAILS, "thinking_blocks": BLOCKS}
 FUNCTION = {"name": "weather", "arguments": "{}"}
 HISTORY = [
     {"role": "user", "content": "How is it?", "name": "Bo"},
@@ -272,7 +282,7 @@ HISTORY = [
         "content": "I look.",
         "thinking": "Hm.",
         "tool_calls": [{"id": "a", "type": "function", "function": FUNCTION, **SIGNED}],
-        **SIGNED,
+        **SIGNED_TURN,
     },
     *CHAT["messages"],
 ]
@@ -285,7 +295,8 @@ SENT[1]["reasoning_content"] = SENT[1]["reasoning"] = SENT[1].pop("thinking")
 async def test_what_a_server_wants_back_with_answers_and_calls_travels_both_ways(stream):
     def signed(choice, body):
         message = choice.get("message") or choice.get("delta") or {}
-        message |= SIGNED
+        if "message" in choice or choice.get("finish_reason"):
+            message |= SIGNED_TURN
         for call in message.get("tool_calls", ()):
             call |= SIGNED
 
@@ -297,8 +308,26 @@ async def test_what_a_server_wants_back_with_answers_and_calls_travels_both_ways
 
     assert response.status_code == 200, response.text
     assert response.text.count(json.dumps(SIGNED, separators=(",", ":"))[1:-1]) == 2
+    for name, told in SIGNED_TURN.items():
+        assert json.dumps({name: told}, separators=(",", ":"))[1:-1] in response.text
     assert "not_shown" not in response.text
     assert sent["messages"] == SENT
+
+
+def test_parts_of_a_reasoning_that_are_streamed_are_put_together():
+    pieces = [
+        {"reasoning_details": [{"type": "reasoning.text", "text": "So ", "index": 0}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "Hm. ", "signature": ""}]},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "it is.", "index": 0}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "So.", "signature": None}]},
+        {"reasoning_details": [DETAILS[0] | {"text": None}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "eg=="}]},
+        {"reasoning_details": [DETAILS[1]], "thinking_blocks": [BLOCKS[1]]},
+        {"reasoning_details": ["?"], "thinking_blocks": {}, "content": "Paris."},
+    ]
+    [choice] = read_choices([{"choices": [{"delta": piece}]} for piece in pieces], 1)
+    assert choice.text == "Paris."
+    assert choice.extra == ({"reasoning_details": DETAILS, "thinking_blocks": BLOCKS},)
 
 
 async def test_signatures_of_calls_are_no_part_of_what_is_compared():
@@ -326,7 +355,7 @@ async def test_signatures_of_calls_are_no_part_of_what_is_compared():
         (["name"], "detail", {"names_not_shown"}),
         (["extra_content"], "path", set()),
         (
-            ["reasoning_content", "reasoning", "extra_content", "name"],
+            [*SIGNED_TURN, "reasoning_content", "reasoning", "name"],
             "unnamed",
             {"names_not_shown", "reasoning_not_shown"},
         ),

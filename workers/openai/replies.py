@@ -7,7 +7,7 @@ read as a stream of one event.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain, starmap
+from itertools import chain, product, starmap
 from operator import itemgetter
 from typing import Annotated, Any
 
@@ -69,6 +69,8 @@ class _Message(TypedDict, total=False):
     refusal: str | None
     tool_calls: list[dict[str, Any]] | None
     extra_content: Any
+    reasoning_details: Any
+    thinking_blocks: Any
 
 
 class _Piece(TypedDict, total=False):
@@ -91,6 +93,10 @@ class _Event(TypedDict, total=False):
 
 
 _EVENT, _LOGPROBS = TypeAdapter(_Event), TypeAdapter(_Logprobs)
+# What is wanted back with an answer or a call, by Gemini, OpenRouter, LiteLLM: an object or a list.
+_WANTED = {"extra_content": dict, "reasoning_details": list, "thinking_blocks": list}
+# Of a part of such a list: which it is, and what a stream tells piece by piece.
+_PLACE, _SAID = ("type", "index"), ("text", "thinking", "summary", "data", "signature")
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.
 _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
 
@@ -305,5 +311,25 @@ def _parts(parts: Sequence[Mapping[str, Any]], kind: str) -> str:
 
 def _extra(pieces: Sequence[Any]) -> dict[str, Any]:
     """What a server wants back with a message or a call."""
-    extra = last(pieces, "extra_content")
-    return {"extra_content": extra} if isinstance(extra, dict) else {}
+    extra: dict[str, Any] = {}
+    for piece, (name, kind) in product(pieces, _WANTED.items()):
+        told = piece.get(name)
+        if kind is dict and isinstance(told, dict):
+            extra[name] = told
+        elif kind is list and isinstance(told, list) and set(map(type, told)) == {dict}:
+            extra[name] = _going_on(extra.get(name, []), told)
+    return extra
+
+
+def _going_on(parts: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The parts of a list, where the first of `more` may go on with the last one of a stream."""
+    [*_, whole] = [{}, *map(dict, parts)]
+    is_next = list(map(whole.get, _PLACE)) != list(map(more[0].get, _PLACE))
+    if not whole or whole.get("signature") or is_next:
+        return [*parts, *more]
+    for name, value in more[0].items():
+        if name in _SAID and isinstance(value, str):
+            whole[name] = (whole.get(name) or "") + value
+        elif value is not None:
+            whole[name] = value
+    return [*parts[:-1], whole, *more[1:]]

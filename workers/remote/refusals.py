@@ -33,6 +33,7 @@ _OF_PROMPT: Mapping[str, re.Pattern[str]] = {
 }
 # Fields of messages, and of calls in these, that not every server takes.
 _OF_MESSAGES = {"reasoning_content", "reasoning", "extra_content", "name"}
+_OF_MESSAGES |= {"reasoning_details", "thinking_blocks"}
 # Parameters whose names count in a message where they are set apart alone.
 _USUAL_WORDS = {"n", "model", "prompt", "messages", "stream", "stop", "tools", "name", "reasoning"}
 # Codes as servers have them; another one might quote the request.

@@ -76,6 +76,10 @@ class AssistantMessage(Described):
     """the same, by the name that older clients read"""
     extra_content: dict[str, Any] = ABSENT
     """what the model's server wants back with it, such as Gemini's signature of thoughts"""
+    reasoning_details: list[dict[str, Any]] = ABSENT
+    """likewise, of OpenRouter's"""
+    thinking_blocks: list[dict[str, Any]] = ABSENT
+    """likewise, of LiteLLM's"""
 
 
 class _Choice(Described):

@@ -196,6 +196,10 @@ class ChatMessage(Kept):
     """Of an earlier answer, in place of its content."""
     extra_content: Extra = None
     """Of an earlier answer, for the model's server, which sent it with the answer."""
+    reasoning_details: Extra = None
+    """Likewise, of OpenRouter's."""
+    thinking_blocks: Extra = None
+    """Likewise, of LiteLLM's."""
     audio: NoSound = None
     """Null: the model hears nothing."""
     function_call: NoFunctions = None
@@ -267,7 +271,8 @@ def _message_of(message: ChatMessage) -> dict[str, Any]:
         plain["content"] = "".join(part.text for part in content if not isinstance(part, ImagePart))
     if message.images and not isinstance(content, str):
         plain[PARTS] = [part.model_dump(exclude_none=True) for part in content]
-    shown = {"tool_calls", "tool_call_id", "name", "extra_content"}
+    shown = {"tool_calls", "tool_call_id", "name"}
+    shown |= {"extra_content", "reasoning_details", "thinking_blocks"}
     plain |= message.model_dump(include=shown, exclude_none=True)
     thoughts = (message.reasoning_content, message.thinking, message.reasoning)
     if reasoning := next(filter(None, thoughts), ""):

@@ -48,7 +48,7 @@ def _routes(feedback: Feedback | None) -> APIRouter:
         body = await read_body(request, _BODY)
         if feedback is None:
             settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
-            raise FeedbackDisabled(f"no labels are collected here: set {settings}")
+            raise FeedbackDisabled(f"no labels are collected: set {settings}")
         namespace = current_caller.get().namespace
         parts = [(unit.named, unit.correct, unit.grounded) for unit in body.units or ()]
         await feedback.label(body.id, body.as_quality, body.task, namespace, parts)

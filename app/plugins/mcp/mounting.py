@@ -37,9 +37,7 @@ class _Tools:
         await self._sessions.handle_request(scope, receive, send)
 
 
-def make_tools(
-    app: Starlette, max_body_bytes: int
-) -> tuple[StreamableHTTPSessionManager, APIRouter]:
+def make_tools(app: Starlette, max_bytes: int) -> tuple[StreamableHTTPSessionManager, APIRouter]:
     """The session manager, which runs while the tools are served, and their route.
 
     A call is one request with one response: nothing is kept between them, so that any gateway may
@@ -50,7 +48,7 @@ def make_tools(
         streamable_http_path=PATH,
         stateless_http=True,
         json_response=True,
-        max_request_body_size=max_body_bytes,
+        max_request_body_size=max_bytes,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     router = APIRouter()

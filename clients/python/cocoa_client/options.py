@@ -207,6 +207,10 @@ class ChatMessage(TypedDict, total=False):
     """Of an earlier answer, in place of its content."""
     extra_content: JsonValue | None
     """Of an earlier answer, for the model's server, which sent it with the answer."""
+    reasoning_details: JsonValue | None
+    """Likewise, of OpenRouter's."""
+    thinking_blocks: JsonValue | None
+    """Likewise, of LiteLLM's."""
     audio: None
     """Null: the model hears nothing."""
     function_call: Sequence[Any] | None

@@ -147,9 +147,8 @@ class Beside:
             scores = by_position.masked_fill(~mask[:, :, None], -torch.inf).view_as(scores)
         within = self.within
         if len(self.shared.groups) == 1:
-            attended = _with_prompt(
-                self.shared.groups[0][0], layer, queries, scores, values, within
-            )
+            prompt, _ = self.shared.groups[0]
+            attended = _with_prompt(prompt, layer, queries, scores, values, within)
         else:
             attended = torch.empty_like(queries, dtype=values.dtype)
             for prompt, members in self.shared.groups:

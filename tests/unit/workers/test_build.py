@@ -458,7 +458,7 @@ def test_prompts_that_are_not_the_calibrators_or_of_another_model_are_refused(tm
     with pytest.raises(ModelNotLoaded, match=r"COCOA_CALIBRATOR.*not the file that the calibrator"):
         with_calibrator(path)
     beside(path).unlink()
-    with pytest.raises(ModelNotLoaded, match="holds no prompts of a calibration"):
+    with pytest.raises(ModelNotLoaded, match="holds no prompts of calibration"):
         with_calibrator(path)
     with_prompts(calibrator(), path, generator="other")
     with pytest.raises(ModelNotLoaded, match="another language model's"):
