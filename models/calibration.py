@@ -24,9 +24,7 @@ from models.similarity.rules import SCORED
 
 FORMAT = 2
 UNNAMED_RULES = 8  # of files of before they named their rules
-OTHER_RULES = (
-    "were made by other rules of what two answers say, where samples end, or what is drawn"
-)
+OTHER_RULES = "were made by other rules of what answers say, where samples end, or what is drawn"
 # What to say of such scores.
 OUTDATED = (
     f"{OTHER_RULES}: score the same samples again by `cocoa evaluate … --rescore`, drawn answers "

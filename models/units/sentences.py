@@ -53,7 +53,10 @@ _MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--[^<]*-->|&[a-z]{2,8
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 _GOES_ON = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['goes_on']})\.$")
 _NUMBERED = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['numbered']})\.$")
-_HANGS_ON = re.compile(r"\.-\w|(?<=[A-Z])\.[A-Z]{2}|[」』](?:と|って)")  # "ASP.NET"; so they said
+# "ASP.NET", "5 p.m. EST"; so they said.
+_HANGS_ON = re.compile(
+    r"\.-\w|(?<=[A-Z])\.[A-Z]{2}|(?<=\.m\.)\s(?:[A-Z]{1,2}[SD]?T|UTC)\b|[」』](?:と|って)"
+)
 _NUMBERS = re.compile(r"[(#]?(?:\d|[IVXLC]+\b|[A-Z](?![^\W\d_]))")
 _AHEAD = 32
 # No claims: questions, greetings and courtesies, and what announces the lines behind it.

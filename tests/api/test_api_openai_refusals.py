@@ -208,6 +208,11 @@ async def test_an_unknown_field_is_told_what_it_may_have_meant(service, field, m
     assert error["message"].endswith((f"did you mean {meant}?", f"or send {meant}"))
 
 
+async def test_a_text_that_may_be_sent_is_told_in_quotes(service):
+    error = (await post(service, TEXT, suffix="x")).json()["error"]
+    assert error["message"].endswith("leave it out, or send ''")
+
+
 async def test_tokens_are_not_told_of_models_elsewhere(service):
     for method, path, body in (
         ("GET", "/tokenizer_info", None),
@@ -351,7 +356,7 @@ async def test_a_prompt_too_long_is_told_as_clients_with_fallbacks_expect(servic
 # What clients send back of an answer beside its content.
 ECHOED = [
     {"provider_specific_fields": None, "thinking_blocks": None, "cache_control": None},
-    {"provider_specific_fields": {"refusal": None}, "reasoning_details": [{"text": "…"}]},
+    {"provider_specific_fields": {"refusal": None}, "reasoning_details": None},
     {"parsed": {"a": 1}, "uncertainty": {"value": 0.5}, "annotations": []},
     {"images": [], "cache": {}, "audio": None},
     {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}]},

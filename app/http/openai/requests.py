@@ -50,7 +50,7 @@ def only(*values: Any, why: str = "is not supported here") -> PlainValidator:
             if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
                 return value
         message = "{why}: leave it out, or send {neutral}"
-        about = {"why": why, "neutral": str(values[0]).lower()}
+        about = {"why": why, "neutral": repr(values[0]).lower()}
         raise PydanticCustomError("not_supported", message, about)
 
     return PlainValidator(check, json_schema_input_type=Literal[values])

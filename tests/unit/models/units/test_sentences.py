@@ -62,6 +62,7 @@ OF_LISTS_AND_NOTES = {
     "It is big.^1 It is old.^[2] It is.": ["It is big.^1", "It is old.^[2]", "It is."],
     "It is big.[citation needed] It is.": ["It is big.[citation needed]", "It is."],
     "(It is big.) (It is old.)": ["(It is big.)", "(It is old.)"],
+    "At 3 p.m. ET it fell at 5 p.m. NASA is.": ["At 3 p.m. ET it fell at 5 p.m.", "NASA is."],
     "ASP.NET is old. It costs 5. $6 is more.": [
         "ASP.NET is old.",
         "It costs 5.",
