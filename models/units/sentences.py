@@ -53,9 +53,9 @@ _MARKUP = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--[^<]*-->|&[a-z]{2,8
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 _GOES_ON = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['goes_on']})\.$")
 _NUMBERED = _pattern(rf"(?:^|[^\w.])(?:{_LISTS['numbered']})\.$")
-# "ASP.NET", "5 p.m. EST"; so they said.
+# "ASP.NET", ".NET", "5 p.m. EST"; so they said.
 _HANGS_ON = re.compile(
-    r"\.-\w|(?<=[A-Z])\.[A-Z]{2}|(?<=\.m\.)\s(?:[A-Z]{1,2}[SD]?T|UTC)\b|[」』](?:と|って)"
+    r"\.-\w|(?<=[A-Z\s])\.[A-Z]{2}|(?<=\.m\.)\s(?:[A-Z]{1,2}[SD]?T|UTC)\b|[」』](?:と|って)"
 )
 _NUMBERS = re.compile(r"[(#]?(?:\d|[IVXLC]+\b|[A-Z](?![^\W\d_]))")
 _AHEAD = 32
@@ -132,7 +132,7 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
     if block.is_row:
         return _trimmed(text, block.start, block.end)
     spans, begins_at = list[Span](), block.start
-    content = text[block.start : block.end]
+    content = re.sub(r"<(?=[\s\d=])", " ", text[block.start : block.end])  # which begins no tag
     # Characters that are not printable count as blanks: the splitter fails on some of them.
     plain = "".join(sign if sign.isprintable() else " " for sign in content)
     ends = _ends_in(plain, language) | {match.end() for match in _FURTHER_END.finditer(plain)}

@@ -63,6 +63,7 @@ OF_LISTS_AND_NOTES = {
     "It is big.[citation needed] It is.": ["It is big.[citation needed]", "It is."],
     "(It is big.) (It is old.)": ["(It is big.)", "(It is old.)"],
     "At 3 p.m. ET it fell at 5 p.m. NASA is.": ["At 3 p.m. ET it fell at 5 p.m.", "NASA is."],
+    "It is <5 km. It is > 3 km. Use .NET.": ["It is <5 km.", "It is > 3 km.", "Use .NET."],
     "ASP.NET is old. It costs 5. $6 is more.": [
         "ASP.NET is old.",
         "It costs 5.",
