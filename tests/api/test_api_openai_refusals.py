@@ -358,7 +358,7 @@ ECHOED = [
     {"provider_specific_fields": None, "thinking_blocks": None, "cache_control": None},
     {"provider_specific_fields": {"refusal": None}, "reasoning_details": None},
     {"parsed": {"a": 1}, "uncertainty": {"value": 0.5}, "annotations": []},
-    {"images": [], "cache": {}, "audio": None},
+    {"images": [], "cache": {}, "audio": None, "executed_tools": [{"type": "search"}]},
     {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://a"}}]},
     {"content": [{"type": "text", "text": "Paris", "cache_control": {"type": "ephemeral"}}]},
     {"id": "msg_1", "type": "message", "weight": 1, "cache_control": 3, "ignore_eos": False},

@@ -30,7 +30,7 @@ _KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "
 _KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
 _KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "reasoning_details", "status"}
 _KEPT |= {"stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type", "uncertainty"}
-_KEPT |= {"encrypted_content", "finish_reason", "is_error", "usage", "weight"}
+_KEPT |= {"encrypted_content", "finish_reason", "is_error", "usage", "weight", "executed_tools"}
 
 
 def refuse_if(applies: object, field: str, why: LiteralString) -> None:

@@ -108,11 +108,13 @@ class _Server(MCPServer):
         self, name: str, arguments: dict[str, Any], context: Context | None = None
     ) -> CallToolResult | InputRequiredResult:
         """The result of the tool; raises a `ToolError` where it fails."""
+        # As in the API null means the same as leaving it out.
+        arguments = {field: value for field, value in arguments.items() if value is not None}
         for tool in await self.list_tools():
             unknown = arguments.keys() - tool.input_schema["properties"].keys()
             if tool.name == name and unknown:
                 given = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted"}
-                raise _refusal([given | {"loc": (field,)} for field in sorted(unknown)])
+                raise _refusal([given | {"loc": (min(unknown),)}])
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -144,9 +146,7 @@ def make_server(post: Post) -> MCPServer:
             Literal["full", "light"],
             Field(description="`light` is faster: a probe in place of samples."),
         ] = "full",
-        max_new_tokens: Annotated[
-            int | None, Field(ge=1, description="Most tokens of the answer.")
-        ] = None,
+        max_new_tokens: Annotated[int | None, Field(ge=1, description="Its most tokens.")] = None,
         target_error: TargetError = None,
     ) -> Verdict:
         """Ask the language model, and learn how sure it is of its answer."""

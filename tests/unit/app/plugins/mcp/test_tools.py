@@ -157,6 +157,13 @@ async def test_a_label_is_reported(api):
     assert result.structured_content == {"id": "r1"}
 
 
+async def test_null_is_the_same_as_leaving_an_argument_out(api):
+    given = {"as_prompt": None, "mode": None, "max_new_tokens": None, "target_error": None}
+    assert not (await call(api, "answer", question="Q", **given)).is_error
+    assert api.asked[1]["mode"] == "full"
+    assert "required" in (await call(api, "answer", question=None)).content[0].text
+
+
 async def test_an_error_of_the_api_is_one_of_the_tool(api):
     error = {"code": "not_calibrated", "message": "no calibrator", "field": "target_error"}
     api.response = 422, {"error": error}
