@@ -33,6 +33,11 @@ _BEGINS_ITEM = re.compile(
 _SIGN = r"[*_~$\u2020\u2021\u00b9\u00b2\u00b3\u2070-\u2079]|\^\d*"
 _NOTE = rf"{_SIGN}|,(?={_SIGN}|\[|$)|\[[^\]\n]{{1,30}}\]|[(\u3010][^\s)\u3011]{{1,20}}[)\u3011]"
 _BEHIND = re.compile(rf"(?<=\S)(?:{_NOTE}|<sup>.{{1,9}}</sup>)+(?:\s+|$)")
+# A note behind a blank, which is the next sentence's where the first one begins with such a note.
+_NOTED = re.compile(
+    r"(?:(?:\[[^].!?\n]{1,30}\](?:\(\S*\))?|\u3010[^\u3011\n]+\u3011|\([^().!?\n]{,30}[12]\d{3}\)"
+    r"|\^\d+\^?|[\u2020\u2021\u00b9\u00b2\u00b3\u2070-\u2079]+)\s*)+(?=[^\W\d_a-z]|$)"
+)
 # Ends that the splitter takes for abbreviations: of a time of day, of an address in the web and of
 # a file, "etc."; and others, as of a bracket, of Khmer, Tibetan, and Chinese before a number.
 _DATES = "|".join(filter(None, [*calendar.day_name, *calendar.month_name]))
@@ -132,13 +137,14 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
     if block.is_row:
         return _trimmed(text, block.start, block.end)
     spans, begins_at = list[Span](), block.start
+    noted = _BEHIND if _NOTED.match(text, block.line, block.end) else _NOTED
     content = re.sub(r"<(?=[\s\d=])", " ", text[block.start : block.end])  # which begins no tag
     # Characters that are not printable count as blanks: the splitter fails on some of them.
     plain = "".join(sign if sign.isprintable() else " " for sign in content)
     ends = _ends_in(plain, language) | {match.end() for match in _FURTHER_END.finditer(plain)}
     for index in sorted(ends):
         end = block.start + index
-        if behind := _BEHIND.match(text, end, block.end):
+        if behind := _BEHIND.match(text, end, block.end) or noted.match(text, end, block.end):
             end = behind.end()
         near = max(begins_at, end - _AHEAD)
         item, is_first = _BEGINS_ITEM.match(text, begins_at, end), begins_at == block.start
@@ -151,7 +157,7 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
             continue
         if _claims(text[begins_at:end]):
             spans += _trimmed(text, begins_at, end)
-        begins_at = end
+        begins_at = max(begins_at, end)
     return spans
 
 

@@ -169,10 +169,8 @@ def schema_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"$defs": parameters, "items": {"anyOf": branches}}
 
 
-def schema_of_one(
-    tools: Sequence[Mapping[str, Any]], called_with: str = "arguments"
-) -> dict[str, Any]:
-    """The schema of one call without a mark, which has its arguments under `called_with`."""
+def schema_of_one(tools: Sequence[Mapping[str, Any]], under: str = "arguments") -> dict[str, Any]:
+    """The schema of one call without a mark, which has its arguments `under` this name."""
     branches, parameters = [], {}
     for number, tool in enumerate(tools):
         function, named = tool["function"], f"tools.{number}.function.parameters"
@@ -182,8 +180,8 @@ def schema_of_one(
         branches.append(
             {
                 "type": "object",
-                "properties": {"name": {"const": function["name"]}, called_with: {"$ref": place}},
-                "required": ["name", called_with],
+                "properties": {"name": {"const": function["name"]}, under: {"$ref": place}},
+                "required": ["name", under],
                 "additionalProperties": False,
             }
         )

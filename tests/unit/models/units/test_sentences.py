@@ -62,6 +62,15 @@ OF_LISTS_AND_NOTES = {
     "It is big.^1 It is old.^[2] It is.": ["It is big.^1", "It is old.^[2]", "It is."],
     "It is big.[citation needed] It is.": ["It is big.[citation needed]", "It is."],
     "(It is big.) (It is old.)": ["(It is big.)", "(It is old.)"],
+    "It is big. [doc1] It is old. [a](https://a.b)": [
+        "It is big. [doc1]",
+        "It is old. [a](https://a.b)",
+    ],
+    "It is big. ¹ It is. (Doe, 2001)": ["It is big. ¹", "It is. (Doe, 2001)"],
+    "它很大。【1】它很老。": ["它很大。【1】", "它很老。"],
+    "It was late. (In 1999) He left. (So.)": ["It was late. (In 1999)", "He left.", "(So.)"],
+    "[a] It is big. [b] It is old.": ["[a] It is big.", "[b] It is old."],
+    "It is big. [Rome](https://a.b) is old.": ["It is big.", "[Rome](https://a.b) is old."],
     "At 3 p.m. ET it fell at 5 p.m. NASA is.": ["At 3 p.m. ET it fell at 5 p.m.", "NASA is."],
     "It is <5 km. It is > 3 km. Use .NET.": ["It is <5 km.", "It is > 3 km.", "Use .NET."],
     "ASP.NET is old. It costs 5. $6 is more.": [
