@@ -61,6 +61,15 @@ OF_LISTS_AND_NOTES = {
     "$x = 1.$ Then $$y = 2.$$\nSo it is.": ["$x = 1.$", "Then $$y = 2.$$", "So it is."],
     "It is big.^1 It is old.^[2] It is.": ["It is big.^1", "It is old.^[2]", "It is."],
     "It is big.[citation needed] It is.": ["It is big.[citation needed]", "It is."],
+    "Le 3 févr. 2020, il est né. En déc. 2019 aussi.": [
+        "Le 3 févr. 2020, il est né.",
+        "En déc. 2019 aussi.",
+    ],
+    "El 3 de ene. 2020 llegó. Se fue en dic. En abr. 2019 era.": [
+        "El 3 de ene. 2020 llegó.",
+        "Se fue en dic.",
+        "En abr. 2019 era.",
+    ],
     "(It is big.) (It is old.)": ["(It is big.)", "(It is old.)"],
     "It is big. [doc1] It is old. [a](https://a.b)": [
         "It is big. [doc1]",
