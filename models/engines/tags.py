@@ -56,8 +56,8 @@ class Tags:
         r"""The reasoning of one generation, None without one, and the answer as it was generated.
 
         The answer is empty behind a reasoning that is not finished. There is a reasoning if it is
-        opened by the prompt, or the text begins with the start tag, white space aside. It is all up
-        to the first end tag; what the token that completes the tag holds beyond it belongs to the
+        opened by the prompt, or the text begins with a tag, white space aside. It is all up to the
+        first end tag; what the token that completes the tag holds beyond it belongs to the
         answer. Tags anywhere else are text.
 
         Args:
@@ -69,7 +69,7 @@ class Tags:
         (Reasoning(text='hm', num_tokens=4, is_finished=True), '\nParis')
         """
         text = "".join(token_texts)
-        if not (opened or text.lstrip().startswith(self.start)):
+        if not (opened or text.lstrip().startswith((self.start, self.end))):
             return None, text
         end, thoughts = text.find(self.end), self.thoughts(text)
         if end < 0:
@@ -79,7 +79,7 @@ class Tags:
         num_tokens = bisect_left(ends, behind) + 1
         is_finished = ended or num_tokens < len(token_texts)
         reasoning = Reasoning(thoughts, num_tokens, is_finished)
-        return reasoning, text[behind:] if is_finished else ""
+        return reasoning, text[behind:] * is_finished
 
     def thoughts(self, text: str) -> str:
         """The thoughts alone, of a text that begins with a reasoning, or within one."""
@@ -171,7 +171,7 @@ def tags_around(turn: str, plain: str, prompt: str, thoughts: str, answer: str) 
     end = between.strip().partition("\n")[0].rstrip()
     if after.lstrip().startswith(end):  # which ends an answer, too
         end = between.strip()
-    start = _start_tag(before, header, prompt, end) if end else ""
+    start = end and _start_tag(before, header, prompt, end)
     if not start:
         return None
     to_end, _, behind = between.partition(end)
@@ -199,4 +199,4 @@ def _start_tag(before: str, header: str, prompt: str, end: str) -> str:
     while alike < len(begun) and begun[-alike - 1 :] in end:
         alike += 1
     first = max(begun.rfind(sign, 0, len(begun) - alike) for sign in _SIGNS)
-    return begun[first:] if first >= 0 else ""
+    return begun[first:] * (first >= 0)

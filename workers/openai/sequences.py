@@ -26,6 +26,7 @@ from workers.remote.client import Unreachable
 
 TOO_MANY = "it answers more tokens than were asked for"
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
+_APART = 1e-6, 1e-3  # nats between log-probs of one token under two names; of one without text
 _BEGUN_TAG = re.compile(r"<[^<>\s]{,32}")
 
 
@@ -43,9 +44,7 @@ def to_sequence(
             logprobs = choice.logprobs
     if "token_entropies" in wanted and (values := column(choice.tops, ENTROPY)) is not None:
         entropies = np.maximum(values, 0.0)
-    num_tokens = choice.num_tokens
-    if num_tokens is None:
-        num_tokens = choice.num_written
+    num_tokens = choice.num_written if choice.num_tokens is None else choice.num_tokens
     return records.Sequence(
         text=choice.text,
         compared_text=choice.text.strip(),
@@ -90,7 +89,7 @@ def _likeliest(choice: Choice, num: int) -> tuple[records.TokenTops, ...] | None
         chosen = token
         if token not in possible:
             for name, one in possible.items():
-                if math.isclose(one, logprob, abs_tol=1e-6):
+                if math.isclose(one, logprob, abs_tol=_APART[token == ""]):
                     chosen = name
                     break
         possible.pop(chosen, None)
@@ -121,9 +120,7 @@ def behind_reasoning(
     elif found is not None:
         thoughts, answer, is_finished = found.text, said, found.is_finished
     else:  # log-probs are the answer's own where their tokens are its text
-        first = None
-        if texts:
-            first = 0
+        first = 0 if texts else None
     if is_finished and thoughts is not None:
         first = first_of_answer(texts or (), opened=opened)
     if first is not None and num_tokens is not None:
@@ -152,9 +149,8 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
 def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
     text = "".join(texts)
-    tags = Tags.at_start(text)  # what begins with its end was opened
-    opened = opened or ends_opened(text) or bool(tags and text.lstrip().startswith(tags.end))
-    if not opened and tags is None:
+    opened = opened or ends_opened(text)
+    if not opened and Tags.at_start(text) is None:
         return None, text
     return Tags.known_in(text, opened=opened).part(texts, opened=opened)
 
