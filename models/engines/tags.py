@@ -50,6 +50,21 @@ class Tags:
         named = _NAMED.match(text)
         return named and cls(named[1] + named[2], f"{named[1]}/{named[2]}")
 
+    @classmethod
+    def known_parts(
+        cls, token_texts: Sequence[str], *, opened: bool = False
+    ) -> tuple[Reasoning | None, str]:
+        r"""As `part`, by known tags; a paragraph that ends in one may end an opened reasoning.
+
+        >>> Tags.known_parts(["Hm.\n</think>\n\nParis"])[1], Tags.known_parts(["Is </think>."])[1]
+        ('\n\nParis', 'Is </think>.')
+        """
+        text = "".join(token_texts)
+        for tags in KNOWN_TAGS:
+            before, found, _ = text.partition(f"\n{tags.end}\n\n")
+            opened = opened or bool(found and tags.start not in before)
+        return cls.known_in(text, opened=opened).part(token_texts, opened=opened)
+
     def part(
         self, token_texts: Sequence[str], *, opened: bool = False, ended: bool = True
     ) -> tuple[Reasoning | None, str]:

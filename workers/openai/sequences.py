@@ -109,7 +109,7 @@ def behind_reasoning(
         texts: (T,) of its tokens; None where they are not known.
         opened: the prompt ended in the tag that begins a reasoning.
     """
-    found, said = _parted([choice.text], opened=opened)
+    found, said = Tags.known_parts([choice.text], opened=opened)
     thoughts, answer = choice.reasoning, choice.text
     if thoughts is None and found is None and not choice.num_hidden:
         return sequence
@@ -141,31 +141,10 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
     `opened` is as in `behind_reasoning`.
     """
-    found, _ = _parted(texts, opened=opened)
+    found, _ = Tags.known_parts(texts, opened=opened)
     if found is None or not found.is_finished:
         return None
     return found.num_tokens
-
-
-def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
-    text = "".join(texts)
-    opened = opened or ends_opened(text)
-    if not opened and Tags.at_start(text) is None:
-        return None, text
-    return Tags.known_in(text, opened=opened).part(texts, opened=opened)
-
-
-def ends_opened(text: str) -> bool:
-    r"""True where a paragraph ends a reasoning that the chat template began, and not the text.
-
-    >>> ends_opened("Hm.\n</think>\n\nParis"), ends_opened("It ends in </think>.")
-    (True, False)
-    """
-    for tags in KNOWN_TAGS:
-        before, found, _ = text.partition(f"\n{tags.end}\n\n")
-        if found and tags.start not in before:
-            return True
-    return False
 
 
 def without_tags(text: str) -> str:
@@ -251,7 +230,7 @@ class TokenStream:
         text = "".join(token.text for token in self._held)
         tags = Tags.known_in(text, opened=self._opened)
         first = first_of_answer(self._texts, opened=True)
-        found, answer = _parted([text], opened=self._opened)
+        found, answer = Tags.known_parts([text], opened=self._opened)
         if self._is_apart:
             if first is None and not self._texts:
                 first = 0  # of tokens without texts, such a chat has held the answer's alone
