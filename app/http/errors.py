@@ -78,17 +78,19 @@ def counted_failure(error: Exception, scope: Scope, telemetry: Telemetry) -> tup
     return status, body
 
 
-def error_response(code: int, body: ErrorBody, path: str, headers: dict[str, str]) -> JSONResponse:
+def error_response(
+    status: int, body: ErrorBody, path: str, headers: dict[str, str]
+) -> JSONResponse:
     """The response of an error, in the shape of the path's API.
 
     The cause of a 503 passes by itself: without an estimate the client may retry after a second.
     """
-    if code == 503:
+    if status == 503:
         headers.setdefault("Retry-After", "1")
-    shaped = shaped_for(path, code, body)
+    shaped = shaped_for(path, status, body)
     if is_of_openai(path):
-        code = openai_status(code, body.code)
-    return JSONResponse(shaped, code, headers)
+        status = openai_status(status, body.code)
+    return JSONResponse(shaped, status, headers)
 
 
 def shaped_for(path: str, status: int, body: ErrorBody) -> dict[str, Any]:

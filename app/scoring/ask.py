@@ -187,9 +187,7 @@ class Ask:
 
     @property
     def mode(self) -> Literal["full", "light"]:
-        if self.light:
-            return "light"
-        return "full"
+        return "light" if self.light else "full"
 
     @property
     def input(self) -> Literal["prompt", "messages", "images"]:

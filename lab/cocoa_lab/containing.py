@@ -5,13 +5,11 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 
-from cocoa_lab.overlap import MARKS
+from cocoa_lab.overlap import MARKS, NO_BLANKS, PICTURES, shown
 from models.similarity.vocabulary import function_words, unit_of
 
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265\u00b1#{_MONEY}"
-# Of scripts without blanks each character is a word.
-_NO_BLANKS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 # A number is one word, with sign, decimals and grouping commas: "3.5" does not contain "5". Another
 # word keeps the plus signs and hashes behind it, and the minus of a mark or a blood group.
 _WORD = re.compile(
@@ -20,8 +18,8 @@ _WORD = re.compile(
     (?P<number>\d+(?:[:/]\d+)+|(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)*(?:\^[-+]?\d+)?|(?<![\w.])\.\d+)
     (?!\w)(?:\s?(?P<behind>[%\u2030\u00b0{_MONEY}])(?!\w))?
     | (?<!\w)[^\W\d_]{{1,2}}-(?![\w-])
-    | [{_NO_BLANKS}][{MARKS}]*
-    | (?![{_NO_BLANKS}])\w(?:(?![{_NO_BLANKS}])[\w{MARKS}])*(?:&\w+)*(?:[+#]+(?!\w))?
+    | [{NO_BLANKS}{PICTURES}][{MARKS}]*
+    | (?![{NO_BLANKS}])\w(?:(?![{NO_BLANKS}])[\w{MARKS}])*(?:&\w+)*(?:[+#]+(?!\w))?
     """,
     re.VERBOSE,
 )
@@ -30,9 +28,15 @@ _ACCENTS = re.compile(
     "(?<=[A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u052f\u1e00-\u1fff])[\u0300-\u036f]+"
 )
 # Letters with a stroke and ligatures, which no accent can be taken from.
-_LETTERS = {"ł": "l", "ø": "o", "đ": "d", "ħ": "h", "æ": "ae", "œ": "oe"}
+_LETTERS = {"ł": "l", "ø": "o", "đ": "d", "ħ": "h", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"}
 _LETTERS |= {letter.upper(): plain.upper() for letter, plain in _LETTERS.items()}
-_PLAIN = str.maketrans(_LETTERS | {"\u2212": "-", "\u2044": "/"})
+_LETTERS |= {"\u0131": "i", "\u2212": "-", "\u2044": "/"}
+_LETTERS |= {"\u066a": "%", "\u066b": ".", "\u066c": ","}  # of Arabic numbers
+_PLAIN = str.maketrans(_LETTERS)
+_DIGIT = re.compile(r"[^\D0-9]")  # of other scripts
+# What groups thousands in place of a comma: a blank that does not break, or one before "000".
+_GROUPING = re.compile("(?<=\\d)(?:[\u00a0\u2009\u202f'\u2019](?=\\d{3}(?!\\d))| (?=000(?!\\d)))")
+_RAISING = re.compile(r"(?<=[^\W\d_])\^(?=\d)")  # "mc^2" is "mc²"
 _RAISED = "[\u00b2\u00b3\u00b9\u2070-\u207b]+"
 _POWER = re.compile(rf"(?<=\d){_RAISED}")
 _NOTE = re.compile(rf"(?<=[^\W\d_]{{3}}){_RAISED}")  # behind a unit, "cm", it is a power
@@ -70,8 +74,9 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
         capital_is_article: what "A" is where it may be either: "Vitamin A Deficiency", "Like A
             Rolling Stone".
     """
-    text = _MIXED.sub(" ", _NOTE.sub(" ", _POWER.sub(r"^\g<0>", text)))
-    text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+    text = _MIXED.sub(" ", _NOTE.sub(" ", _POWER.sub(r"^\g<0>", grouped(shown(text)))))
+    text = _RAISING.sub("", unicodedata.normalize("NFKC", text).translate(_PLAIN))
+    text = _DIGIT.sub(lambda digit: str(int(digit[0])), text)
     parted = unicodedata.normalize("NFD", text)
     text = with_joined_initials(unicodedata.normalize("NFC", _ACCENTS.sub("", parted)))
     text = _UNIT.sub(_apart, _HYPHENATED.sub(r"\1", _EMPHASIS.sub(" ", text)))
@@ -86,6 +91,15 @@ def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
         if word not in _ARTICLES or not _is_article(text, match, capital_is_article):
             found.append(_SPELLED.get(word, word))
     return tuple(found)
+
+
+def grouped(text: str) -> str:
+    """The text with commas for all that groups the thousands of its numbers.
+
+    >>> grouped("1 000 and 10\u202f500")
+    '1,000 and 10,500'
+    """
+    return _GROUPING.sub(",", text)
 
 
 def with_joined_initials(text: str) -> str:
@@ -134,7 +148,7 @@ def says(reference: str, output: str) -> bool:
     """
     if not (_POINTS.search(reference) and _POINTS.search(output)):
         reference, output = _POINTS.sub("", reference), _POINTS.sub("", output)
-    written = with_joined_initials(output)
+    written = with_joined_initials(unicodedata.normalize("NFKC", output))
     for capitals in _CAPITALS.findall(with_joined_initials(reference)):
         if capitals.lower() in function_words() and not re.search(rf"\b{capitals}\b", written):
             return False
@@ -145,7 +159,7 @@ def says(reference: str, output: str) -> bool:
         if wanted and any(_are_same(wanted, said[start : start + len(wanted)]) for start in starts):
             return True
     # "?": nothing is left that could be looked for
-    whole, parts = reference.strip(), output.split()
+    whole, parts = shown(reference).strip(), shown(output).split()
     parts += [part.strip(".,;:!?\"'()*") for part in parts]
     return not words(reference) and (whole in parts or whole == output.strip())
 

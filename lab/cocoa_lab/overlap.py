@@ -26,7 +26,12 @@ NO_BLANKS += r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 MARKS = "".join(
     one for one in map(chr, range(0x300, 0x12000)) if unicodedata.category(one)[0] == "M"
 )
-_CHARACTER = re.compile(rf"[{NO_BLANKS}][{MARKS}]*")
+# Pictures, of which each is a word, and what nobody sees: hints where to break or join letters.
+PICTURES = "\u2600-\u266c\u266e\u2670-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+_UNSEEN = re.compile(
+    "[\u00ad\u0640\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufe0e\ufe0f\ufeff]"
+)
+_CHARACTER = re.compile(rf"[{NO_BLANKS}{PICTURES}][{MARKS}]*")
 _WORD = re.compile(
     rf"""
     # signs before a number or a letter; never from the midst of them: a run of signs is read once
@@ -36,7 +41,7 @@ _WORD = re.compile(
         (?:(?:[+#\u266d\u266f]+|\s?[%\u2030\u00b0{_MONEY}])(?![^\W_]))?)
     # between numbers, and alone
     | (?<=\d)[-*/^](?=\d)
-    | [=\u00d7\u00f7%\u2030\u00b0\u2190-\u21ff\u2200-\u22ff{_COMPARED}{_MONEY}]
+    | [=\u00d7\u00f7%\u2030\u00b0\u2190-\u21ff\u2200-\u22ff{_COMPARED}{_MONEY}{PICTURES}]
     """,
     re.VERBOSE,
 )
@@ -67,7 +72,12 @@ def spaced(text: str) -> str:
     >>> spaced("Rome は首都").split()
     ['rome', 'は', '首', '都']
     """
-    return _CHARACTER.sub(r" \g<0> ", unicodedata.normalize("NFC", text.lower()))
+    return _CHARACTER.sub(r" \g<0> ", unicodedata.normalize("NFC", shown(text).lower()))
+
+
+def shown(text: str) -> str:
+    """The text without characters that nobody sees, as a soft hyphen or a mark of direction."""
+    return _UNSEEN.sub("", text)
 
 
 def rouge_l_f(a: Sequence[str], b: Sequence[str]) -> float:

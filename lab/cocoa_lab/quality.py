@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from cocoa_lab.alignment import Support
-from cocoa_lab.containing import says
+from cocoa_lab.containing import grouped, says
 from cocoa_lab.examples import Example
 from cocoa_lab.judges import share_right
-from cocoa_lab.overlap import NO_BLANKS, rouge_l_f, word_stems
+from cocoa_lab.overlap import NO_BLANKS, rouge_l_f, shown, word_stems
 from cocoa_lab.programs import REFUSAL, check_held, checks_of, passes
 from models.records import Array, Pair
 from models.units.comparison import JsonComparer
@@ -32,7 +32,8 @@ MeasureFunction = Callable[[Sequence[str], Sequence[Example], Support | None], A
 
 # The letter of an option: in brackets, or a capital; an "A" before a noun is an article.
 _LATIN = r"[a-zA-Z\d_\u00c0-\u024f+#]"
-_GOES_ON = "(?:and|are|as|because|but|can|est?|for|is|ist|nor|not|or|over|rather|since|so|was)"
+_GOES_ON = "(?:and|are|as|because|but|can|est?|for|is|ist|must|nor|not|or|over|rather|seems|should"
+_GOES_ON += "|since|so|was|would)"
 _LETTER = (
     rf"(?<!{_LATIN})(?<!\w['\u2019.])(?:[a-d](?=[)\]])|[A-D](?!{_LATIN}|['\u2019.-]\w)"
     rf"(?<!A(?=[ \t]+(?!{_GOES_ON}\b)[^\W\d_])))"
@@ -72,8 +73,10 @@ _ALONE = re.compile(rf"[A-Z]\w+(?<!ly)\s[A-D]\.\s(?!It|The|This)[A-Z]\w+|({_LETT
 # A sign counts where no operand stands before it; commas only where they group thousands; U+2212 is
 # a minus.
 _NUMBER = re.compile(
-    r"(?:(?<![\w)%])[-\u2212])?\$?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<!\w)\.\d+)"
+    r"(?:(?<![\w)%])[-\u2212\u2013])?\$?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<!\w)\.\d+)"
 )
+_ARABIC = {0x66B: ".", 0x66C: ","}
+_PLAIN = {0x2212: "-", 0x2013: "-", ord("$"): "", ord(","): ""}
 _NO_BLANKS = re.compile(f"[{NO_BLANKS}]")
 _NOT_CHINESE = re.compile("[\u0e00-\u1fff\u3040-\u30ff]")
 _COMET_MODEL = "Unbabel/wmt22-comet-da"
@@ -327,7 +330,7 @@ def choice(text: str) -> str | None:
     >>> choice("B is wrong. C is right."), choice("Not A but C."), choice("Either A or B.")
     ('C', 'C', None)
     """
-    text = _SEVERAL.sub(" ", _DENIED.sub(" ", text))
+    text = _SEVERAL.sub(" ", _DENIED.sub(" ", unicodedata.normalize("NFKC", text)))
     found = [*_ANSWER.finditer(text)] or [*_OPENING.finditer(text)] or [*_CHOOSES.finditer(text)]
     if found:
         return found[-1][1].upper()
@@ -341,15 +344,15 @@ def final_number(text: str) -> Decimal | None:
     >>> final_number("23 - 15 = 8 dollars, or $1,234.50.")
     Decimal('1234.50')
     """
-    numbers = _NUMBER.findall(text)
+    numbers = _NUMBER.findall(grouped(text.replace("{,}", ",").translate(_ARABIC)))
     if not numbers:
         return None
-    return Decimal(numbers[-1].replace("\u2212", "-").replace("$", "").replace(",", ""))
+    return Decimal(numbers[-1].translate(_PLAIN))
 
 
 def _composed(text: str) -> str:
-    """The stripped text, an accent and its letter as one character."""
-    return unicodedata.normalize("NFC", text).strip()
+    """The stripped text of what is seen, an accent and its letter as one character."""
+    return unicodedata.normalize("NFC", shown(text)).strip()
 
 
 def _number_of(reference: str) -> Decimal | None:

@@ -50,14 +50,29 @@ class Tags:
         named = _NAMED.match(text)
         return named and cls(named[1] + named[2], f"{named[1]}/{named[2]}")
 
+    @classmethod
+    def known_parts(
+        cls, token_texts: Sequence[str], *, opened: bool = False
+    ) -> tuple[Reasoning | None, str]:
+        r"""As `part`, by known tags; a paragraph that ends in one may end an opened reasoning.
+
+        >>> Tags.known_parts(["Hm.\n</think>\n\nParis"])[1], Tags.known_parts(["Is </think>."])[1]
+        ('\n\nParis', 'Is </think>.')
+        """
+        text = "".join(token_texts)
+        for tags in KNOWN_TAGS:
+            before, found, _ = text.partition(f"\n{tags.end}\n\n")
+            opened = opened or bool(found and tags.start not in before)
+        return cls.known_in(text, opened=opened).part(token_texts, opened=opened)
+
     def part(
         self, token_texts: Sequence[str], *, opened: bool = False, ended: bool = True
     ) -> tuple[Reasoning | None, str]:
         r"""The reasoning of one generation, None without one, and the answer as it was generated.
 
         The answer is empty behind a reasoning that is not finished. There is a reasoning if it is
-        opened by the prompt, or the text begins with the start tag, white space aside. It is all up
-        to the first end tag; what the token that completes the tag holds beyond it belongs to the
+        opened by the prompt, or the text begins with a tag, white space aside. It is all up to the
+        first end tag; what the token that completes the tag holds beyond it belongs to the
         answer. Tags anywhere else are text.
 
         Args:
@@ -69,7 +84,7 @@ class Tags:
         (Reasoning(text='hm', num_tokens=4, is_finished=True), '\nParis')
         """
         text = "".join(token_texts)
-        if not (opened or text.lstrip().startswith(self.start)):
+        if not (opened or text.lstrip().startswith((self.start, self.end))):
             return None, text
         end, thoughts = text.find(self.end), self.thoughts(text)
         if end < 0:
@@ -79,7 +94,7 @@ class Tags:
         num_tokens = bisect_left(ends, behind) + 1
         is_finished = ended or num_tokens < len(token_texts)
         reasoning = Reasoning(thoughts, num_tokens, is_finished)
-        return reasoning, text[behind:] if is_finished else ""
+        return reasoning, text[behind:] * is_finished
 
     def thoughts(self, text: str) -> str:
         """The thoughts alone, of a text that begins with a reasoning, or within one."""
@@ -171,7 +186,7 @@ def tags_around(turn: str, plain: str, prompt: str, thoughts: str, answer: str) 
     end = between.strip().partition("\n")[0].rstrip()
     if after.lstrip().startswith(end):  # which ends an answer, too
         end = between.strip()
-    start = _start_tag(before, header, prompt, end) if end else ""
+    start = end and _start_tag(before, header, prompt, end)
     if not start:
         return None
     to_end, _, behind = between.partition(end)
@@ -199,4 +214,4 @@ def _start_tag(before: str, header: str, prompt: str, end: str) -> str:
     while alike < len(begun) and begun[-alike - 1 :] in end:
         alike += 1
     first = max(begun.rfind(sign, 0, len(begun) - alike) for sign in _SIGNS)
-    return begun[first:] if first >= 0 else ""
+    return begun[first:] * (first >= 0)

@@ -58,7 +58,7 @@ def parted(sequence: Sequence, texts: SequenceOf[str] | None = None) -> Sequence
     >>> answer.text, answer.reasoning
     (' Paris', Reasoning(text='hm', num_tokens=0, is_finished=True))
     """
-    reasoning, answer = Tags.known_in(sequence.text).part(texts or [sequence.text])
+    reasoning, answer = Tags.known_parts(texts or [sequence.text])
     if reasoning is None:
         return sequence
     if not texts:

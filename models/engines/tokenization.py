@@ -57,11 +57,11 @@ class Detokenizer:
         """Follow the row's last token: into a reasoning, or out of it."""
         if row.stage == "undecided":
             text = self.text(row.token_ids, with_tags=True).lstrip()
-            if text.startswith(tags.start):
+            if text.startswith((tags.start, tags.end)):
                 row.stage = "thoughts"
                 if row.most_thoughts is not None:
                     row.most_thoughts += len(row.token_ids)
-            elif not tags.start.startswith(text):
+            elif not (tags.start.startswith(text) or tags.end.startswith(text)):
                 row.stage = "answer"
         if row.stage == "thoughts":
             row.first_of_answer = len(row.token_ids)

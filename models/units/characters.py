@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from models.records import Sequence, Span
 from models.units.unit import Indices
 
-# Characters that the token which completes an end tag may hold beyond it.
-_MAX_BEYOND_TAG = 64
+_MAX_BEYOND_TAG = 64  # characters that the token which completes an end tag may hold
+_ASCII = "".join(map(chr, range(128)))  # characters of one byte, and so of one token
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +23,22 @@ class TokenSpans:
     ends: NDArray[np.intp]  # the character behind the last of each. Like `starts` they never fall.
 
 
-def spans_of_texts(token_texts: SequenceOf[str], begun: SequenceOf[int] = ()) -> TokenSpans:
+def spans_of_texts(texts: SequenceOf[str], begun: Iterable[tuple[int, int]] = ()) -> TokenSpans:
     """Spans of tokens whose texts join to the answer's text; an empty text lies on no character.
 
     Args:
-        token_texts: (T,).
-        begun: indices of tokens with empty texts that begin a character which a later token
-            completes: they lie on that one.
+        texts: (T,).
+        begun: tokens with empty texts that begin a character which a later token completes, each
+            with how many characters of that one's text it lies on.
 
     >>> spans_of_texts(["Pa", "", "ris"]).starts.tolist()
     [0, 2]
     """
-    lengths = np.fromiter(map(len, token_texts), np.intp, len(token_texts))
+    lengths = np.fromiter(map(len, texts), np.intp, len(texts))
     ends = np.cumsum(lengths, dtype=np.intp)
     starts = ends - lengths
-    ends[list(begun)] += 1
+    for index, length in begun:
+        ends[index] += length
     indices = np.flatnonzero(ends > starts)
     return TokenSpans(indices, starts[indices], ends[indices])
 
@@ -46,9 +47,9 @@ def token_spans(answer: Sequence) -> TokenSpans:
     """The places of the answer's tokens in its text; none where their texts are not known.
 
     Behind a reasoning, what the token that completes the end tag holds beyond it begins the text:
-    those characters are no token's of the answer. A given answer may have been read with a blank in
-    front, which its text lacks. A token with an empty text begins the character
-    that the next text begins with, unless that is one byte and so one token's.
+    those characters are no token's. A given answer may have been read with a blank in front, which
+    its text lacks. A token with an empty text lies on the next text up to the character that it
+    begins: the last one there of several bytes.
     """
     texts, text = answer.token_texts or (), answer.text
     joined, begins_at = "".join(texts), 0
@@ -58,13 +59,12 @@ def token_spans(answer: Sequence) -> TokenSpans:
         begins_at += 1
         if begins_at > _MAX_BEYOND_TAG:  # texts of another answer
             return spans_of_texts(())
-    begun = []
-    is_begun = False
+    begun, length = [], 0
     for index in range(len(texts) - 1, -1, -1):
         if texts[index]:
-            is_begun = not texts[index][0].isascii()
-        elif is_begun:
-            begun.append(index)
+            length = len(texts[index].rstrip(_ASCII))
+        else:
+            begun.append((index, length))
     spans = spans_of_texts(texts, begun)
     return TokenSpans(spans.indices, spans.starts + begins_at, spans.ends + begins_at)
 

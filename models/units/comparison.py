@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +114,7 @@ class JsonComparer:
         rule = self.rules.get(path, Rule())
         ours, others = leaf.content, value.content
         if isinstance(ours, str):
-            ours, others = ours.strip(), others.strip()
+            ours, others = normalize("NFC", ours.strip()), normalize("NFC", others.strip())
             if ours and others and ours != others and not rule.exact:
                 return self.similarity(ours, others)
         if ours == others:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -56,8 +57,8 @@ def json_type(content: object) -> str:
     return _TYPES.get(type(content), "number")
 
 
-def parse(text: str) -> Value:
-    """The JSON value that a text is; of duplicate keys the last counts.
+def parse(text: str, start: int = 0, end: int = sys.maxsize) -> Value:
+    """The JSON value that a text is from `start` to `end`; of duplicate keys the last counts.
 
     NaN and the infinities are no JSON. A lone surrogate, which cannot be stored, becomes the
     replacement character.
@@ -70,8 +71,8 @@ def parse(text: str) -> Value:
     Value(content=10, span=(7, 9))
     """
     try:
-        json.loads(text, parse_constant=_refuse)
-        tokens = _TOKEN.finditer(text)
+        json.loads(text[start:end], parse_constant=_refuse)
+        tokens = _TOKEN.finditer(text, start, end)
         return _value(next(tokens), tokens, MAX_DEPTH)
     except RecursionError as error:
         raise NotJson(f"nested deeper than {MAX_DEPTH}") from error

@@ -247,8 +247,7 @@ def _values(text: str, start: int) -> tuple[list[Value], int]:
     while text[start : start + 1] in ("{", "["):
         try:
             _, end = decoder.raw_decode(text, start)
-            # Blanks in place of what is before, so that spans stay those of the whole text.
-            value = parse(" " * start + text[start:end])
+            value = parse(text, start, end)
         except (NotJson, ValueError, RecursionError):
             return values, start
         if isinstance(value.content, list):

@@ -125,6 +125,17 @@ async def test_a_schema_that_is_none_is_refused_whatever_the_answer_is(
     assert told in assert_error(response, 422, "invalid_request", "json_schema")
 
 
+async def test_given_texts_that_end_a_reasoning_are_compared_behind_it(service):
+    thoughts = "Paris, Rome or Lyon?\n</think>\n\n"
+    samples = [{"text": f"{thoughts}{one['text']}"} for one in SAMPLES]
+    plain = await scored(service, answer="Paris", samples=SAMPLES)
+    reasoned = await scored(service, answer=f"{thoughts}Paris", samples=samples)
+    leaked = await scored(service, answer="</think>\n\nParis", samples=samples)
+
+    assert reasoned["text"].strip() == leaked["text"].strip() == "Paris"
+    assert plain["scores"] == reasoned["scores"] == leaked["scores"]
+
+
 async def test_given_samples_give_the_same_scores_in_every_order(service):
     samples = [{"text": "Paris", "token_logprobs": [one]} for one in (-5, -0.5, -0.51)]
     samples.append({"text": "Rome", "token_logprobs": [-1]})

@@ -1,6 +1,7 @@
 """Choices of a server's reply: what it wrote, as far as it tells, and how much of it. Pure."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 from models.records import Array, FinishReason
 from workers.openai.logprobs import UNCOVERED, without_columns
 from workers.remote.client import Unreachable
+
+_PIECE = re.compile(r"\w+|\s+|[^\w\s]")  # what has mostly one token
 
 
 @dataclass(slots=True)
@@ -37,10 +40,9 @@ class Choice:
     @property
     def num_tokens(self) -> int | None:
         """T; None where the server does not list tokens."""
-        if self.token_ids is not None:
-            return len(self.token_ids)
-        if self.logprobs is not None:
-            return len(self.logprobs)
+        for listed in (self.token_ids, self.logprobs):
+            if listed is not None:
+                return len(listed)
         return None
 
     @property
@@ -57,7 +59,10 @@ class Choice:
         lists_end = self.token_ids is None and self.finish_reason == "stop" and self.shows_its_end
         if self.finish_reason == "length" or lists_end:
             return 0
-        return 1 + max(map(len, stop), default=0)
+        pieces = map(list, stop)
+        if not self.text.isascii():  # of whose characters it may list one token of several
+            pieces = map(_PIECE.findall, stop)
+        return 1 + max(map(len, pieces), default=0)
 
     def of_prompt(self, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
         """Log-probs (T,) and texts of the last T tokens of its prompt, which are `ids`."""

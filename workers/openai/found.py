@@ -93,6 +93,7 @@ class OpenAIServer:
             "raw_samples": kind.logprobs is None or self.raw_samples,
             "draws": not self.draws_repeat,
             "fingerprint": kind.is_hosted or self.fingerprint is not None,
+            "columns": not kind.tokenizes or self.columns is not None,
             "eos_id": not kind.tokenizes or self.eos_id is not None,
         }
         for name, new in has.names.items():
@@ -171,9 +172,7 @@ class OpenAIServer:
         absent, revision = self.absent, self.revision or self.identity[:12]
         if self.columns is not None:
             revision = self.columns.revision or revision
-        no_given = NOT_READ
-        if self.reads_given:
-            no_given = ""
+        no_given = "" if self.reads_given else NOT_READ
         max_tops = 0
         if self.columns is None and not self.no_logprobs():
             max_tops = min(self.profile.logprobs or 0, MAX_TOPS)

@@ -26,6 +26,7 @@ from workers.remote.client import Unreachable
 
 TOO_MANY = "it answers more tokens than were asked for"
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
+_APART = 1e-6, 1e-3  # nats between log-probs of one token under two names; of one without text
 _BEGUN_TAG = re.compile(r"<[^<>\s]{,32}")
 
 
@@ -43,9 +44,7 @@ def to_sequence(
             logprobs = choice.logprobs
     if "token_entropies" in wanted and (values := column(choice.tops, ENTROPY)) is not None:
         entropies = np.maximum(values, 0.0)
-    num_tokens = choice.num_tokens
-    if num_tokens is None:
-        num_tokens = choice.num_written
+    num_tokens = choice.num_written if choice.num_tokens is None else choice.num_tokens
     return records.Sequence(
         text=choice.text,
         compared_text=choice.text.strip(),
@@ -90,7 +89,7 @@ def _likeliest(choice: Choice, num: int) -> tuple[records.TokenTops, ...] | None
         chosen = token
         if token not in possible:
             for name, one in possible.items():
-                if math.isclose(one, logprob, abs_tol=1e-6):
+                if math.isclose(one, logprob, abs_tol=_APART[token == ""]):
                     chosen = name
                     break
         possible.pop(chosen, None)
@@ -110,7 +109,7 @@ def behind_reasoning(
         texts: (T,) of its tokens; None where they are not known.
         opened: the prompt ended in the tag that begins a reasoning.
     """
-    found, said = _parted([choice.text], opened=opened)
+    found, said = Tags.known_parts([choice.text], opened=opened)
     thoughts, answer = choice.reasoning, choice.text
     if thoughts is None and found is None and not choice.num_hidden:
         return sequence
@@ -121,9 +120,7 @@ def behind_reasoning(
     elif found is not None:
         thoughts, answer, is_finished = found.text, said, found.is_finished
     else:  # log-probs are the answer's own where their tokens are its text
-        first = None
-        if texts:
-            first = 0
+        first = 0 if texts else None
     if is_finished and thoughts is not None:
         first = first_of_answer(texts or (), opened=opened)
     if first is not None and num_tokens is not None:
@@ -144,32 +141,10 @@ def first_of_answer(texts: Sequence[str], *, opened: bool) -> int | None:
 
     `opened` is as in `behind_reasoning`.
     """
-    found, _ = _parted(texts, opened=opened)
+    found, _ = Tags.known_parts(texts, opened=opened)
     if found is None or not found.is_finished:
         return None
     return found.num_tokens
-
-
-def _parted(texts: Sequence[str], *, opened: bool) -> tuple[records.Reasoning | None, str]:
-    text = "".join(texts)
-    tags = Tags.at_start(text)  # what begins with its end was opened
-    opened = opened or ends_opened(text) or bool(tags and text.lstrip().startswith(tags.end))
-    if not opened and tags is None:
-        return None, text
-    return Tags.known_in(text, opened=opened).part(texts, opened=opened)
-
-
-def ends_opened(text: str) -> bool:
-    r"""True where a paragraph ends a reasoning that the chat template began, and not the text.
-
-    >>> ends_opened("Hm.\n</think>\n\nParis"), ends_opened("It ends in </think>.")
-    (True, False)
-    """
-    for tags in KNOWN_TAGS:
-        before, found, _ = text.partition(f"\n{tags.end}\n\n")
-        if found and tags.start not in before:
-            return True
-    return False
 
 
 def without_tags(text: str) -> str:
@@ -255,7 +230,7 @@ class TokenStream:
         text = "".join(token.text for token in self._held)
         tags = Tags.known_in(text, opened=self._opened)
         first = first_of_answer(self._texts, opened=True)
-        found, answer = _parted([text], opened=self._opened)
+        found, answer = Tags.known_parts([text], opened=self._opened)
         if self._is_apart:
             if first is None and not self._texts:
                 first = 0  # of tokens without texts, such a chat has held the answer's alone

@@ -81,6 +81,9 @@ def test_rouge_l_knows_every_script():
         ("B♭", "B"),
         ("→", "←"),
         ("👍", "👎"),
+        ("I like it 👍", "I like it 👎"),
+        ("🦊 is red", "🐻 is red"),
+        ("✓ Paris", "✗ Paris"),
     ],
 )
 def test_texts_that_differ_only_in_signs_are_not_equal(a, b):

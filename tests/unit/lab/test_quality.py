@@ -95,12 +95,21 @@ async def test_exact_match(output, references, expected):
         ("the answer is a dog", None),
         ("A\n\nBecause it is so.", "A"),
         ("Because D.", "D"),
+        ("\uff22", "B"),
+        ("\u24b8 is it", "C"),
+        ("A must be right", "A"),
         ("Franklin D. Roosevelt", None),
         ("", None),
     ],
 )
 def test_the_letter_that_a_text_opens_with_or_names_as_its_answer(text, expected):
     assert choice(text) == expected
+
+
+async def test_what_nobody_sees_is_no_difference():
+    seen = [example("Paris")] * 2
+    values = await QUALITY["exact_match"].score(["\ufeffPar\u00adis\u200b", "Pari"], seen)
+    assert values.tolist() == [1, 0]
 
 
 async def test_accuracy_compares_letters():
@@ -125,6 +134,12 @@ async def test_accuracy_compares_letters():
         pytest.param("(3+4)-2", "2", id="a minus after a bracket"),
         pytest.param("<<7*6=42>>42 eggs", "42", id="calculator notes"),
         pytest.param("It is .5", "0.5", id="no digit before the point"),
+        pytest.param("It is 1\u202f234.", "1234", id="thousands by blanks"),
+        pytest.param("so 12{,}500", "12500", id="thousands of LaTeX"),
+        pytest.param("in all 1'000 francs", "1000", id="thousands by apostrophes"),
+        pytest.param("\u0661\u0662\u066c\u0663\u0664\u0665\u066b\u0665", "12345.5", id="Arabic"),
+        pytest.param("fell to \u20135", "-5", id="a dash as minus"),
+        pytest.param("from 3\u20135", "5", id="a dash between"),
         pytest.param("no number", None, id="none"),
         pytest.param("", None, id="empty"),
     ],

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from models.engines.jobs import Row, RowJob
 from models.engines.sampling import row_uniforms
 from models.engines.streaming import new_tokens
+from models.engines.tags import Tags
 from models.engines.tokenization import Detokenizer, encode_answer_forms, encode_prompt
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, bytes_spelt
 from tests.tiny_models import byte_tokenizer, random_model
@@ -88,6 +89,20 @@ def streamed(text, stop=()):
 )
 def test_text_is_told_once_nothing_can_change_it(text, stop, pieces):
     assert streamed(text, stop)[0] == pieces
+
+
+@pytest.mark.parametrize("text", ["</think>\n7", "<think>hm</think>\n7"])
+def test_a_text_that_begins_with_a_tag_is_a_reasoning_and_an_answer(text):
+    tags = Tags("<think>", "</think>")
+    detokenizer = Detokenizer(TOKENIZER, frozenset({EOS}), tags)
+    row = row_of(SamplingParams(max_new_tokens=100), stage="undecided")
+    for token in [*TOKENIZER.encode(text, add_special_tokens=False), EOS]:
+        row.token_ids.append(token)
+        if row.stage != "answer":
+            detokenizer.find_answer(row, tags)
+        detokenizer.finish(row)
+    assert (row.text, row.first_of_answer) == ("\n7", len(text) - 2)
+    assert detokenizer.sequence(row).reasoning.is_finished
 
 
 def test_a_long_text_is_not_decoded_from_its_start_at_each_token():

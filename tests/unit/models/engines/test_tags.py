@@ -12,6 +12,7 @@ THINK = Tags("<think>", "</think>")
     [
         (["hm", "</think>", "7"], False, None, None, "hm</think>7"),
         (["hm", "</think>", "7"], True, True, "hm", "7"),
+        (["\n", "</think>", "7"], False, True, "", "7"),
         (["7", " <think>", "hm", "</think>"], False, None, None, "7 <think>hm</think>"),
         (["<think>", "</think>"], False, True, "", ""),
         (["<think>", "<think>", "a", "</think>", "b", "</think>", "7"], False, True,
@@ -24,7 +25,8 @@ THINK = Tags("<think>", "</think>")
         ([], False, None, None, ""),
         ([], True, False, "", ""),
     ],
-    ids=["end tag alone is text", "opened by the prompt", "tags inside an answer are text",
+    ids=["end tag alone is text", "opened by the prompt",
+         "the end tag first", "tags inside an answer are text",
          "nothing thought and nothing said", "nested tags", "a tag in the answer is text",
          "half an end tag", "tags of several pieces", "white space first",
          "opened and begun again", "nothing", "nothing behind an open tag"],

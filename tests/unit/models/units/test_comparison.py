@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from models.units.comparison import assign
+from models.units.comparison import JsonComparer, assign
+from models.units.json_values import parse
+from models.units.schemas import Rule
 
 
 @given(
@@ -36,3 +38,11 @@ def test_larger_matchings_are_scipys_pair_by_pair(shape):
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
 def test_nothing_is_matched_with_nothing(shape):
     assert assign(np.zeros(shape)) == []
+
+
+@pytest.mark.parametrize("rule", [Rule(), Rule(exact=True)])
+def test_a_composed_letter_and_a_decomposed_one_are_equal_strings(rule):
+    answer, sample = parse('["\u00e9t\u00e9"]'), parse('["e\u0301te\u0301"]')
+    comparer = JsonComparer({"/0": rule}, lambda first, second: 0.0)
+    assert comparer.compare(answer, sample).agreements == {"/0": 1.0}
+    assert comparer.compare(answer, parse('["ete"]')).agreements == {"/0": 0.0}

@@ -54,6 +54,14 @@ FORMATS = {
 }
 
 
+@pytest.mark.parametrize("one", ["[1]", TWO])
+def test_each_of_many_values_is_read_for_itself_alone(one, monkeypatch):
+    lengths, loads = [], json.loads
+    monkeypatch.setattr(json, "loads", lambda text, **how: lengths.append(len(text)) or loads(text))
+    read(one * 500, NAMES)
+    assert sum(lengths) < 3 * len(one * 500)
+
+
 @pytest.mark.parametrize(("text", "expected"), FORMATS.values(), ids=FORMATS.keys())
 def test_calls_are_found_in_every_format_that_is_known(text, expected):
     assert told(text) == expected

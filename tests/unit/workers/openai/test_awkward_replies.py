@@ -139,6 +139,15 @@ async def test_log_probs_are_those_that_are_told(logprobs, expected):
         assert reason == "the server told no log-probs"
 
 
+async def test_the_end_has_one_name_though_its_two_log_probs_are_not_quite_equal():
+    other = {"token": "</s>", "logprob": -0.2501}
+    reply = {"choices": [said("It", logprobs=told(TOKENS[:1], [other]))]}
+    async with openai_server(**CHATS) as server, over(server) as generator:
+        server.replies.append(JSONResponse(reply))
+        generation = await generator.generate(replace(CHAT, num_tops=1))
+    assert generation.answer.token_tops == ((("It", -0.5),), (("", -0.25),))
+
+
 async def test_an_answer_with_a_log_prob_that_is_no_number_is_an_answer_without_any():
     content = [TOKENS[0], TOKENS[1] | {"logprob": math.nan}]
     reply = {"choices": [said("It", logprobs={"content": content})]}

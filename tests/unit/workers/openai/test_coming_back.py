@@ -110,6 +110,18 @@ async def test_log_probs_are_back_after_a_restart(endpoint, monkeypatch):
     assert generation.absent == {}
 
 
+@pytest.mark.parametrize("begins", [True, False], ids=["from its start", "meanwhile"])
+async def test_a_plugin_that_is_gone_for_a_while_is_back_at_the_next_good_trial(begins):
+    probes = None if begins else ()
+    async with openai_server(probes=probes) as server, over(server) as generator:
+        server.probes = None
+        await tried_again(generator)
+        assert "answer_token_entropies" in generator.info.absent
+        server.probes = ()
+        await tried_again(generator)
+        assert "answer_token_entropies" not in generator.info.absent
+
+
 async def test_what_it_lacks_for_good_is_looked_for_once_an_hour_at_length():
     async with openai_server(**CHATS, refuses=("seed",)) as server, over(server) as generator:
         num_calls = []

@@ -15,8 +15,9 @@ from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
 from workers.openai import logprobs as soundness
+from workers.openai.choices import count_in
 from workers.openai.logprobs import are_of, unsound
-from workers.openai.replies import NO_SENSE
+from workers.openai.replies import NO_SENSE, read_choices
 
 pytestmark = pytest.mark.anyio
 
@@ -217,6 +218,26 @@ async def test_entries_are_held_against_the_usage_where_texts_tell_nothing(num_l
         generation = await generator.generate(replace(REQUEST, statistics=LOGPROBS))
     reasons = dict.fromkeys(LOGPROBS, soundness.UNCOVERED)
     assert generation.absent == ({} if is_read else reasons)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "num_written", "stop", "is_read"),
+    [
+        ("\N{FOX FACE}B", ["\N{FOX FACE}", "B"], 6, "\n\nQuestion", False),
+        ("\N{FOX FACE}B", ["\N{FOX FACE}", "B"], 5, "\n\nQuestion", True),
+        ("\N{FOX FACE}B", ["\N{FOX FACE}", "B", ""], 4, "\n\nQuestion", False),
+        ("AB", ["A", "B"], 6, "\n\nQuestion", True),
+    ],
+    ids=["a character's", "the end's", "none of an end that is told", "of one byte each"],
+)
+def test_tokens_that_are_missing_are_of_a_character_or_of_the_end(
+    text, pieces, num_written, stop, is_read
+):
+    told = {"tokens": pieces, "token_logprobs": [-0.5] * len(pieces)}
+    reply = {"choices": [{"text": text, "logprobs": told, "finish_reason": "stop"}]}
+    [choice] = read_choices([reply], 1, (stop,))
+    count_in({"completion_tokens": num_written}, [choice], 32, (stop,))
+    assert (choice.logprobs is not None) == is_read
 
 
 @pytest.mark.parametrize("traits", [PLAIN, {}], ids=["by text", "by id"])
