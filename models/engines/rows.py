@@ -77,8 +77,10 @@ class RowCache:
         self.told_tokens = self.pass_tokens  # of prompts whose log-probs are told
         if not self.mergeable:
             self.told_tokens = self.answer_tokens
-        takes_positions = "position_ids" in inspect.signature(model.forward).parameters
-        self._takes_positions = takes_positions and not self.mergeable
+        taken = inspect.signature(model.forward).parameters
+        cache_names = filter(taken.__contains__, ("past_key_values", "cache_params"))
+        self._cache_name = next(cache_names, "cache")  # from transformers 5.24 on for all
+        self._takes_positions = "position_ids" in taken and not self.mergeable
         self._lean = self._captured = None
         if is_llama_like(model):
             self._lean = LeanForward(model, self.tap.states)
@@ -265,7 +267,7 @@ class RowCache:
 
         `lengths` counts each row's tokens after this pass.
         """
-        arguments: dict[str, Tensor] = {}
+        arguments: dict[str, Any] = {self._cache_name: cache}
         width = cache.get_seq_length() + ids.shape[1] if self.mergeable else 0
         # Without padding the model counts positions itself, and attention takes its fast path.
         is_padded = min(lengths) < width
@@ -288,7 +290,6 @@ class RowCache:
                 arguments["position_ids"] = columns[None, -ids.shape[1] :]
             output = self.model(
                 input_ids=ids,
-                past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=num_logits,
                 **arguments,

@@ -1,6 +1,5 @@
 """A test at start: a model as it is served here agrees with its own full forward pass."""
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -33,12 +32,11 @@ _UNLIMITED = (0.0, math.inf)
 _REMEDY = "serve it by an OpenAI-compatible server and name that with COCOA_GENERATION__URL"
 
 
-def check_reads_its_past(model: PreTrainedModel) -> None:
-    """Refuse a model that ignores the cache it is given, or decodes by another rule than it reads.
+def check_time_steps(model: PreTrainedModel) -> None:
+    """Refuse a model whose layers bound their time steps where they read a text alone.
 
     Raises:
-        ModelNotLoaded: its `forward` has no `past_key_values`, or its layers bound their time
-            steps, which transformers does where they read a text, and not where they decode.
+        ModelNotLoaded: transformers does not bound them where it decodes.
     """
     for module in model.modules():
         if tuple(getattr(module, "time_step_limit", _UNLIMITED)) != _UNLIMITED:
@@ -46,11 +44,6 @@ def check_reads_its_past(model: PreTrainedModel) -> None:
                 f"is a {type(model).__name__}, whose layers bound their time steps as they read a "
                 f"text and not as they decode, so that its log-probs would be others: {_REMEDY}"
             )
-    if "past_key_values" not in inspect.signature(model.forward).parameters:
-        raise ModelNotLoaded(
-            f"is a {type(model).__name__}, which takes no `past_key_values` and would forget what "
-            f"it has read: {_REMEDY}"
-        )
 
 
 def tried(model: PreTrainedModel, test: Callable[..., Found], *args: object) -> Found:

@@ -29,7 +29,7 @@ from models.engines.protocol import (
 from models.engines.reasoning import empty_reasoning, opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import row_uniforms
-from models.engines.self_test import check_agreement, check_reads_its_past, expected_logits, tried
+from models.engines.self_test import check_agreement, check_time_steps, expected_logits, tried
 from models.engines.template_variables import without_no_effort
 from models.engines.tokenization import (
     Detokenizer,
@@ -133,7 +133,7 @@ class TransformersEngine:
         model, tokenizer, names = load_language_model(
             config.model, config.revision, config.dtype, config.attn_implementation
         )
-        check_reads_its_past(model)
+        check_time_steps(model)
         model = model.to(pick_device(config.device)).eval()
         if config.dtype == "auto" and not multiplies_quickly(model.dtype, model.device):
             logger.info("%s in float32: the processor has no instructions for its own", model.dtype)

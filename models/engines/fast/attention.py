@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Kernels take whole vectors of so many numbers in one order, and what is left in another.
-_COLUMNS = 16
+# Where numbers are to be the same bits beside any others: kernels sum so many columns in one order,
+# which more change, and multiply fewer rows in orders of their own.
+_COLUMNS, _ROWS = 64, 16
 # Scores of attention that are held at once: in bfloat16 and float32 some 100 MB.
 _MOST_SCORES = 1 << 24
 
@@ -141,58 +142,73 @@ class Beside:
         num_kv_heads = keys.shape[1]
         # In float32, since half precision would round large scores by whole numbers.
         queries = (queries.float() * size**-0.5).reshape(rows, num_kv_heads, -1, size)
-        scores = queries @ keys.transpose(2, 3).float()  # (rows, heads, queries of each, columns)
+        scores = self._times(queries, keys.transpose(2, 3))  # (rows, heads, queries, columns)
         if mask is not None:
             by_position = scores.view(rows, num_kv_heads, -1, num_new, keys.shape[2])
             scores = by_position.masked_fill(~mask[:, :, None], -torch.inf).view_as(scores)
         within = self.within
         if len(self.shared.groups) == 1:
             prompt, _ = self.shared.groups[0]
-            attended = _with_prompt(prompt, layer, queries, scores, values, within)
+            attended = self._with_prompt(prompt, layer, queries, scores, values, within)
         else:
             attended = torch.empty_like(queries, dtype=values.dtype)
             for prompt, members in self.shared.groups:
                 near = None if within is None else within[members]
-                attended[members] = _with_prompt(
+                attended[members] = self._with_prompt(
                     prompt, layer, queries[members], scores[members], values[members], near
                 )
         return attended.reshape(rows, num_heads, num_new, size)
 
+    def _with_prompt(
+        self,
+        prompt: Any | None,
+        layer: int,
+        queries: Tensor,
+        scores: Tensor,
+        values: Tensor,
+        within: Tensor | None,
+    ) -> Tensor:
+        """The output of attention, (rows, key-value heads, queries of each, head size).
+
+        prompt: cache of one row; None where the rows read none.
+        scores: (rows, key-value heads, queries of each, width) of `values`.
+        """
+        if prompt is None:
+            weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype)
+            return self._times(weights, values)
+        rows, heads, count, size = queries.shape
+        keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
+        together = queries.transpose(0, 1).reshape(heads, rows * count, size)
+        before = self._times(together, keys_before.transpose(1, 2))
+        before = before.view(heads, rows, count, -1).transpose(0, 1)
+        length = keys_before.shape[1]
+        if within is not None:
+            is_far = torch.arange(length, device=before.device) < length - within[:, None]
+            before = before.masked_fill(is_far[:, None, None], -torch.inf)
+        all_scores = torch.cat([before, scores], dim=-1)
+        weights = torch.softmax(all_scores, dim=-1, dtype=torch.float32).to(values.dtype)
+        of_prompt = weights[..., :length].transpose(0, 1).reshape(heads, rows * count, length)
+        read = self._times(of_prompt, values_before).view(heads, rows, count, size)
+        return read.transpose(0, 1) + self._times(weights[..., length:], values)
+
+    def _times(self, left: Tensor, right: Tensor) -> Tensor:
+        """`left @ right` in the precision of `left`.
+
+        Of aligned rows its sums have an order that neither more rows nor columns of 0 change.
+        """
+        if self.aligned is None:
+            return left @ right.to(left.dtype)
+        rows = left.shape[-2]
+        left = F.pad(left, (0, 0, 0, max(0, _ROWS - rows)))
+        few, more = left.flatten(0, -3), right.flatten(0, -3)
+        product = torch.zeros(*few.shape[:-1], more.shape[-1])
+        for start in range(0, left.shape[-1], _COLUMNS):
+            part = slice(start, start + _COLUMNS)
+            product.baddbmm_(few[..., part].float(), more[:, part].float())
+        return product.view(*left.shape[:-1], -1)[..., :rows, :].to(left.dtype)
+
 
 Attend = Whole | Beside
-
-
-def _with_prompt(
-    prompt: Any | None,
-    layer: int,
-    queries: Tensor,
-    scores: Tensor,
-    values: Tensor,
-    within: Tensor | None,
-) -> Tensor:
-    """The output of attention, (rows, key-value heads, queries of each, head size).
-
-    prompt: cache of one row; None where the rows read none.
-    scores: (rows, key-value heads, queries of each, width) of `values`.
-    within: as in `Beside`.
-    """
-    if prompt is None:
-        return torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype) @ values
-    rows, heads, count, size = queries.shape
-    keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
-    together = queries.transpose(0, 1).reshape(heads, rows * count, size)
-    before = together @ keys_before.transpose(1, 2).float()
-    before = before.view(heads, rows, count, -1).transpose(0, 1)
-    length = keys_before.shape[1]
-    if within is not None:
-        is_far = torch.arange(length, device=before.device) < length - within[:, None]
-        before = before.masked_fill(is_far[:, None, None], -torch.inf)
-    all_scores = torch.cat([before, scores], dim=-1)
-    weights = torch.softmax(all_scores, dim=-1, dtype=torch.float32).to(values.dtype)
-    of_prompt = weights[..., :length].transpose(0, 1).reshape(heads, rows * count, length)
-    read = (of_prompt @ values_before).view(heads, rows, count, size).transpose(0, 1)
-    attended: Tensor = read + weights[..., length:] @ values
-    return attended
 
 
 def mask_of(columns: Tensor, width: int, first: Tensor | None, window: int | None) -> Tensor | None:

@@ -18,10 +18,11 @@ from models.pretrained import PreTrainedModel
 # oneDNN keeps about half a megabyte for each weight's shape and number of rows that it meets, so it
 # meets these numbers only: rows are cut into blocks, and a block is filled up to the next number.
 _BLOCKS: tuple[int, ...] = (*range(1, 13), 16, 24, 32, 48, 64, 128, 256, 512)
+# In bfloat16 oneDNN may sum a row alone in another order than one of several, and with AMX few rows
+# in another one than many: there the rows of a step, and those of a text, have blocks of their own.
+_OF_STEPS, _OF_TEXTS = (*range(2, 13), 16, 24, 32), (64,)
 # So few rows of float32 MKL multiplies as quickly, by weights that are stored by columns.
 _FEW = (1, 2)
-# By shape of a weight, whether a row alone is summed as one of several is; noted once.
-_ALIKE: dict[tuple[int, int], bool] = {}
 # A larger model is not held both ways.
 _BOTH_BYTES = 256 << 20
 
@@ -40,31 +41,16 @@ class Product:
         is_for_mkl = rows in _FEW and states.dtype == torch.float32
         if self.weight is not None and (self._packed is None or is_for_mkl):
             return F.linear(states, self.weight, self.bias)
-        if rows == 1:
-            return self._of_one(states)
-        if rows in _BLOCKS:
+        sizes = _BLOCKS
+        if states.dtype != torch.float32:
+            sizes = _sizes_of_half(states)
+        if rows in sizes:
             return self._multiplied(states)
         products = []
-        for block in torch.split(states.reshape(-1, states.shape[-1]), _BLOCKS[-1]):
-            filled = F.pad(block, (0, 0, 0, block_size(len(block)) - len(block)))
+        for block in torch.split(states.reshape(-1, states.shape[-1]), sizes[-1]):
+            filled = F.pad(block, (0, 0, 0, block_size(len(block), sizes) - len(block)))
             products.append(self._multiplied(filled)[: len(block)])
         return torch.cat(products).view(*states.shape[:-1], self.num_out)
-
-    def _of_one(self, states: Tensor) -> Tensor:
-        """The product of one row, in the order in which rows of several are summed."""
-        if states.dtype == torch.float32 or self._is_summed_alike(states.shape[-1]):
-            return self._multiplied(states)
-        twice = self._multiplied(torch.cat([states.reshape(1, -1)] * 2))
-        return twice[0].view(*states.shape[:-1], self.num_out)
-
-    def _is_summed_alike(self, num_in: int) -> bool:
-        """True where bfloat16 has one order for a row alone and for several, as noise tells."""
-        shape = self.num_out, num_in
-        if shape not in _ALIKE:
-            noise = torch.randn(32, num_in, generator=torch.Generator().manual_seed(0)).bfloat16()
-            alone = torch.cat(list(map(self._multiplied, torch.split(noise, 1))))
-            _ALIKE[shape] = torch.equal(alone, self._multiplied(noise))
-        return _ALIKE[shape]
 
     def _multiplied(self, states: Tensor) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
@@ -105,13 +91,22 @@ def copy_unpacked(model: PreTrainedModel) -> None:
                 parameter.data = parameter.data.clone()
 
 
-def block_size(rows: int) -> int:
+def _sizes_of_half(states: Tensor) -> tuple[int, ...]:
+    """Numbers of rows of the blocks that states (…, S, in) in half precision are cut into."""
+    if not torch.cpu.get_capabilities().get("amx_tile"):
+        return _BLOCKS[1:]
+    if states.shape[-2] == 1:
+        return _OF_STEPS
+    return _OF_TEXTS
+
+
+def block_size(rows: int, sizes: tuple[int, ...] = _BLOCKS) -> int:
     """Rows that a block of so many is filled up to.
 
     >>> [block_size(rows) for rows in (1, 11, 65)]
     [1, 11, 128]
     """
-    return next(size for size in _BLOCKS if size >= rows)
+    return next(size for size in sizes if size >= rows)
 
 
 def may_pack(model: PreTrainedModel) -> bool:

@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from models.engines import rows
-from models.engines.fast import products
 from models.engines.fast.attention import Beside
 from models.engines.fast.products import Product, may_pack
 from models.engines.rows import RowCache
@@ -122,14 +121,21 @@ def test_scores_of_large_keys_are_not_rounded():
     torch.testing.assert_close(seen, expected, atol=0.02, rtol=0.02)
 
 
-@pytest.mark.parametrize("added", [0, 1], ids=["the same order", "another order"])
-def test_a_single_row_is_multiplied_as_one_of_several(added, monkeypatch):
+@pytest.mark.parametrize("has_amx", [True, False], ids=["with AMX", "without AMX"])
+def test_rows_of_a_step_and_those_of_a_text_are_multiplied_in_blocks_of_one_order(
+    has_amx, monkeypatch
+):
+    met = []
+
     def multiplied(_, states):
-        return states + added * (states.shape[:-1].numel() == 1)
+        met.append(states.shape[:-1].numel())
+        return states
 
     monkeypatch.setattr(Product, "_multiplied", multiplied)
-    monkeypatch.setattr(products, "_ALIKE", {})
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_tile": has_amx})
     product = Product(4, None, None)
-    states = torch.ones(1, 1, 4, dtype=torch.bfloat16)
-    for _ in range(3):
+    for shape in ((1, 1), (14, 1), (70, 1), (1, 14), (2, 70)):
+        states = torch.randn(*shape, 4).bfloat16()
         assert torch.equal(product(states), states)
+
+    assert met == ([2, 16, 32, 32, 6, 64, 64, 64, 64] if has_amx else [2, 16, 128, 16, 256])
