@@ -190,7 +190,7 @@ async def test_who_asks_in_the_moment_of_its_end_hears_nothing_of_it(anyio_backe
         lost = running._process
         lost._writer.transport.abort()  # before whoever reads from it is told
         assert await running.check(source({"type": "null"})) == Verdict()
-        assert lost.popen.returncode == -signal.SIGKILL
+        assert lost.popen.returncode in (0, -signal.SIGKILL)  # whichever comes first
 
 
 async def test_a_process_that_is_killed_time_and_again_is_an_error_that_may_pass():
