@@ -38,7 +38,8 @@ _LETTER = (
     rf"(?<!{_LATIN})(?<!\w['\u2019.])(?:[a-d](?=[)\]])|[A-D](?!{_LATIN}|['\u2019.-]\w)"
     rf"(?<!A(?=[ \t]+(?!{_GOES_ON}\b)[^\W\d_])))"
 )
-_NEXT = r"[\W_]*?(?:(?:option|letter|answer|choice|la|the)\s+)?[(\[*]*"
+# One way alone to read a bracket, of which there may be many.
+_NEXT = r"[\W_]*?(?:(?:option|letter|answer|choice|la|the)\s+[(\[*]*)?"
 _JOINED = rf"{_LETTER}(?:[)\].*]*\s*[,/]{_NEXT}{_LETTER})*[)\].*]*,?"
 _LIST = rf"{_JOINED}\s*(?:&|\b(?:and|nor|or|et|ou|oder|und|y)\b){_NEXT}{_LETTER}"
 _BOTH = rf"(?:{_LIST}|{_LETTER})"

@@ -35,8 +35,8 @@ _NOTE = rf"{_SIGN}|,(?={_SIGN}|\[|$)|\[[^\]\n]{{1,30}}\]|[(\u3010][^\s)\u3011]{{
 _BEHIND = re.compile(rf"(?<=\S)(?:{_NOTE}|<sup>.{{1,9}}</sup>)+(?:\s+|$)")
 # A note behind a blank, which is the next sentence's where the first one begins with such a note.
 _NOTED = re.compile(
-    r"(?:(?:\[[^].!?\n]{1,30}\](?:\(\S*\))?|\u3010[^\u3011\n]+\u3011|\([^().!?\n]{,30}[12]\d{3}\)"
-    r"|\^\d+\^?|[\u2020\u2021\u00b9\u00b2\u00b3\u2070-\u2079]+)\s*)+(?=[^\W\d_a-z]|$)"
+    r"(?:(?:\[[^].!?\n]{1,30}\](?:\(\S{,200}\))?|\u3010[^\u3011\n]{1,60}\u3011|\([^().!?\n]{,30}[12]"
+    r"\d{3}\)|\^\d+\^?|[\u2020\u2021\u00b9\u00b2\u00b3\u2070-\u2079])\s*)++(?=[^\W\d_a-z]|$)"
 )
 # Ends that the splitter takes for abbreviations: of a time of day, of an address in the web and of
 # a file, "etc."; and others, as of a bracket, of Khmer, Tibetan, and Chinese before a number.

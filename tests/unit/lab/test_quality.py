@@ -405,3 +405,7 @@ def test_a_named_measure_serves_all_tasks_and_else_each_has_its_own():
 
     assert quality_names(examples, None) == {"mmlu": "accuracy", "mine": "exact_match"}
     assert quality_names(examples, "chrf") == {"mmlu": "chrf", "mine": "chrf"}
+
+
+def test_any_number_of_letters_in_brackets_is_read_in_one_way():
+    assert choice(",[[a]" * 500) is None

@@ -95,6 +95,12 @@ def test_lines_of_lists_and_signs_behind_an_end_are_told_apart(text):
     assert said(text) == OF_LISTS_AND_NOTES[text]
 
 
+@pytest.mark.parametrize("mark", ["\u2020", "\u00b9", "^1", "[1]", "\u30101\u3011"])
+def test_any_number_of_notes_behind_an_end_is_read_in_one_way(mark):
+    text = f"It is so. {mark * 500} and on. So it was."
+    assert said(text)[-1] == "So it was."
+
+
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
