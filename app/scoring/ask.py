@@ -187,7 +187,9 @@ class Ask:
 
     @property
     def mode(self) -> Literal["full", "light"]:
-        return "light" if self.light else "full"
+        if self.light:
+            return "light"
+        return "full"
 
     @property
     def input(self) -> Literal["prompt", "messages", "images"]:

@@ -94,7 +94,7 @@ class Tags:
         num_tokens = bisect_left(ends, behind) + 1
         is_finished = ended or num_tokens < len(token_texts)
         reasoning = Reasoning(thoughts, num_tokens, is_finished)
-        return reasoning, text[behind:] * is_finished
+        return reasoning, text[behind:] if is_finished else ""
 
     def thoughts(self, text: str) -> str:
         """The thoughts alone, of a text that begins with a reasoning, or within one."""
@@ -214,4 +214,4 @@ def _start_tag(before: str, header: str, prompt: str, end: str) -> str:
     while alike < len(begun) and begun[-alike - 1 :] in end:
         alike += 1
     first = max(begun.rfind(sign, 0, len(begun) - alike) for sign in _SIGNS)
-    return begun[first:] * (first >= 0)
+    return begun[first:] if first >= 0 else ""

@@ -209,7 +209,7 @@ def read(text: str, asked: Asked = NOTHING_ASKED) -> tuple[Item, ...]:
 def _items(chunk: str) -> Iterator[Item]:
     """The items of what stands between blanks: mostly one."""
     core = _bare(chunk.replace(" ", ""))
-    ends = chunk[len(chunk.rstrip(_MARKS)) :][:1] * (core != chunk)
+    ends = chunk[len(chunk.rstrip(_MARKS)) :][:1] if core != chunk else ""
     if re.match(f"[{NO_BLANKS}]", core):
         yield from _of_run(core)
     elif _SIGN.fullmatch(core):

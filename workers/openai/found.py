@@ -172,7 +172,9 @@ class OpenAIServer:
         absent, revision = self.absent, self.revision or self.identity[:12]
         if self.columns is not None:
             revision = self.columns.revision or revision
-        no_given = "" if self.reads_given else NOT_READ
+        no_given = NOT_READ
+        if self.reads_given:
+            no_given = ""
         max_tops = 0
         if self.columns is None and not self.no_logprobs():
             max_tops = min(self.profile.logprobs or 0, MAX_TOPS)

@@ -96,7 +96,7 @@ _EVENT, _LOGPROBS = TypeAdapter(_Event), TypeAdapter(_Logprobs)
 # What is wanted back with an answer or a call, by Gemini, OpenRouter, LiteLLM: an object or a list.
 _WANTED = {"extra_content": dict, "reasoning_details": list, "thinking_blocks": list}
 # Of a part of such a list: which it is, and what a stream tells piece by piece.
-_PLACE, _SAID = ("type", "index"), ("text", "thinking", "summary", "data", "signature")
+_PLACE, _SAID = ("type", "index"), ("text", "thinking", "summary", "data")
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.
 _Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
 

@@ -120,7 +120,9 @@ def behind_reasoning(
     elif found is not None:
         thoughts, answer, is_finished = found.text, said, found.is_finished
     else:  # log-probs are the answer's own where their tokens are its text
-        first = 0 if texts else None
+        first = None
+        if texts:
+            first = 0
     if is_finished and thoughts is not None:
         first = first_of_answer(texts or (), opened=opened)
     if first is not None and num_tokens is not None:

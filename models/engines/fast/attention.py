@@ -199,7 +199,8 @@ class Beside:
         if self.aligned is None:
             return left @ right.to(left.dtype)
         rows = left.shape[-2]
-        left = F.pad(left, (0, 0, 0, max(0, _ROWS - rows)))
+        if rows < _ROWS:
+            left = F.pad(left, (0, 0, 0, _ROWS - rows))
         few, more = left.flatten(0, -3), right.flatten(0, -3)
         product = torch.zeros(*few.shape[:-1], more.shape[-1])
         for start in range(0, left.shape[-1], _COLUMNS):

@@ -48,7 +48,8 @@ class Product:
             return self._multiplied(states)
         products = []
         for block in torch.split(states.reshape(-1, states.shape[-1]), sizes[-1]):
-            filled = F.pad(block, (0, 0, 0, block_size(len(block), sizes) - len(block)))
+            num_filled = next(size for size in sizes if size >= len(block))
+            filled = F.pad(block, (0, 0, 0, num_filled - len(block)))
             products.append(self._multiplied(filled)[: len(block)])
         return torch.cat(products).view(*states.shape[:-1], self.num_out)
 
@@ -98,15 +99,6 @@ def _sizes_of_half(states: Tensor) -> tuple[int, ...]:
     if states.shape[-2] == 1:
         return _OF_STEPS
     return _OF_TEXTS
-
-
-def block_size(rows: int, sizes: tuple[int, ...] = _BLOCKS) -> int:
-    """Rows that a block of so many is filled up to.
-
-    >>> [block_size(rows) for rows in (1, 11, 65)]
-    [1, 11, 128]
-    """
-    return next(size for size in sizes if size >= rows)
 
 
 def may_pack(model: PreTrainedModel) -> bool:
