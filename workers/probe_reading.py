@@ -60,7 +60,7 @@ def with_probes_read(
     if means is None:
         raise ValueError("the engine gave no hidden states")
     readings: dict[str, ProbeReading] = {}
-    spoken: dict[Span, ProbeReading] = {}
+    by_span: dict[Span, ProbeReading] = {}
     for name, probe in probes.items():
         layer = layers.index(probe.card.layer)
         if name != SENTENCES_READ:
@@ -73,10 +73,10 @@ def with_probes_read(
         for unit in units:
             rows.append(_features(means_of[unit.spans[0]][layer], probe, answer, unit.tokens))
         if rows:
-            spoken = _sound([unit.spans[0] for unit in units], probe.read(np.stack(rows)))
-        if spoken:
-            readings[name] = _together(list(spoken.values()))
-    return replace(generation, probe_readings=readings, sentence_readings=tuple(spoken.items()))
+            by_span = _sound([unit.spans[0] for unit in units], probe.read(np.stack(rows)))
+        if by_span:
+            readings[name] = _together(list(by_span.values()))
+    return replace(generation, probe_readings=readings, sentence_readings=tuple(by_span.items()))
 
 
 def _sound(names: Iterable[Name], readings: Iterable[ProbeReading]) -> dict[Name, ProbeReading]:
@@ -126,16 +126,16 @@ def with_readings(generation: Generation, request: GenerationRequest) -> Generat
     means, num_layers = generation.answer_hidden_mean, len(request.hidden_layers)
     if means is not None:
         means = means[:num_layers] if num_layers else None
-    spoken: list[tuple[Span, Array]] = []
+    sentence_means: list[tuple[Span, Array]] = []
     if request.by_sentence:
-        spoken = [(at, mean[:num_layers]) for at, mean in generation.sentence_hidden_means]
+        sentence_means = [(at, mean[:num_layers]) for at, mean in generation.sentence_hidden_means]
     unrequested = fields_of(supplied_by("answer") - request.statistics, "answer")
     without: dict[str, Any] = dict.fromkeys(unrequested)
     return replace(
         generation,
         answer=replace(generation.answer, **without),
         answer_hidden_mean=means,
-        sentence_hidden_means=tuple(spoken),
+        sentence_hidden_means=tuple(sentence_means),
         warnings=tuple(warnings),
     )
 

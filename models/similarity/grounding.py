@@ -78,7 +78,7 @@ def grounded(
         text = read.without_sources(unit.text)
         words, named = _said(text, asked, has_names=has_names)
         repeated = subjects.keys() & read.keys_in(text)
-        found = read.beside(replace(unit, text=text), words, named, repeated or subjects.keys())
+        found = read.ground(replace(unit, text=text), words, named, repeated or subjects.keys())
         told.append(replace(found, text=unit.text))
         if words:
             shares.append(told[-1].grounded or 0.0)
@@ -190,23 +190,23 @@ class _Documents:
     def keys_in(self, text: str) -> set[str]:
         return set(chain.from_iterable(map(self._keys, _pieces(text))))
 
-    def beside(self, unit: Unit, words: set[str], named: Mapping[str, str], of: Set[str]) -> Unit:
-        """A unit with what is said of it, by keys: those that name something, as it writes them.
+    def ground(self, unit: Unit, words: set[str], named: dict[str, str], topic: Set[str]) -> Unit:
+        """A unit with what documents say of it.
 
-        of: names that a document has which speaks of the same as the question.
+        words, named: of `_said`; topic: names that a document about the question has.
         """
         share, text = 0.0, unit.text.rstrip(".! ")
         lacking = named.keys() - self._standing
         missing = sorted(map(named.__getitem__, lacking), key=unit.text.find)
         is_known = bool(words) and self._standing.issuperset(words)  # "Lima" is not "Limassol"
-        most = max([len(of & one.standing) for one in self._documents], default=0)
+        most = max([len(topic & one.standing) for one in self._documents], default=0)
         for one in self._documents:
             self._steps.take(len(one.sentences))
             spans, said = _best(one.sentences, words)
             if is_known and (start := one.text.find(text)) >= 0:
                 spans, said = [(start, start + len(text))], words
             part = len(said) / max(1, len(words))
-            if one.has_names and len(of & one.standing) < most:
+            if one.has_names and len(topic & one.standing) < most:
                 part *= _ELSEWHERE
             if spans and part > share:
                 share = part
