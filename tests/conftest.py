@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from app.installed import hand_over, installed
 from app.main import create_app
 from app.settings import settings_class
+from cocoa_lab.loading import running_workers
 from models.errors import ModelLost
 from models.similarity.protocol import NliConfig
 from tests import fakes
@@ -27,7 +28,6 @@ from workers.build import build_workers
 from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.protocol import Served, Workers
 from workers.remote.wire import GenerationInfo
-from workers.supervision import running_workers
 
 fakes.register()
 hand_over(installed())

@@ -10,13 +10,12 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Literal
 
 from models.errors import ModelLost, ModelNotLoaded
-from workers.protocol import Watched, Worker, Workers
+from workers.protocol import Watched, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -134,21 +133,6 @@ class Supervisor:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self.die(task.get_name(), None if task.cancelled() else task.exception())
-
-
-@asynccontextmanager
-async def running_workers(building: Awaitable[Workers]) -> AsyncIterator[Workers]:
-    """Workers for a command: built, warm and watched, and ended with the context.
-
-    Where a loop dies its waiters fail, and the command with them.
-    """
-    workers = await building
-    supervisor = Supervisor(on_death=lambda: None)
-    try:
-        await supervisor.start(workers.by_name())
-        yield workers
-    finally:
-        await supervisor.stop()
 
 
 def _stacks() -> str:

@@ -1,6 +1,6 @@
 """The scoring core for an offline command, over the models that serve."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from models.probes.protocol import ProbeConfig
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.protocol import Generator, Workers
-from workers.supervision import running_workers
+from workers.supervision import Supervisor
 
 # Beside a collection: probes are compared with what samples show by `cocoa probe evaluate`.
 _NO_PROBES = ProbeConfig("", "")
@@ -42,6 +42,21 @@ async def lab_scorer(
     async with running_workers(build_workers(config, generator=generator)) as workers:
         memory = Memory(MemoryCache(CacheConfig()), Observer())
         yield Scorer(workers, Admission(MAX_IN_FLIGHT), memory)
+
+
+@asynccontextmanager
+async def running_workers(building: Awaitable[Workers]) -> AsyncIterator[Workers]:
+    """Workers for a command: built, warm and watched, and ended with the context.
+
+    Where a loop dies its waiters fail, and the command with them.
+    """
+    workers = await building
+    supervisor = Supervisor(on_death=lambda: None)
+    try:
+        await supervisor.start(workers.by_name())
+        yield workers
+    finally:
+        await supervisor.stop()
 
 
 def support_of(workers: Workers) -> Support | None:

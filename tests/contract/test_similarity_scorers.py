@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
+from cocoa_lab.loading import running_workers
 from models.errors import NotReady
 from models.others import SIMILARITIES
 from models.similarity import OVER_NLI, PAIR_MODELS
@@ -19,7 +20,6 @@ from tests.tiny_models import tiny_encoder
 from tests.worker_servers import remote_similarity_scorers
 from workers.build import build_workers
 from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
-from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

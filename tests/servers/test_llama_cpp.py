@@ -17,6 +17,7 @@ import httpx
 import numpy as np
 import pytest
 
+from cocoa_lab.loading import running_workers
 from models.embedded import LANGUAGE_MODEL_DIR
 from models.errors import PromptTooLong
 from models.grammar.grammars import grammar_of
@@ -31,7 +32,6 @@ from workers.config import GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
 from workers.openai.generator import connect_generator
 from workers.openai.logprobs import UNCOVERED
-from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

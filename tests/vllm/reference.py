@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from transformers import AutoTokenizer
 
 from cocoa_lab.embedded import TASKS, held_out_path
+from cocoa_lab.loading import running_workers
 from models.embedded import LANGUAGE_MODEL_DIR
 from models.engines.tokenization import encode_prompt
 from models.records import Generation, GenerationRequest, SamplingParams
 from models.statistics import supplied_by
 from workers.build import build_workers
 from workers.config import GeneratorConfig, WorkerConfig
-from workers.supervision import running_workers
 
 MAX_NEW_TOKENS = 64
 # Readings of the two shipped probes, in the order in which the servers here name them.

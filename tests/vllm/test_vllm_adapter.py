@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from app.scoring.questions import FALSE, TRUE
+from cocoa_lab.loading import running_workers
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import SENTENCES_READ, supplied_by
@@ -18,7 +19,6 @@ from workers.build import build_workers
 from workers.config import GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
 from workers.openai.generator import connect_generator
-from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

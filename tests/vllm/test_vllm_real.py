@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cocoa_lab.loading import running_workers
 from models.estimators.information import mte, ppl, sp
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
@@ -16,7 +17,6 @@ from workers.build import build_workers
 from workers.config import GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
 from workers.openai.generator import connect_generator
-from workers.supervision import running_workers
 
 REAL = os.environ.get("COCOA_TEST_REAL_MODELS", "")
 pytestmark = [

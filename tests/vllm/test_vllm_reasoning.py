@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from app.cache.protocol import CacheConfig
 from app.main import create_app
 from app.settings import Settings
+from cocoa_lab.loading import running_workers
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, SamplingParams
 from tests.conftest import GENERATE
@@ -30,7 +31,6 @@ from workers.build import build_workers
 from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.hooks import Hooks
 from workers.openai.generator import connect_generator
-from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

@@ -257,6 +257,8 @@ class OpenAIRequest:
             least = 0 if index and server.profile.tokenizes else 1
             if index and request.sampling.temperature < 1.0:  # see `repetition`
                 least = 2
+            if index and server.counts_one:  # see `count_in`
+                least = records.MAX_TOPS
             top = max(num_columns, num_tops, min(server.profile.logprobs or 0, least))
         body = requests.completion(
             server,
@@ -289,7 +291,8 @@ class OpenAIRequest:
         usage = replies.last(events, "usage")
         most = min(self._server.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(count(usage, "prompt_tokens"), most)
-        count_in(usage, choices, self._most, stop)
+        of_one = self._server.counts_one
+        self._server.counts_one = count_in(usage, choices, self._most, stop, of_one=of_one)
         return choices
 
     async def _sequence(self, choice: Choice, index: int) -> records.Sequence:

@@ -64,6 +64,14 @@ class Choice:
             pieces = map(_PIECE.findall, stop)
         return 1 + max(map(len, pieces), default=0)
 
+    @property
+    def may_hide_tokens(self) -> bool:
+        """True where an entry beyond ASCII, none of the likeliest, may be of several tokens."""
+        for token, likeliest in zip(self.tokens or (), self.tops or (), strict=False):
+            if not token.isascii() and token not in likeliest:
+                return True
+        return self.tops is None and not self.text.isascii()
+
     def of_prompt(self, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
         """Log-probs (T,) and texts of the last T tokens of its prompt, which are `ids`."""
         logprobs, texts = [], []
@@ -100,11 +108,14 @@ def repetition(draws: Sequence[Choice], temperature: float) -> float | None:
     return math.nan
 
 
-def count_in(usage: Any, choices: Sequence[Choice], most: int, stop: tuple[str, ...]) -> None:
+def count_in(
+    usage: Any, choices: Sequence[Choice], most: int, stop: tuple[str, ...], *, of_one: bool = False
+) -> bool:
     """Give each choice of a call, of at most `most` tokens, its share of what `usage` counts.
 
     Where that is more than is listed, log-probs are none: some servers list one entry for all
-    tokens of a character, with the log-prob of the last.
+    tokens of a character, with the log-prob of the last. True where `usage` is `of_one` choice of
+    several, as that of llama-server, or was before: the likeliest tokens tell such an entry then.
     """
     total, size = count(usage, "completion_tokens"), len(choices)
     all_hidden = count(usage, "completion_tokens_details", "reasoning_tokens")
@@ -113,14 +124,19 @@ def count_in(usage: Any, choices: Sequence[Choice], most: int, stop: tuple[str, 
         num_missing -= choice.num_listed
         num_unlisted += choice.num_unlisted(stop)
         lists_all = lists_all and choice.num_tokens is not None
+    of_one = of_one or (size > 1 and total > 0 > num_missing + size)
+    if of_one:
+        total -= min(num_missing, 0)
     if num_missing > all_hidden / 2:  # a reasoning is listed as a whole or not at all
         num_missing -= all_hidden
     for place, choice in enumerate(choices):
         choice.num_written = min(most, total // size + (place < total % size))
         choice.num_hidden = -(-all_hidden // size)
-        if lists_all and num_missing > num_unlisted:
+        is_in_doubt = of_one and size > 1 and choice.may_hide_tokens
+        if is_in_doubt or (lists_all and num_missing > num_unlisted):
             choice.tokens = choice.logprobs = choice.tops = None
             choice.unsound = UNCOVERED
+    return of_one
 
 
 def count(usage: Any, *path: str) -> int:

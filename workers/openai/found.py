@@ -48,6 +48,7 @@ class OpenAIServer:
     raw_greedy: bool = False
     raw_samples: bool = False
     draws_repeat: bool = False  # draws that cannot be alike are
+    counts_one: bool = False  # its `usage` is of one choice of several
     special_prefix: tuple[int, ...] = ()  # ids that every prompt begins with
     eos_id: int | None = None  # of the token that ends an answer; None where none was seen
     columns: Columns | None = None  # of the plugin

@@ -54,10 +54,6 @@ _Body = ChatRequest | CompletionRequest
 _Read = tuple[_Body, dict[str, str], dict[str, Any], bool]
 
 
-def _as_given(body: _Body) -> _Read:
-    return body, {}, {}, False
-
-
 class Endpoint(NamedTuple):
     """The formats of an endpoint: its body, its whole response and the events of its stream."""
 
@@ -65,7 +61,7 @@ class Endpoint(NamedTuple):
     whole: Callable[[Result, Wanted], dict[str, Any]]
     renew: Callable[[dict[str, Any], Result, str], None]
     events: Callable[[Wanted], EventFormat]
-    read: Callable[[Any], _Read] = _as_given
+    read: Callable[[Any], _Read] = lambda body: (body, {}, {}, False)
 
 
 _CHAT = Endpoint(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, is_chat=True))

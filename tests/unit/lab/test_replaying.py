@@ -12,6 +12,7 @@ from app.scoring.ask import Ask
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
+from cocoa_lab.loading import running_workers
 from cocoa_lab.replaying import checked_plan, replaying
 from models.errors import InvalidRequest, NotReady, StatisticUnavailable
 from models.records import SamplingParams, Sequence
@@ -21,7 +22,6 @@ from tests.results import generation, sequence
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.config import WorkerConfig
-from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cocoa_lab.distances import domain_to_bytes
+from cocoa_lab.loading import running_workers
 from models.errors import ModelNotLoaded
 from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import ProbeConfig
@@ -28,7 +29,7 @@ from workers.build import build_workers, load_served
 from workers.config import GeneratorConfig, LanguageModel, SimilaritySettings, WorkerConfig
 from workers.hooks import Hooks
 from workers.loading import nli_checkpoint
-from workers.supervision import Supervisor, running_workers
+from workers.supervision import Supervisor
 
 FAKE = GeneratorConfig(engine="fake"), SimilaritySettings(name="fake")
 FAKE_NLI, NO_NLI = NliConfig(name="fake_nli", model="fake"), NliConfig(model="")

@@ -13,6 +13,7 @@ from app.cache.protocol import CacheConfig
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
+from cocoa_lab.loading import running_workers
 from models.estimators import ESTIMATORS, known_estimators
 from models.records import GivenAnswer, SamplingParams
 from tests.fakes.settings import FAKES
@@ -22,7 +23,6 @@ from tests.results import generation, sequence
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.config import WorkerConfig
-from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

@@ -8,12 +8,12 @@ from app.scoring.ask import Ask
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
+from cocoa_lab.loading import running_workers
 from cocoa_lab.probes.showing import showing
 from models.records import SamplingParams
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
-from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

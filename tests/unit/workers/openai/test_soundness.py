@@ -15,7 +15,7 @@ from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
 from workers.openai import logprobs as soundness
-from workers.openai.choices import count_in
+from workers.openai.choices import Choice, count_in
 from workers.openai.logprobs import are_of, unsound
 from workers.openai.replies import NO_SENSE, read_choices
 
@@ -218,6 +218,49 @@ async def test_entries_are_held_against_the_usage_where_texts_tell_nothing(num_l
         generation = await generator.generate(replace(REQUEST, statistics=LOGPROBS))
     reasons = dict.fromkeys(LOGPROBS, soundness.UNCOVERED)
     assert generation.absent == ({} if is_read else reasons)
+
+
+@pytest.mark.parametrize(("listed", "is_read"), [("\N{FOX FACE}", True), ("\ufffd", False)])
+async def test_a_character_is_held_against_the_likeliest_where_usage_is_of_one_of_several(
+    listed, is_read
+):
+    """As that of llama-server, which lists a character with the log-prob of its last token."""
+
+    def with_fox(choice, body):
+        if "n" in body and choice["logprobs"] is not None:
+            told = choice["logprobs"]
+            [first, *others] = told["tokens"]
+            choice["text"] = "\N{FOX FACE}" + choice["text"].removeprefix(first)
+            told["tokens"] = ["\N{FOX FACE}", *others]
+            told["top_logprobs"][0] = {listed: told["token_logprobs"][0]}
+
+    def of_one(body, num_tokens):
+        return num_tokens // body.get("n", 1)
+
+    async with openai_server(**PLAIN, counts=of_one) as server, over(server) as generator:
+        server.alter = of_requests(with_fox)
+        generation = await generator.generate(REQUEST)
+    reasons = {"sample_token_logprobs": soundness.UNCOVERED}
+    assert generation.absent == ({} if is_read else reasons)
+    assert generation.answer.token_logprobs is not None
+
+
+@pytest.mark.parametrize(
+    ("num_counted", "num_listed", "expected"),
+    [
+        (24, [24, 24], True),
+        (48, [24, 24], False),
+        (46, [24, 24], False),  # an end that is listed, and not counted
+        (2, [2, 2], False),
+        (0, [24, 24], False),
+        (3, [24], False),
+    ],
+)
+def test_a_count_of_one_choice_of_several_is_known_by_what_they_list(
+    num_counted, num_listed, expected
+):
+    choices = [Choice("", "stop", num_listed=num) for num in num_listed]
+    assert count_in({"completion_tokens": num_counted}, choices, 24, ()) is expected
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from starlette.responses import JSONResponse
 
+from cocoa_lab.loading import running_workers
 from models.errors import ModelNotLoaded, SimilarityUnavailable
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
@@ -18,7 +19,6 @@ from workers.build import build_workers
 from workers.config import GeneratorConfig, SimilaritySettings, WorkerConfig
 from workers.hooks import Hooks
 from workers.remote.pair_servers import PairServerScorer, connect_similarity_scorers
-from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 
