@@ -54,6 +54,7 @@ def records() -> list[dict[str, Any]]:
             "task": "atlas-call",
             "messages": [{"role": "user", "content": text}],
             "tools": [_TOOL],
+            "tool_choice": "required",  # many small models write JSON that is no call
             "reference": [{"name": "book_hotel", "arguments": arguments}],
             "max_new_tokens": 120,
         }

@@ -12,6 +12,7 @@ from app.scoring.ask import GivenClaim
 from cocoa_lab.examples import Example, example_of
 from cocoa_lab.judges import Judge, Verdict, judge_of
 from cocoa_lab.parts.published import rows_of
+from models.units.tool_calls import schema_of_one
 
 PartsOf = Literal["fields", "sentences", "claims"]
 
@@ -23,13 +24,14 @@ _LABELLED_BY: Mapping[PartsOf, tuple[str, ...]] = {
 }
 _TOOLS = TypeAdapter(list[Tool])
 _PLACE: Mapping[PartsOf, str] = {"fields": "path", "sentences": "text", "claims": "text"}
-_OF_FIELDS = ("json_schema", "tools", "reference", "ignored")
+_OF_FIELDS = ("json_schema", "tools", "tool_choice", "reference", "ignored")
 _OWN = ("output", "units", "judge", *_OF_FIELDS)
 # What must be alike in all lines: scores of the one are not comparable with those of the other.
 _ALIKE = {
     "output": "an answer that is given",
     "json_schema": "a schema",
     "tools": "tools",
+    "tool_choice": "a choice of tools",
     "messages": "a chat",
 }
 
@@ -50,6 +52,7 @@ class PartsExample:
         ignored: paths of what the prompt tells, which are not judged.
         judge: of sentences; None where they have labels.
         tools: that the model may call; the fields of an answer that calls some are its calls'.
+        must_call: whether it must call one of them.
     """
 
     example: Example
@@ -60,7 +63,15 @@ class PartsExample:
     ignored: frozenset[str] = frozenset()
     judge: Judge | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
+    must_call: bool = False
     claims: tuple[GivenClaim, ...] | None = None
+
+    @property
+    def held_to(self) -> Mapping[str, Any] | None:
+        """The schema that an answer is held to while it is written; None for none."""
+        if self.must_call:
+            return schema_of_one(self.tools)
+        return self.json_schema if isinstance(self.json_schema, dict) else None
 
     @property
     def has_reference(self) -> bool:
@@ -80,8 +91,8 @@ def read_parts(path: Path, units: PartsOf, *, judged: bool = False) -> list[Part
     false, "error": "confused"}, …]` of sentences, and of claims, which may have `quotes` as in
     requests, and need the `output` that they were made of. In their place fields have a
     `reference`, an object or an array, and sentences the name of a `judge`
-    (`cocoa_lab.judges`). Optional are `output`, of fields `json_schema`, `tools` and
-    `ignored` (paths of what the prompt tells), and the other fields of an `Example`. Published
+    (`cocoa_lab.judges`). Optional are `output`, of fields `json_schema`, `tools`, `tool_choice`
+    and `ignored` (paths of what the prompt tells), and the other fields of an `Example`. Published
     files are read as they are (`cocoa_lab.parts.published`). Where a model judges (`judged`), what
     sentences and claims are labelled by may be missing.
 
@@ -130,6 +141,9 @@ def _parts_example(
         if units != "fields" and name in value:
             raise ValueError(f"field '{name}' is of fields, not of {units}")
     tools = _tools(value.get("tools", []))
+    choice = value.get("tool_choice", "auto")
+    if choice not in ("auto", "required") or (choice == "required" and not tools):
+        raise ValueError("field 'tool_choice' is neither 'auto', nor 'required' beside tools")
     reference = value.get("reference")
     if "reference" in value and not tools and not isinstance(reference, dict | list):
         raise ValueError("field 'reference' is no JSON object or array")
@@ -151,6 +165,7 @@ def _parts_example(
         ignored=_paths(value.get("ignored", [])),
         judge=judge,
         tools=tools,
+        must_call=choice == "required",
         claims=claims,
     )
 

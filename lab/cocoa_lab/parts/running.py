@@ -169,8 +169,8 @@ async def _run(
         grammar: Grammar | None = None
         if one.output is not None:
             given = GivenAnswer(one.output)
-        elif isinstance(one.json_schema, dict):
-            grammar = grammar_of(one.json_schema)
+        elif one.held_to is not None:
+            grammar = grammar_of(one.held_to)
         return replace(
             ask_of(one.example, log.header),
             answer=given,

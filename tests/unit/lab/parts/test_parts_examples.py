@@ -54,6 +54,20 @@ def test_chats_with_tools_have_the_right_calls_or_a_text_where_none_is(read):
     assert called.tools[0]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
+def test_a_call_may_be_required_and_the_answer_is_held_to_one_then(read):
+    tools = [{"type": "function", "function": {"name": "weather"}}]
+    line = {"prompt": "Weather?", "tools": tools, "reference": []}
+    [may_call] = read(line)
+    [must_call] = read({**line, "tool_choice": "required"})
+
+    assert may_call.held_to is None
+    assert must_call.held_to["properties"]["name"] == {"const": "weather"}
+    with pytest.raises(ValueError, match="field 'tool_choice' is neither"):
+        read({"prompt": "Weather?", "reference": {}, "tool_choice": "required"})
+    with pytest.raises(ValueError, match="field 'tool_choice' is neither"):
+        read({**line, "tool_choice": "any"})
+
+
 def test_tools_and_calls_that_are_none_are_refused_with_their_field(read):
     nameless = [{"type": "function", "function": {}}]
     with pytest.raises(ValueError, match=r"field 'tools': 0\.function\.name: Field required"):
