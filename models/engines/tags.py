@@ -47,7 +47,7 @@ class Tags:
             is_certain = tags.end in text or not tags.start[0].isalpha()
             if is_certain and text.lstrip().startswith((tags.start, tags.end)):
                 return tags
-        named = _NAMED.match(text)
+        named = _NAMED.match(text.lstrip())
         return named and cls(named[1] + named[2], f"{named[1]}/{named[2]}")
 
     @classmethod
@@ -125,7 +125,7 @@ HARMONY = Tags(
 )
 # All that a reasoning is known to begin with.
 STARTS = tuple(tags.start for tags in (*KNOWN_TAGS, HARMONY))
-_NAMED = re.compile(r"(?i)\s*(<\|?)/?((?:\w+[:_])?(?:(?:think|thought)\w*|reasoning)\|?>)")
+_NAMED = re.compile(r"(?i)(<\|?)/?((?:\w+[:_])?(?:(?:think|thought)\w*|reasoning)\|?>)")
 _HARMONY_TOKENS = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|end|>"})
 # With such a sign a tag begins.
 _SIGNS = "<[{(◁"

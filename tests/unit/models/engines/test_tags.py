@@ -54,6 +54,11 @@ def test_a_reasoning_of_a_hundred_thousand_tokens_is_parted():
     assert THINK.part([*texts, "</think>", "7"])[1] == "7"
 
 
+def test_a_text_of_blanks_is_parted_as_soon_as_one_of_words():
+    for blanks in (" " * 200_000, "\n" * 200_000):  # from each of which one could look to the end
+        assert Tags.known_parts([f"Hm.{blanks}"], opened=True)[0].text == "Hm."
+
+
 @pytest.mark.parametrize(
     ("texts", "thoughts"),
     [
