@@ -260,10 +260,7 @@ def critical_distance(num_reference: float, num_served: float, error: float) -> 
 
 
 def shift(
-    calibration: Calibration,
-    served: Array,
-    windows: Sequence[int] = WINDOWS,
-    share: float = 1.0,
+    calibration: Calibration, served: Array, windows: Sequence[int] = WINDOWS, share: float = 1.0
 ) -> float:
     """The largest distance of a full window from the reference, as a share of what chance explains.
 

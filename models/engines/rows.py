@@ -289,10 +289,7 @@ class RowCache:
                 columns = torch.arange(lengths[0], device=ids.device)
                 arguments["position_ids"] = columns[None, -ids.shape[1] :]
             output = self.model(
-                input_ids=ids,
-                use_cache=True,
-                logits_to_keep=num_logits,
-                **arguments,
+                input_ids=ids, use_cache=True, logits_to_keep=num_logits, **arguments
             )
         except torch.AcceleratorError as error:  # to run out of memory is none
             raise ModelLost(type(error).__name__) from error

@@ -14,15 +14,7 @@ from typing import Any
 
 from models import others
 from models.errors import ModelNotLoaded
-from models.estimators import (
-    cocoa,
-    documents,
-    information,
-    light,
-    reflection,
-    relevance,
-    semantic,
-)
+from models.estimators import cocoa, documents, information, light, reflection, relevance, semantic
 from models.estimators.information import Undefined
 from models.estimators.products import products
 from models.estimators.rows import ANY, FROM_1, SHARE, Estimator

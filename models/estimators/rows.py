@@ -108,11 +108,7 @@ class Estimator:
 
 
 def row(
-    function: Callable[..., float],
-    family: Family,
-    *,
-    bounds: Bounds = FROM_0,
-    unit: Unit = "nats",
+    function: Callable[..., float], family: Family, *, bounds: Bounds = FROM_0, unit: Unit = "nats"
 ) -> Estimator:
     """The row of a function; its facts as in `Estimator`."""
     doc, read = inspect.getdoc(function) or "", read_by(function)

@@ -26,6 +26,8 @@ from workers.remote.client import Unreachable
 
 TOO_MANY = "it answers more tokens than were asked for"
 _ENDS = tuple(tags.end for tags in KNOWN_TAGS)
+_LAST_SIGNS = frozenset(map(itemgetter(-1), _ENDS))  # without which no reasoning ends
+_MOST_OF_TAG = 64  # characters, or tokens
 _APART = 1e-6, 1e-3  # nats between log-probs of one token under two names; of one without text
 _BEGUN_TAG = re.compile(r"<[^<>\s]{,32}")
 
@@ -182,8 +184,10 @@ class TokenStream:
         self._stop = request.sampling.stop
         # Tokens before the answer has begun, and the texts that the server lists of all.
         self._held: list[Token] = []
+        self._held_text = ""
         self._texts: list[str] = []
         self._has_begun = False
+        self._tags: Tags | None = None  # of a reasoning that goes on
         # True where the server returns a reasoning apart from its answer.
         self._is_apart = False
         # True where all is told at the end, as the answer's tokens are not known before.
@@ -202,10 +206,20 @@ class TokenStream:
         Raises:
             Unreachable: it makes no sense, or brings more tokens than were requested.
         """
+        num_texts, num_held = len(self._texts), len(self._held_text)
         for choice in told_by(event):
             self._hear_choice(choice)
-        if not (self._has_begun or self._is_silent):
+        if self._has_begun or self._is_silent:
+            return
+        added = "".join(self._texts[num_texts:]) + self._held_text[num_held:]
+        has_just_begun = num_texts + num_held < _MOST_OF_TAG
+        if self._tags is None or has_just_begun or not _LAST_SIGNS.isdisjoint(added):
             self._look_for_answer()
+        if self._tags is not None and not (self._is_apart or any(self._tags.inner)):
+            thoughts = self._tags.thoughts(self._held_text)
+            # Their end may begin an end tag.
+            num_certain = num_stable(thoughts, (*_ENDS, self._tags.end))
+            self._listener.tell_thoughts(thoughts[:num_certain].rstrip())
 
     def _hear_choice(self, choice: Choice) -> None:
         if choice.reasoning:
@@ -226,30 +240,33 @@ class TokenStream:
             self._tell(tokens)
         else:
             self._held += tokens
+            self._held_text += "".join(token.text for token in tokens)
 
     def _look_for_answer(self) -> None:
         """Tell the held tokens once it is certain whether they are the answer's."""
-        text = "".join(token.text for token in self._held)
-        tags = Tags.known_in(text, opened=self._opened)
-        first = first_of_answer(self._texts, opened=True)
+        text, self._tags = self._held_text, None
         found, answer = Tags.known_parts([text], opened=self._opened)
         if self._is_apart:
+            first = first_of_answer(self._texts, opened=True)
             if first is None and not self._texts:
                 first = 0  # of tokens without texts, such a chat has held the answer's alone
-            if first is not None and not _may_begin_in_tags(text):
+            if first is None:
+                self._tags = KNOWN_TAGS[0]
+            elif not _may_begin_in_tags(text):
                 self._begin(first, without_tags(text))
-        elif found is not None and found.is_finished:
+        elif found is None:
+            if not _may_begin_in_tags(text):
+                self._begin(0, text)
+        elif not found.is_finished:
+            self._tags = Tags.known_in(text, opened=self._opened)
+        else:
+            first = first_of_answer(self._texts, opened=True)
             self._is_silent = first is None and bool(self._stop)
             if not self._is_silent:
                 self._listener.tell_thoughts(found.text)
                 if first is None:
                     first = len(self._held)
                 self._begin(first, answer)
-        elif found is not None:
-            if not any(tags.inner):
-                self._listener.tell_thoughts(_certain(found.text, tags.end))
-        elif not _may_begin_in_tags(text):
-            self._begin(0, text)
 
     def _begin(self, first: int, text: str) -> None:
         """Tell the tokens held from the answer's first one on, which have its text."""
@@ -274,8 +291,3 @@ class TokenStream:
             token = self._uncertain.popleft()
             num_certain -= len(token.text)
             self._listener.tell(token)
-
-
-def _certain(thoughts: str, end_tag: str) -> str:
-    """The thoughts that no later token can change: their end may be the beginning of an end tag."""
-    return thoughts[: num_stable(thoughts, (*_ENDS, end_tag))].rstrip()

@@ -158,11 +158,7 @@ def _no_blank(text: str) -> str:
 class ClientClaim(Body):
     """Something that the answer says, as the client reads it."""
 
-    text: Annotated[
-        Text,
-        AfterValidator(_no_blank),
-        Field(json_schema_extra={"pattern": r"\S"}),
-    ]
+    text: Annotated[Text, AfterValidator(_no_blank), Field(json_schema_extra={"pattern": r"\S"})]
     """What it says, in words that can be understood without the answer."""
     quotes: Annotated[list[Quote], Field(max_length=64, fail_fast=True)] = []  # noqa: RUF012
     """Words of the answer that it was read from, in their order; each stands for its first

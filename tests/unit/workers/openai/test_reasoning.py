@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from models.engines.tags import Tags
 from models.records import GenerationRequest, Token
 from workers.calling import Listener
 from workers.openai.replies import read_choices
@@ -84,6 +85,27 @@ def test_a_stream_tells_the_thoughts_and_then_the_answer():
 
 def test_a_stream_that_was_opened_by_its_prompt_begins_with_thoughts():
     assert [token.reasoning for token in told_by(PIECES[1:], opened=True)] == ["hm", None, None]
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_long_thoughts_are_told_token_by_token_and_looked_through_where_they_may_end(
+    monkeypatch, opened
+):
+    looked = []
+    known_parts = Tags.known_parts
+
+    def counting(texts, **options):
+        looked.append(texts)
+        return known_parts(texts, **options)
+
+    monkeypatch.setattr(Tags, "known_parts", counting)
+    thoughts = [f" {number}" for number in range(200)]
+    pieces = [*thoughts, " 2 > 1", "</think>", "\n\nParis"]
+    told = told_by(pieces if opened else ["<think>", *pieces], opened=opened)
+
+    assert [token.reasoning for token in told[:200]] == ["0", *thoughts[1:]]
+    assert "".join(token.text for token in told) == "\n\nParis"
+    assert len(looked) < 100
 
 
 @pytest.mark.parametrize("pieces", [["Paris", " it is"], ["<", "b>Paris"], [" ", "Paris"]])
