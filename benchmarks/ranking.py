@@ -42,6 +42,7 @@ def main(
     uqlm: Annotated[str, typer.Option(help="Interpreter with UQLM.")],
     encoder: Annotated[Path, typer.Option(help="Folder of a bi-encoder.")],
     out: Annotated[Path, typer.Option(help="File of the results, .json.")],
+    every_task: Annotated[bool, typer.Option(help="Keep kinds with few answers, too.")] = False,
 ) -> None:
     """Print a table a folder; write all."""
     here, results = Path(__file__).parent, {}
@@ -50,7 +51,7 @@ def main(
         "UQLM": [uqlm, str(here / "ranking_uqlm.py"), str(encoder.resolve())],
     }
     for folder in folders:
-        column, lines = recorded(folder)
+        column, lines = recorded(folder, every_task)
         scores = {name: column.scores[name] for name in OURS}
         milliseconds = {}
         for peer, command in commands.items():
@@ -67,9 +68,9 @@ def main(
     out.write_text(json.dumps(results, indent=1) + "\n")
 
 
-def recorded(folder: Path) -> tuple[Column, list[dict[str, Any]]]:
+def recorded(folder: Path, every_task: bool) -> tuple[Column, list[dict[str, Any]]]:
     """The answers of a run with its scores, and each as its peers are shown it."""
-    column = answers_of(folder)
+    column = answers_of(folder, of_every_task=every_task)
     _, recordings = read(folder / GENERATIONS)
     lines = []
     for id_ in column.ids:
