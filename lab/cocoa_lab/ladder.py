@@ -28,10 +28,12 @@ from cocoa_lab.answers import answers_of
 from cocoa_lab.comparison import Column, difference, measure, why_left_out
 from cocoa_lab.metrics import Interval, prr
 from cocoa_lab.overwriting import GENERATIONS, RESULTS
+from cocoa_lab.plots import answered_figure, save
 from cocoa_lab.rendering import markdown_table
 from cocoa_lab.report import number, signed
 
 DEFAULT = DEFAULT_ESTIMATORS[0]
+_ANSWERED = "answered"  # the figure: how often the surest answers are right
 RIVALS = (
     "sp", "ppl", "mte", "inconsistency", "cocoa_sp", "rb_cocoa_sp", "rb_inconsistency",
     "prob_cocoa_sp",
@@ -65,6 +67,11 @@ class Form:
             return self.dataset
         return f"{self.dataset}-at-{self.answer_temperature:g}"
 
+    @property
+    def title(self) -> str:
+        """Of its panel."""
+        return self.name.removeprefix("atlas").strip("-").replace("-", " ") or "few words"
+
 
 FORMS = (
     Form("atlas", 900),
@@ -92,6 +99,7 @@ class Rung:
     Attributes:
         by_halves: of whole answers, the share of right ones in the half that the default is surest
             of, and in the other.
+        column: whole answers with their scores; None of parts.
     """
 
     form: Form
@@ -100,6 +108,7 @@ class Rung:
     prr: dict[str, Interval]
     lead: dict[str, Interval]
     by_halves: tuple[float, float] | None = None
+    column: Column | None = None
 
 
 def rung(form: Form, folder: Path) -> Rung | None:
@@ -121,7 +130,7 @@ def rung(form: Form, folder: Path) -> Rung | None:
     if DEFAULT not in found:
         return None
     share, halves = column.mean_quality or 0.0, _halves(column)
-    return Rung(form, len(column.quality), share, found, lead, halves)
+    return Rung(form, len(column.quality), share, found, lead, halves, column)
 
 
 def _halves(column: Column) -> tuple[float, float]:
@@ -231,6 +240,9 @@ def main(
             subprocess.run(command, check=True)  # noqa: S603 - our own command
         if (folder / RESULTS).exists() and (one := rung(form, folder)) is not None:
             rungs.append(one)
+    columns = {one.form.title: one.column for one in rungs if one.column is not None}
+    if columns:
+        save(answered_figure(columns, DEFAULT), out / _ANSWERED)
     typer.echo(table(rungs))
 
 

@@ -37,6 +37,7 @@ _BY_SAMPLES = {
 _OTHERS = ("#a3476b", "#8a7a00", "#4a5a6a")
 _MAX_REJECTION = 0.5
 _NUM_BINS = 10
+_PANELS_A_ROW = 4
 STYLE: Any = {  # rc_context's type is a literal of all its names
     "axes.axisbelow": True,
     "axes.edgecolor": FAINT,
@@ -70,6 +71,40 @@ def rejection_figure(columns: Sequence[Column], names: Sequence[str]) -> Figure:
         panels[0].set_ylabel("mean quality of the answers kept")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3 * len(columns))
+        return figure
+
+
+def answered_figure(columns: Mapping[str, Column], name: str) -> Figure:
+    """Share of right answers among those that a score is surest of, with 95 % intervals.
+
+    columns: answers that are right or wrong, by the title of their panel.
+    """
+    num_rows = -(-len(columns) // _PANELS_A_ROW)
+    with mpl.rc_context(STYLE):
+        size = (2.3 * _PANELS_A_ROW, 2.1 * num_rows + 0.3)
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(num_rows, _PANELS_A_ROW, sharex=True, sharey=True, squeeze=False)
+        for axes in panels.flat[len(columns) :]:
+            axes.remove()
+        for axes, (title, column) in zip(panels.flat, columns.items(), strict=False):
+            quality, uncertainty = column.known_quality, column.scores[name]
+            uncertainty = uncertainty[~np.isnan(column.quality)]
+            rejected, shares = rejection_curve(uncertainty, quality, min(50, len(quality)))
+            low, high = _wilson(shares, (1 - rejected) * len(quality))
+            axes.fill_between(1 - rejected, low, high, color=FAINT)
+            axes.plot(1 - rejected, shares, color=INK, linewidth=2.0)
+            axes.axhline(float(quality.mean()), color=MUTED, linewidth=1.0, linestyle=":")
+            axes.set_title(f"{title} ({len(quality)})", fontsize=9)
+        for axes in figure.axes:
+            axes.set_xlim(0.1, 1.0)
+            axes.set_ylim(0.0, 1.0)
+            axes.grid(axis="y")
+            axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+            axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+        for axes in figure.axes[-_PANELS_A_ROW:]:  # the lowest of its column
+            axes.tick_params(labelbottom=True)
+        figure.supxlabel("share answered, the surest first", fontsize=9)
+        figure.supylabel("share of these that is right", fontsize=9)
         return figure
 
 

@@ -13,6 +13,7 @@ from cocoa_lab.comparison import Column
 from cocoa_lab.datasets import ATLAS, ATLAS_OF_PARTS
 from cocoa_lab.ladder import DEFAULT, Form, rung, table
 from cocoa_lab.overwriting import GENERATIONS, RESULTS
+from cocoa_lab.plots import answered_figure
 
 PRR = {"value": 0.5, "low": 0.4, "high": 0.6}
 LEAD = {"value": 0.1, "low": -0.1, "high": 0.3}
@@ -123,6 +124,33 @@ def test_a_finished_run_is_read_and_others_are_run_only_where_asked(tmp_path, mo
 
     assert [command[2] for command in run] == ([] if is_read else ["atlas-call"])
     assert all(command[-4:] == ["--limit", "130", "--units", "fields"] for command in run)
+
+
+def test_the_share_that_is_right_is_drawn_by_the_share_answered(tmp_path, monkeypatch):
+    wrong = np.arange(60) % 3 == 0
+    column = Column("atlas", 1.0 - wrong, is_binary=True, scores={DEFAULT: wrong + 0.0})
+    monkeypatch.setattr(ladder, "answers_of", lambda folder, of_every_task: column)
+    drawn = []
+
+    def drawing(columns, name):
+        figure = answered_figure(columns, name)
+        for axes in figure.axes:
+            [line, mean] = axes.get_lines()
+            drawn.append((axes.get_title("left"), line.get_xydata(), mean.get_ydata()[0]))
+        return figure
+
+    monkeypatch.setattr(ladder, "answered_figure", drawing)
+    for form in ("atlas", "atlas-persona"):
+        (tmp_path / form).mkdir()
+        (tmp_path / form / "results.json").write_text("{}")
+    ladder.main(tmp_path, ["atlas", "atlas-persona"], "10", is_read=True)
+
+    assert [title for title, _, _ in drawn] == ["few words (60)", "persona (60)"]
+    for _, points, mean in drawn:
+        assert mean == pytest.approx(2 / 3)
+        assert points[0] == pytest.approx([1.0, 2 / 3])
+        assert points[points[:, 0] < 2 / 3 - 1e-9, 1] == pytest.approx(1.0)
+    assert (tmp_path / "answered.svg").exists()
 
 
 def test_what_was_recorded_is_scored_in_place_of_a_model(tmp_path, monkeypatch):
