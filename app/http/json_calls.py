@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import orjson
@@ -157,8 +159,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these members, none of which may come twice: one would be ignored."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        ((twice, _),) = Counter(map(itemgetter(0), pairs)).most_common(1)
         message = f"the body names {twice!r:.60} twice in one object"
         raise RequestValidationError([{"type": "named_twice", "loc": (), "msg": message}])
     return value

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from app.http.json_calls import json_response, read_body, unless_gone
+from app.http.json_calls import _members, json_response, read_body, unless_gone
 from app.http.middleware import Gate, JsonCalls, add_middleware
 from app.http.telemetry import Telemetry
 from app.settings import Limits
@@ -34,6 +35,25 @@ def application():
     made.post("/")(echo)
     add_middleware(made, Telemetry(), Limits(), Gate())
     return made
+
+
+class Name(str):
+    """A text that counts how often texts are compared."""
+
+    num_compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Name.num_compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_name_that_comes_twice_is_found_without_comparing_all_of_them():
+    pairs = [(Name(f"a{number % 499}"), 1) for number in range(500)]
+    with pytest.raises(RequestValidationError) as raised:
+        _members(pairs)
+    assert "'a0' twice" in raised.value.errors()[0]["msg"]
+    assert Name.num_compared < 5000
 
 
 async def test_posts_go_straight_to_their_endpoints_and_all_else_to_the_application():
