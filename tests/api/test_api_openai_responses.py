@@ -338,6 +338,9 @@ REFUSED = [
         {"temperature": 1, "uncertainty": {"temperature": 1, "strategy": "mbr"}},
         "uncertainty.temperature",
     ),
+    ({"metadata": {"a": "\ud800"}}, "metadata"),
+    ({"tools": [SEARCH | {"a": ["\ud800"]}]}, "tools.0"),
+    ({"tools": [SEARCH | {"a": float("nan")}]}, "tools.0.a.float"),
     ({"max_tokens": 3}, "max_tokens"),
     ({"include": ["message.output_text.logprob"]}, "include.0"),
     ({"stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats"),
@@ -347,7 +350,7 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "param"), REFUSED, ids=[str(one[0]) for one in REFUSED])
 async def test_what_is_not_here_is_refused_by_its_name(service, body, param):
     calls = service.engine.num_calls
-    response = await service.client.post(RESPONSES, json=ASKED | body)
+    response = await service.client.post(RESPONSES, content=json.dumps(ASKED | body))
     error = response.json()["error"]
     assert (response.status_code, error["param"]) == (422, param), error
     assert service.engine.num_calls == calls

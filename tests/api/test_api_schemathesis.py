@@ -28,7 +28,7 @@ OF_SHAPE = re.compile(r"Input should|Field required|Extra inputs|String should|L
 # But for what a string holds, and a bound that is rounded where the document is written.
 NOT_IN_SCHEMAS = {
     f"Input should be less than {2**63}",
-    "Input should be a JSON object, as a string",
+    "Input should be a JSON object, as a string, nested at most 200 deep",
     "Input should be data:image/png;base64,… (or of jpeg, gif, webp), or begin with https://",
     "Input should be a valid string, without lone surrogates",
 }

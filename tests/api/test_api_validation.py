@@ -20,6 +20,13 @@ NAN = float("nan")
 SURROGATE = "zanzibar-sentinel \ud800"
 
 
+def called(value):
+    """A chat with a call whose argument is this JSON."""
+    function = {"name": "f", "arguments": f'{{"a": {value}}}'}
+    call = {"id": "1", "type": "function", "function": function}
+    return chat(role="assistant", tool_calls=[call])
+
+
 def chat(**message):
     return {
         "prompt": None,
@@ -117,6 +124,16 @@ REFUSED = {
         CHAT | {"chat_template_kwargs": {"a": ["x", {"b": SURROGATE}]}},
         "chat_template_kwargs",
         "",
+    ),
+    "arguments of a call that are nested too deep": (
+        called("[" * 900 + "]" * 900),
+        "messages.0.tool_calls.0.function.arguments",
+        "at most 200 deep",
+    ),
+    "arguments of a call with half a surrogate pair": (
+        called(r'"\ud800"'),
+        "messages.0.tool_calls.0.function.arguments",
+        "JSON object",
     ),
     "estimators with an unknown one": (
         {"estimators": ["sp", "zanzibar-sentinel"]},

@@ -1,6 +1,5 @@
 """Messages of a chat as OpenAI's clients send them, and as a model's template gets them."""
 
-import json
 import re
 from base64 import b64decode
 from collections.abc import Sequence
@@ -15,6 +14,8 @@ from pydantic import (
     Field,
     JsonValue,
     Tag,
+    TypeAdapter,
+    ValidationError,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -116,16 +117,16 @@ TextOr = Annotated[
     Discriminator(kind_of),
 ]
 Content = TextOr[Part]
+_OBJECT = TypeAdapter(dict[str, JsonValue])
 
 
 def _arguments(text: str) -> str:
     """The text, if it is a JSON object; an empty text stands for {}."""
     try:
-        known = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        known = None
-    if not isinstance(known, dict):
-        raise PydanticCustomError("no_arguments", "Input should be a JSON object, as a string")
+        _OBJECT.validate_json(text or "{}")
+    except ValidationError:
+        message = "Input should be a JSON object, as a string, nested at most 200 deep"
+        raise PydanticCustomError("no_arguments", message) from None
     return text or "{}"
 
 

@@ -128,8 +128,4 @@ def empty(
 NoSound = Annotated[Any, empty(why="answers are text here")]
 NoFunctions = Annotated[Any, empty(list, "is the former name: send tools")]
 # A field that concerns OpenAI's platform alone.
-Platform = Annotated[
-    dict[str, JsonValue],
-    Field(max_length=16, description="Accepted and ignored."),
-    BeforeValidator(few_values),
-]
+Platform = Annotated[Values, Field(max_length=16, description="Accepted and ignored.")]

@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import ChatFields, FixedVerbosity, No, only
 from app.http.requests.body import Body, Kept, named_in, refuse_if
 from app.http.requests.messages import SHOWN, ImageDetail, RefusalPart, TextOr
 from app.http.requests.tools import FormatOf, Function, NamedSchema, ToolName
-from app.http.requests.values import NewTokens, ReasoningEffort, Text, Whole, empty
-from models.records import EFFORT, MAX_TOPS
+from app.http.requests.values import NewTokens, Platform, ReasoningEffort, Text, Whole, empty
+from models.records import MAX_TOPS
 
 _NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
 RESPONSE_TOKENS = 4096  # by default; agents write whole files
@@ -184,12 +185,11 @@ class NamespaceTool(Body):
         return self
 
 
-class SearchTool(Body):
-    """A search of the web, which is not here: it is left out, with a warning."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: Annotated[str, Field(pattern="^web_search")]
+_SEARCHES: JsonDict = {"type": {"type": "string", "pattern": "^web_search"}}
+# A search of the web, which is not here.
+SearchTool = Annotated[
+    Platform, Field(json_schema_extra={"properties": _SEARCHES, "required": ["type"]})
+]
 
 
 def _tool_kind(tool: Any) -> str:
@@ -317,13 +317,13 @@ class ResponseRequest(ChatFields):
         chat["messages"], places = self._messages()
         names = {f"messages.{number}": place for number, place in enumerate(places)}
         names |= {"messages": "input", "max_tokens": "max_output_tokens", "logprobs": "include"}
-        names |= {"response_format": "text.format", EFFORT: "reasoning.effort"}
+        names |= {"response_format": "text.format", "reasoning_effort": "reasoning.effort"}
         chat["max_tokens"], chat["logprobs"] = self.max_output_tokens, self.wants_logprobs
         chat["tools"] = [{"type": "function", "function": one} for one in self._functions()]
         if isinstance(self.tool_choice, FunctionChosen):
             chat["tool_choice"] = {"type": "function", "function": {"name": self.tool_choice.name}}
         if self.reasoning is not None:
-            chat[EFFORT] = self.reasoning.effort
+            chat["reasoning_effort"] = self.reasoning.effort
         if self.text is not None and self.text.format is not None:
             chat["response_format"] = _format(self.text.format)
         return chat, names

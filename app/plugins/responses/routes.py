@@ -11,7 +11,7 @@ from app.http.openai.requests import ChatRequest
 from app.http.openai.routes import Endpoint, respond
 from app.http.requests.faults import faults_of
 from app.plugins.responses.replies import ResponseEvents, renew_response, repeated, response_of
-from app.plugins.responses.requests import RESPONSE_TOKENS, ResponseRequest, SearchTool
+from app.plugins.responses.requests import RESPONSE_TOKENS, ResponseRequest
 from app.plugins.responses.schemas import ResponseBody
 
 router = APIRouter(tags=["OpenAI"])
@@ -31,7 +31,7 @@ def _read(body: ResponseRequest) -> tuple[ChatRequest, dict[str, str], dict[str,
     """The same request as a chat, and names of its fields; faults have those of this body."""
     chat, names = body.as_chat()
     try:
-        has_search = SearchTool in map(type, body.tools)
+        has_search = dict in map(type, body.tools)
         return _AsChat.model_validate(chat), names, repeated(body), has_search
     except ValidationError as error:
         faults = faults_of(error)
