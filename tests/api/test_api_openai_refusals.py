@@ -200,6 +200,7 @@ async def test_what_is_not_supported_is_refused_by_its_name(service, path, body,
         ("num_samples", "uncertainty.num_samples"),
         ("max_completion_token", "max_completion_tokens"),
         ("skip_special_tokens", "true"),
+        ("add_special_tokens", "false"),
     ],
 )
 async def test_an_unknown_field_is_told_what_it_may_have_meant(service, field, meant):
@@ -300,6 +301,8 @@ async def test_a_deadline_of_its_own_ends_it(service):
         ({"ignore_eos": False, "min_tokens": 0, "best_of": 1, "suffix": ""}, {}),
         ({"skip_special_tokens": True, "echo": False, "stream_options": {"echo": False}}, {}),
         ({"stream_options": {"include_usage": True, "continuous_usage_stats": True}}, {}),
+        ({"add_special_tokens": False, "separate_reasoning": True, "cache_prompt": True}, {}),
+        ({"response_format": {"type": "text", "json_schema": None}, "n_predict": -1}, {}),
     ],
     ids=str,
 )

@@ -22,6 +22,8 @@ FUNCTIONS = [{"type": "function", **tool["function"]} for tool in TOOLS]
 HOME = {"type": "namespace", "name": "home", "description": "A house.", "tools": FUNCTIONS}
 SEARCH = {"type": "web_search", "external_web_access": False}
 ASKED = {"model": "cocoa", "input": QUESTION, "max_output_tokens": 64}
+OF_A_TOOL = {"cache_control": {"type": "x"}, "output_schema": {}, "defer_loading": False}
+OF_A_TOOL |= {"async": False, "allowed_callers": ["direct"]}
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "original"}
 LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
 
@@ -110,7 +112,14 @@ INPUTS = {
             {"role": "user", "content": "Now?"},
             {"role": "assistant", "content": "Let me see."},
             {"type": "function_call", "id": "x", "call_id": "1", "name": "now", "arguments": "{}"},
-            {"type": "function_call", "call_id": "2", "name": "now", "arguments": '{"a":1}'},
+            {
+                "type": "function_call",
+                "call_id": "2",
+                "name": "now",
+                "arguments": '{"a":1}',
+                "caller": {"type": "direct"},
+                "created_by": "x",
+            },
             {"type": "function_call_output", "call_id": "1", "output": "noon"},
             {
                 "type": "function_call_output",
@@ -365,7 +374,7 @@ async def test_what_asks_for_nothing_means_nothing(service):
         "metadata": {"team": "a"},
         "reasoning": {"effort": "none", "summary": "auto", "context": "auto", "mode": "standard"},
         "text": {"format": {"type": "text"}, "verbosity": "medium"},
-        "tools": [{**FUNCTIONS[0], "cache_control": {"type": "x"}, "output_schema": {}}],
+        "tools": [{**FUNCTIONS[0], **OF_A_TOOL}],
         "tool_choice": "none",
         "service_tier": "auto",
         "max_tool_calls": 3,

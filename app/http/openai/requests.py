@@ -161,8 +161,9 @@ class ChatUncertainty(UncertaintyWanted):
 
 
 class ChatFields(SharedRequest, Templated, DocumentsWanted):
-    """What chats and responses take, which are chats by other names."""
+    """What chats and responses take. The chat template writes their special tokens."""
 
+    nothing: ClassVar[Mapping[str, Any]] = {**Body.nothing, "add_special_tokens": False}
     uncertainty: ChatUncertainty = ChatUncertainty()
     """Which scores, of how many samples; the fields of the other endpoints."""
     metadata: Platform | None = None

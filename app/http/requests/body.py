@@ -16,21 +16,25 @@ _MAX_FIELDS = 64
 
 # Fields of other servers, and the value with which each asks for nothing: it is what is done here.
 NOTHING: Mapping[str, Any] = MappingProxyType(
-    {"truncate_prompt_tokens": -1, "response_format": {"type": "text"}, "safe_prompt": False}
+    {"response_format": {"type": "text"}, "allowed_callers": ["direct"]}
     | dict.fromkeys(("best_of", "length_penalty", "n", "repeat_penalty", "typical_p"), 1)
     | dict.fromkeys(("min_tokens", "mirostat", "n_probs", "priority", "top_logprobs"), 0)
+    | dict.fromkeys(("id_slot", "logprob_start_len", "n_predict", "truncate_prompt_tokens"), -1)
     | dict.fromkeys(("ignore_eos", "use_beam_search", "early_stopping", "echo", "prefix"), False)
     | dict.fromkeys(("continue_final_message", "include_stop_str_in_output", "partial"), False)
     | dict.fromkeys(("return_token_ids", "return_tokens_as_token_ids", "raw", "logprobs"), False)
+    | dict.fromkeys(("async", "defer_loading", "no_stop_trim", "safe_prompt", "store"), False)
     | dict.fromkeys(("skip_special_tokens", "add_special_tokens", "add_generation_prompt"), True)
     | dict.fromkeys(("spaces_between_special_tokens", "include_reasoning", "detokenize"), True)
+    | dict.fromkeys(("cache_prompt", "separate_reasoning", "stream_reasoning"), True)
 )
 # What clients and providers keep of earlier turns beside what a model reads.
-_KEPT = {"annotations", "cache_control", "citations", "created", "created_at", "createdAt"}
-_KEPT |= {"id", "index", "logprobs", "metadata", "model", "parsed", "parsed_arguments", "phase"}
-_KEPT |= {"prompt_cache_breakpoint", "provider_specific_fields", "reasoning_details", "status"}
-_KEPT |= {"stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type", "uncertainty"}
-_KEPT |= {"encrypted_content", "finish_reason", "is_error", "usage", "weight", "executed_tools"}
+_KEPT = {"agent", "annotations", "cache_control", "caller", "citations", "created", "createdAt"}
+_KEPT |= {"created_at", "created_by", "encrypted_content", "executed_tools", "finish_reason", "id"}
+_KEPT |= {"index", "is_error", "logprobs", "metadata", "model", "parsed", "parsed_arguments"}
+_KEPT |= {"phase", "prompt_cache_breakpoint", "provider_specific_fields", "reasoning_details"}
+_KEPT |= {"status", "stop_reason", "stop_sequence", "thinking_blocks", "timestamp", "type"}
+_KEPT |= {"uncertainty", "usage", "weight"}
 
 
 def refuse_if(applies: object, field: str, why: LiteralString) -> None:
@@ -70,8 +74,9 @@ class Body(Described):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    # With these values, or those of `NOTHING`, unknown fields are left out: others send such.
+    # With these values, or those of `nothing`, unknown fields are left out: others send such.
     ignored: ClassVar[tuple[Any, ...]] = ()
+    nothing: ClassVar[Mapping[str, Any]] = NOTHING
     EMPTY: ClassVar[tuple[Any, ...]] = (None, [], {}, "")
     # Names of unknown fields that are left out whatever they hold.
     left_out: ClassVar[frozenset[str]] = frozenset()
@@ -106,8 +111,8 @@ class Body(Described):
                 is_nothing = name in cls.left_out or value in cls.ignored
             else:
                 is_nothing = value is None and not field.is_required()
-            if cls.ignored and name in NOTHING and value == NOTHING[name]:
-                is_nothing |= (type(value) is bool) == (type(NOTHING[name]) is bool)  # True is 1
+            if cls.ignored and name in cls.nothing and value == (neutral := cls.nothing[name]):
+                is_nothing |= (type(value) is bool) == (type(neutral) is bool)  # True is 1
             if not is_nothing:
                 given[name] = value
         return given

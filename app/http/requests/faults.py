@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from app.http.requests.body import BODIES, NOTHING, Body
+from app.http.requests.body import BODIES, Body
 from app.spelling import did_you_mean
 
 _NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
@@ -32,8 +32,8 @@ def faults_of(error: ValidationError) -> list[Any]:
 
 def _instead(name: str, body: type[Body]) -> str:
     """The end of a message about an unknown field."""
-    if body.ignored and name in NOTHING and name not in body.other_names:
-        return f": leave it out, or send {str(NOTHING[name]).lower()}"
+    if body.ignored and name in body.nothing and name not in body.other_names:
+        return f": leave it out, or send {str(body.nothing[name]).lower()}"
     return did_you_mean(body.nearest(name))
 
 

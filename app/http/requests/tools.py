@@ -19,19 +19,19 @@ from models.units.tool_calls import schema_of_one
 _ANY_OBJECT = {"type": "object"}
 
 
-class TextFormat(Body):
+class TextFormat(Kept):
     """Any text."""
 
     type: Literal["text"]
 
 
-class JsonObjectFormat(Body):
+class JsonObjectFormat(Kept):
     """Any JSON object."""
 
     type: Literal["json_object"]
 
 
-class NamedSchema(Body):
+class NamedSchema(Kept):
     """A schema with its name."""
 
     name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
@@ -49,7 +49,7 @@ class NamedSchema(Body):
         return self
 
 
-class JsonSchemaFormat(Body):
+class JsonSchemaFormat(Kept):
     """JSON that is valid under a schema."""
 
     type: Literal["json_schema"]
@@ -111,13 +111,13 @@ class Tool(Kept):
     function: Function
 
 
-class FunctionNamed(Body):
+class FunctionNamed(Kept):
     """A tool by its name."""
 
     name: ToolName
 
 
-class ToolNamed(Body):
+class ToolNamed(Kept):
     """The tool that must be called."""
 
     type: Literal["function"]

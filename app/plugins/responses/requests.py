@@ -185,11 +185,8 @@ class NamespaceTool(Body):
         return self
 
 
-_SEARCHES: JsonDict = {"type": {"type": "string", "pattern": "^web_search"}}
-# A search of the web, which is not here.
-SearchTool = Annotated[
-    Platform, Field(json_schema_extra={"properties": _SEARCHES, "required": ["type"]})
-]
+_SEARCH: JsonDict = {"required": ["type"]}  # of the web, which is not here
+_SEARCH["properties"] = {"type": {"type": "string", "pattern": "^web_search"}}
 
 
 def _tool_kind(tool: Any) -> str:
@@ -204,7 +201,7 @@ def _tool_kind(tool: Any) -> str:
 AnyTool = Annotated[
     Annotated[OnlyFunction, Tag("#function")]
     | Annotated[NamespaceTool, Tag("#namespace")]
-    | Annotated[SearchTool, Tag("#search")],
+    | Annotated[Platform, Field(json_schema_extra=_SEARCH), Tag("#search")],
     Discriminator(_tool_kind),
 ]
 
