@@ -159,7 +159,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these members, none of which may come twice: one would be ignored."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        ((twice, _),) = Counter(map(itemgetter(0), pairs)).most_common(1)
+        [(twice, _)] = Counter(map(itemgetter(0), pairs)).most_common(1)
         message = f"the body names {twice!r:.60} twice in one object"
         raise RequestValidationError([{"type": "named_twice", "loc": (), "msg": message}])
     return value

@@ -31,7 +31,7 @@ def _read(body: ResponseRequest) -> tuple[ChatRequest, dict[str, str], dict[str,
     """The same request as a chat, and names of its fields; faults have those of this body."""
     chat, names = body.as_chat()
     try:
-        has_search = dict in map(type, body.tools)
+        has_search = dict in map(type, body.tools)  # the others are models
         return _AsChat.model_validate(chat), names, repeated(body), has_search
     except ValidationError as error:
         faults = faults_of(error)
