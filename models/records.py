@@ -144,6 +144,7 @@ class GenerationRequest(Exact):
     echo: bool = False  # whether the prompt's own tokens are told
     # Seconds after which nobody waits for the result; None for as long as it takes.
     timeout_s: float | None = None
+    patience_s: float | None = None  # those for which a server without room is waited for
 
     @property
     def num_samples(self) -> int:

@@ -22,10 +22,8 @@ async def in_time(
         DeadlineExceeded: it has passed.
     """
     ends_at = None
-    if began_at is None:
-        began_at = time.monotonic()
     if timeout_s is not None:
-        ends_at = began_at + timeout_s
+        ends_at = (began_at or time.monotonic()) + timeout_s
     try:
         async with asyncio.timeout_at(ends_at) as timeout:
             yield ends_at

@@ -135,7 +135,7 @@ class Computation:
             return None
         if self.parts is not None and ask.answer is not None and ask.samples:
             await self.parts.check(subject_of(ask, None))
-        request = replace(self.plan.request, timeout_s=timeout_s)
+        request = replace(self.plan.request, timeout_s=timeout_s, patience_s=ask.timeout_s)
         cost = 0
 
         def tell(token: Token) -> None:

@@ -391,6 +391,14 @@ async def test_a_failure_that_passes_is_not_told():
         await generated(client)
 
 
+@pytest.mark.parametrize("cache", [True, False])
+async def test_a_server_without_room_for_longer_than_the_deadline_is_told_at_once(cache):
+    async with serving_over() as (client, server):
+        server.replies += [JSONResponse({}, 429, {"Retry-After": "30"})] * 9
+        error = (await generated(client, 429, cache=cache, timeout_s=20))["error"]
+        assert error["code"] == "overloaded"
+
+
 async def test_tags_that_leak_make_no_samples_alike():
     countries = ["Serbia", "India", "Peru", "Chad"]
 

@@ -5,6 +5,7 @@ become another one: after it was away, after a new connection, and every now and
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -114,7 +115,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
             calls = ModelCalls(
                 server.client,
                 known,
-                until=until,
+                until=request.patience_s and time.monotonic() + request.patience_s,
                 # Answers that carry a mark of the weights show a change themselves.
                 doubt=server.doubt if known.columns is None else lambda: None,
                 headers=headers,
@@ -123,7 +124,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
             return await exchange(calls)
 
         try:
-            async with in_time(request.timeout_s) as until:
+            async with in_time(request.timeout_s):
                 return await self._unchanged(send, may_repeat=may_repeat)
         except Rejected as error:
             raise self._refusal(request, error) from None

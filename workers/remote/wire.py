@@ -144,7 +144,7 @@ def decode_info(kind: str, body: bytes) -> Any:
 
 def encode_request(request: GenerationRequest, **further: Any) -> bytes:
     """A body about a request, without the deadline: a header has what is left of it."""
-    fields = _request.dump_python(replace(request, timeout_s=None), mode="json")
+    fields = _request.dump_python(replace(request, timeout_s=None, patience_s=None), mode="json")
     # Not orjson, which knows no integer beyond 64 bits; a template may be given one.
     return b'{"request": %b, %b' % (json.dumps(fields).encode(), to_json(further)[1:])
 
