@@ -203,12 +203,13 @@ async def test_a_real_chat_is_answered_with_ten_samples(real_url):
 async def test_characters_of_several_tokens_cost_the_log_probs_and_are_counted(real_url):
     prompt = "The fox emoji is 🦊 and the bear emoji is"
     law = replace(SAMPLING, max_new_tokens=12)
-    wanted = frozenset({"answer_token_logprobs"})
-    asked = GenerationRequest(prompt, sampling=law, statistics=wanted)
+    asked = GenerationRequest(prompt, sampling=law, statistics=STATISTICS)
     async with over(real_url) as generator:
         generation = await generator.generate(asked)
     assert not generation.answer.text.isascii()
-    assert generation.absent == {"answer_token_logprobs": UNCOVERED}
+    # Its `usage` counts one of several draws.
+    statistics = ("answer_token_logprobs", "sample_token_logprobs")
+    assert generation.absent == dict.fromkeys(statistics, UNCOVERED)
     assert (generation.answer.finish_reason, generation.answer.num_tokens) == ("length", 12)
 
 
