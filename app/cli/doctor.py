@@ -93,12 +93,12 @@ async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, 
     if not is_ready:
         words = f"is not ready: {_message_of(ready)}"
     findings = [Finding(is_ready, "service", f"{url} {words}")]
-    for detail in told.get("details", ()):
-        findings.append(Finding(True, "service", detail))
-    if about.status_code != 200:
-        words = f"GET /version says {_message_of(about)}: give --api-key, or ask COCOA_OPS_PORT"
+    findings += [Finding(True, "service", detail) for detail in told.get("details", ())]
+    if "unmet" not in (served := told_by(about)):
+        words = "something else than Cocoa answers there; --url names a service elsewhere"
+        if about.status_code in (401, 403):
+            words = f"GET /version says {_message_of(about)}: give --api-key, or ask COCOA_OPS_PORT"
         return [*findings, Finding(False, "service", words)], {}
-    served = about.json()
     runs, ours = served["version"], version("cocoa-serve")
     revision = served["git_revision"] or "of an unknown revision"
     words = f"the service is {runs} ({revision}), this command {ours}"

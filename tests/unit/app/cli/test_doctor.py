@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 from typer.testing import CliRunner
 
 from app.cache.protocol import CacheConfig
@@ -92,6 +95,16 @@ async def test_a_worker_is_taken_for_no_service(monkeypatch):
     assert f"http://127.0.0.1:{port} is a generation worker, which gateways ask; --url" in told
     assert f"a generation worker answers at http://127.0.0.1:{port}, and no service" in ran.stderr
     assert ran.exit_code == 2, "the model that it loads here is none"
+
+
+@pytest.mark.parametrize("version", [{"version": "0.11.0"}, [], 1.0, None], ids=str)
+async def test_another_server_at_the_url_is_told_to_be_another(version):
+    async def tell(_):
+        return JSONResponse(version, 200 if version is not None else 404)
+
+    async with worker_listening(Starlette(routes=[Route("/version", tell)])) as port:
+        told = (await wrong(Settings(), port))["service"]
+    assert told == "something else than Cocoa answers there; --url names a service elsewhere"
 
 
 async def test_what_is_told_beside_readiness_is_a_finding(monkeypatch):
