@@ -55,7 +55,7 @@ _RAISED, _VULGAR = re.compile("⁻?[⁰¹²³⁴-⁹]+"), re.compile("(?=[¼-¾�
 _PLAIN = str.maketrans("\u2212\u2013\u2010\u2014\u00d7\u00f7\u2019\u30fb", "----*/' ")
 # Of letters in scripts that write them apart.
 MARKS = r"\u0300-\u036f\u05b0-\u05c7\u064b-\u065f\u0900-\u0dff"
-_LETTERS = rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*"
+_LETTERS = rf"[^\W\d_](?:[^\W\d_]|(?=[\W\d_])[{MARKS}])*"  # each character in one way
 _WORD = re.compile(rf"(?!\w'$){_LETTERS}(?:['&-]{_LETTERS})*'?")
 # What most chunks are, and a mark behind it.
 _PLAIN_WORD = re.compile(r"(?!cannot$|(?i:cannot)\W)([A-Za-z]{1,98})((?:(?<=\w\w)[.,;:!?])?)")

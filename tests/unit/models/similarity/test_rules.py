@@ -492,6 +492,13 @@ def test_a_bare_number_has_the_unit_that_its_question_names(question, a, b):
     assert alike(a, b, question) == 1
 
 
+@pytest.mark.parametrize("letter", ["\u0926", "\u0ba4", "\u0d95", "a", "\u05d0"])
+@pytest.mark.parametrize("text", ["{}1", "({}1", "'{}1", "{}-{}1"])
+def test_any_number_of_letters_in_any_script_is_read_in_one_way(letter, text):
+    for num_letters in (20, 90, 400):
+        assert read(text.format(letter * num_letters, letter * num_letters))
+
+
 def test_numbers_of_the_question_tell_no_answers_apart():
     a, b = "It lasted 6 years.", "The war of 1939 lasted from 1 September."
     question = "How long did the war of 1939 last, from 1 September on?"
