@@ -144,7 +144,7 @@ class GenerationRequest(Exact):
     echo: bool = False  # whether the prompt's own tokens are told
     # Seconds after which nobody waits for the result; None for as long as it takes.
     timeout_s: float | None = None
-    patience_s: float | None = None  # those for which a server without room is waited for
+    patience_s: float | None = None  # with a server that has no room; None for `timeout_s`
 
     @property
     def num_samples(self) -> int:

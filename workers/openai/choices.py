@@ -126,7 +126,7 @@ def count_in(
         lists_all = lists_all and choice.num_tokens is not None
     of_one = of_one or (size > 1 and total > 0 > num_missing + size)
     if of_one:
-        total -= min(num_missing, 0)
+        total = max(total, total - num_missing)  # at least what is listed
     if num_missing > all_hidden / 2:  # a reasoning is listed as a whole or not at all
         num_missing -= all_hidden
     for place, choice in enumerate(choices):

@@ -110,12 +110,14 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         headers = {**session_of(request), **self._own_headers()}
         if self._is_routed and (tenant := self._tenant()):
             headers[FAIRNESS] = tenant
+        patience_s = request.patience_s or request.timeout_s
+        until = patience_s and time.monotonic() + patience_s
 
         async def send(server: Server[OpenAIServer], known: OpenAIServer) -> Reply:
             calls = ModelCalls(
                 server.client,
                 known,
-                until=request.patience_s and time.monotonic() + request.patience_s,
+                until=until,
                 # Answers that carry a mark of the weights show a change themselves.
                 doubt=server.doubt if known.columns is None else lambda: None,
                 headers=headers,

@@ -184,7 +184,7 @@ class TokenStream:
         self._stop = request.sampling.stop
         # Tokens before the answer has begun, and the texts that the server lists of all.
         self._held: list[Token] = []
-        self._held_text = ""
+        self._held_text = ""  # theirs, joined once: it is looked through at each event
         self._texts: list[str] = []
         self._has_begun = False
         self._tags: Tags | None = None  # of a reasoning that goes on
